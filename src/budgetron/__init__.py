@@ -1,0 +1,15 @@
+"""Kernel classifiers for endless streams: fixed memory, fixed time per example, and a proof attached.
+
+The learners are scikit-learn classifiers. `fit` and `partial_fit` play one round per
+row in the given order; `progressive_fit` also returns the `Trace` of the run, and
+`play` plays a single round.
+"""
+
+from budgetron import kernels
+from budgetron._trace import Trace
+from budgetron.kernelized import *  # noqa: F403 - each learner is registered there, and only there
+from budgetron.kernelized import learners
+
+__version__ = "0.1.0"
+
+__all__ = ["Trace", "kernels", "learners", *(cls.__name__ for cls in learners())]

@@ -1,0 +1,29 @@
+ctypedef fused real:
+    float
+    double
+
+cdef enum Kind:
+    LINEAR, POLY, RBF, LAPLACIAN, ALLSUBSETS, CALLABLE
+
+
+cdef class Kernel:
+    cdef Kind kind
+    cdef readonly str name
+    cdef readonly double gamma, coef0
+    cdef readonly int degree
+    cdef readonly bint normalized
+    cdef readonly object function
+
+    cdef double self_value(self, double raw) noexcept nogil
+    cdef bint is_safe(self, double square, Py_ssize_t d, bint single)
+
+
+cdef int cross(Kernel kernel, real* a, Py_ssize_t n, real* b, Py_ssize_t m,
+               Py_ssize_t d, real* out, Py_ssize_t ld) except -1 nogil
+cdef int among(Kernel kernel, real* a, Py_ssize_t n, Py_ssize_t d,
+               real* out, Py_ssize_t ld) except -1 nogil
+cdef int describe(Kernel kernel, real* a, Py_ssize_t n, Py_ssize_t d,
+                  real* square, double* own) except -1 nogil
+cdef void finish(Kernel kernel, real* raw, real a_square, double a_own,
+                 real* b_square, double* b_own, Py_ssize_t m) noexcept nogil
+cdef double dot(real* row, double* coef, Py_ssize_t m) noexcept nogil

@@ -1,0 +1,324 @@
+"""The rounds: blocks with lookahead, single rounds, and prediction.
+
+`Learner` joins the three rooms, kernel, slab and rule, and plays rounds. What a
+batch does is told at the head of the package.
+"""
+
+from libc.math cimport NAN, isfinite
+from libc.stdint cimport int64_t
+
+cimport numpy as cnp
+
+import numpy as np
+
+from budgetron._core.kernel cimport Kernel, among, cross, describe, dot, finish, real
+from budgetron._core.rule cimport ENTRIES, NORM, Q, REMOVED, Rule
+from budgetron._core.supports cimport Supports
+
+from budgetron._core.rule import ENTRY_NAMES
+
+# A block's kernel values should stay in the second-level cache.
+cdef Py_ssize_t LONGEST_BLOCK = 128, SHORTEST_BLOCK = 16
+cdef Py_ssize_t BLOCK_BYTES = 1 << 20
+cdef Py_ssize_t FIRST_SLOTS = 64
+
+cnp.import_array()
+
+
+cdef class Learner:
+    """One hypothesis that learns from a stream of rows labelled -1 or +1.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    rule : Rule
+    d : int
+        Number of features.
+    dtype : numpy.float32 or numpy.float64
+        Type of the rows and of all that is computed from them.
+    """
+
+    cdef readonly Kernel kernel
+    cdef readonly Rule rule
+    cdef readonly Supports supports
+    # The row and the kernel values of a round that is played alone
+    cdef readonly object row, values
+    cdef double row_square, row_own
+
+    def __init__(self, Kernel kernel, Rule rule, Py_ssize_t d, dtype):
+        self.kernel, self.rule = kernel, rule
+        self.supports = Supports(kernel, d, dtype, rule.capacity() or FIRST_SLOTS)
+        rule.attach(self.supports)
+        self.row = np.zeros(d, dtype)
+        self.values = np.zeros(self.supports.capacity, dtype)
+
+    def __getstate__(self):
+        return {"kernel": self.kernel, "rule": self.rule, "row": self.row, "values": self.values}
+
+    def __setstate__(self, state):
+        self.kernel, self.rule = state["kernel"], state["rule"]
+        self.row, self.values = state["row"], state["values"]
+        self.supports = self.rule.supports
+
+    def __reduce__(self):
+        return Learner.__new__, (Learner,), self.__getstate__()
+
+    @property
+    def nbytes(self):
+        """Bytes of all arrays that outlive a call."""
+        arrays = [self.row, self.values, *self.supports.arrays().values(), *self.rule.arrays().values()]
+        return sum(array.nbytes for array in arrays)
+
+    def is_safe(self, double square):
+        """Whether rows of at most this squared norm cannot make a kernel value overflow."""
+        own = self.supports.square[self.supports.order[:self.supports.m]]
+        return self.kernel.is_safe(max(square, own.max(initial=0.0)), self.supports.d, self.supports.single)
+
+    def learn(self, X, y, double[::1] margins=None, int64_t[::1] sizes=None, double[:, ::1] ledger=None):
+        """Play one round per row of X, in order.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d), C-contiguous, in the learner's dtype
+        y : ndarray of shape (n,), float64
+            Labels, -1.0 or +1.0.
+        margins, sizes, ledger : arrays to fill, optional
+            f_t(x_t) before the label; supports after the round; and one column
+            for each name in the rule's ledger.
+        """
+        cdef double[::1] labels = y
+        cdef double[:, ::1] rows
+        cdef float[:, ::1] single
+        if ledger is not None:
+            self.rule.refresh_norm()
+        self.rule.recording = ledger is not None
+        try:
+            if self.supports.single:
+                single = X
+                if len(single):
+                    play_blocks(self, &single[0, 0], len(single), &labels[0], margins, sizes, ledger)
+            else:
+                rows = X
+                if len(rows):
+                    play_blocks(self, &rows[0, 0], len(rows), &labels[0], margins, sizes, ledger)
+        finally:
+            self.rule.recording = False
+
+    def reserve(self, Py_ssize_t capacity):
+        """Room for `capacity` slots in the slab, in the rule and for single rounds."""
+        self.supports.reserve(capacity)
+        self.rule.reserve(capacity)
+        self.values = np.zeros(capacity, self.row.dtype)
+
+    def play(self, x, double y):
+        """One round on one row: the margin before y is seen; then learn."""
+        cdef double margin = self.open_round(x)
+        self.close_round(y)
+        return margin
+
+    def open_round(self, x):
+        """The first half of a round: check the row and predict."""
+        cdef Py_ssize_t d = self.supports.d
+        cdef Rule rule = self.rule
+        cdef cnp.ndarray row
+        if not isinstance(x, np.ndarray):
+            x = np.asarray(x)
+        row = x
+        if row.ndim != 1 or row.shape[0] != d:
+            raise ValueError(f"x must be one row of {d} features; got an array of shape {x.shape}")
+        if row.dtype.kind not in "fiub":
+            raise ValueError(f"x must hold numbers; got an array of dtype {row.dtype}")
+        if rule.capacity() == 0 and self.supports.m == self.supports.capacity:
+            self.reserve(self.supports.capacity * 3 // 2)
+        # Into a row of our own: a round may end long after x was changed.
+        cdef cnp.ndarray own = self.row
+        own[:] = row
+        if self.supports.single:
+            rule.margin = open_row(self, <float*> own.data, <float*> (<cnp.ndarray> self.values).data)
+        else:
+            rule.margin = open_row(self, <double*> own.data, <double*> (<cnp.ndarray> self.values).data)
+        return rule.margin
+
+    def close_round(self, double y):
+        """The second half: the label is seen, and perhaps an update follows."""
+        cdef Rule rule = self.rule
+        cdef char* x = (<cnp.ndarray> self.row).data
+        cdef char* values = (<cnp.ndarray> self.values).data
+        if self.supports.single:
+            settle(rule, y, rule._scratch, <float*> x, self.row_square, self.row_own, <float*> values)
+        else:
+            settle(rule, y, <double*> values, <double*> x, self.row_square, self.row_own, <double*> values)
+
+    def decide(self, X, coef=None):
+        """f(x) for each row of X; with other coefficients, in slot order, if given."""
+        cdef Py_ssize_t n = len(X)
+        cdef double[::1] margins = np.zeros(n), weights
+        cdef double[:, ::1] rows
+        cdef float[:, ::1] single
+        weights = self.rule.factor * self.rule.coef if coef is None else coef
+        if n and self.supports.top:
+            if self.supports.single:
+                single = X
+                decide_blocks(self, &single[0, 0], n, &weights[0], &margins[0])
+            else:
+                rows = X
+                decide_blocks(self, &rows[0, 0], n, &weights[0], &margins[0])
+        return np.asarray(margins)
+
+    def kernel_values(self, X):
+        """k(x, s) for each row x of X and each support s from oldest to newest."""
+        n, order = len(X), self.supports.order[:self.supports.m]
+        values = np.empty((n, self.supports.top))
+        for slot in order:
+            coef = np.zeros(self.supports.capacity)
+            coef[slot] = 1.0
+            values[:, slot] = self.decide(X, coef)
+        return values[:, order]
+
+
+cdef raise_overflow(int64_t round_number):
+    raise ValueError(
+        f"the margin of round {round_number} is not finite: kernel values overflow; "
+        "scale the features or choose smaller kernel parameters"
+    )
+
+
+cdef int play_blocks(Learner learner, real* X, Py_ssize_t n, double* y, double[::1] margins,
+                     int64_t[::1] sizes, double[:, ::1] ledger) except -1:
+    """All rounds of a batch, block by block."""
+    cdef Kernel kernel = learner.kernel
+    cdef Rule rule = learner.rule
+    cdef Supports supports = learner.supports
+    cdef Py_ssize_t d = supports.d, start = 0, b, i, j, ld = 0
+    cdef bint growing = rule.capacity() == 0
+    cdef bint recording = ledger is not None
+    dtype = learner.row.dtype
+    cdef int[::1] columns = np.array([ENTRY_NAMES[name] for name in rule.ledger], np.intc)
+    cdef real[:, ::1] among_block = np.empty((LONGEST_BLOCK, LONGEST_BLOCK), dtype), cross_block
+    cdef real[::1] square = np.empty(LONGEST_BLOCK, dtype)
+    cdef double[::1] own = np.empty(LONGEST_BLOCK), wide
+    cdef real* C = &among_block[0, 0]
+    cdef real* K = NULL
+    cdef real* row
+    cdef double* k
+
+    with nogil:
+        while start < n:
+            b = min(block_length(supports.top, sizeof(real)), n - start)
+            if ld < supports.capacity or (growing and supports.m + b > supports.capacity):
+                with gil:
+                    if growing:
+                        learner.reserve(max(supports.m + b, supports.capacity * 3 // 2))
+                    ld = supports.capacity
+                    cross_block = np.empty((LONGEST_BLOCK, ld), dtype)
+                    wide = np.empty(ld)
+                K = &cross_block[0, 0]
+
+            # Everything that can be known before the labels, as matrix products.
+            describe(kernel, X, b, d, &square[0], &own[0])
+            cross(kernel, X, b, <real*> supports._rows, supports.top, d, K, ld)
+            among(kernel, X, b, d, C, LONGEST_BLOCK)
+
+            # The rounds, one after the other, on those numbers.
+            for i in range(b):
+                row = K + i * ld
+                finish(kernel, row, square[i], own[i], <real*> supports._square, supports._own, supports.top)
+                rule.margin = rule.factor * dot(row, rule._coef, supports.top)
+                if margins is not None:
+                    margins[start + i] = rule.margin
+                if recording:
+                    for j in range(<int> ENTRIES):
+                        rule.entry[j] = NAN
+                    rule.entry[<int> REMOVED] = -1.0
+                    rule.entry[<int> Q] = rule.tally
+                if real is double:
+                    k = row
+                else:
+                    k = &wide[0]
+                settle(rule, y[start + i], k, X + i * d, square[i], own[i], row)
+                if rule.added >= 0:
+                    for j in range(i + 1, b):
+                        K[j * ld + rule.added] = C[i * LONGEST_BLOCK + j]
+                if sizes is not None:
+                    sizes[start + i] = supports.m
+                if recording:
+                    rule.entry[<int> NORM] = rule.norm()
+                    for j in range(columns.shape[0]):
+                        ledger[start + i, j] = rule.entry[columns[j]]
+            X += b * d
+            start += b
+    return 0
+
+
+cdef Py_ssize_t block_length(Py_ssize_t top, size_t itemsize) noexcept nogil:
+    cdef Py_ssize_t fitting = BLOCK_BYTES // <Py_ssize_t> ((top + 1) * itemsize)
+    return min(LONGEST_BLOCK, max(SHORTEST_BLOCK, fitting))
+
+
+cdef int settle(Rule rule, double y, double* k, real* x, double square, double own,
+                real* row) except -1 nogil:
+    """What follows a prediction: the label is seen, and perhaps an update.
+
+    `row` holds the kernel values of x over the slots; `k` is where the rule gets
+    them as float64 (the same place if they are).
+    """
+    cdef Py_ssize_t j
+    if not isfinite(rule.margin) or not isfinite(own):
+        with gil:
+            raise_overflow(rule.rounds)
+    rule.y = y
+    rule.added = -1
+    if y * rule.margin <= 0.0:
+        rule.mistakes += 1
+    if rule.wants_update():
+        if real is float:
+            for j in range(rule.supports.top):
+                k[j] = row[j]
+        rule.value = rule.margin
+        rule.k, rule.x, rule.x_square, rule.x_own = k, x, square, own
+        rule.kxx = rule.supports.kernel.self_value(own)
+        rule.update()
+    rule.rounds += 1
+    return 0
+
+
+cdef double open_row(Learner learner, real* x, real* values) except? -1:
+    """The margin of one row, leaving its kernel values in `values`."""
+    cdef Supports supports = learner.supports
+    cdef Py_ssize_t j
+    cdef real square
+    cdef double margin
+    for j in range(supports.d):
+        if not isfinite(x[j]):
+            raise ValueError(f"x must be finite; feature {j} is {x[j]}")
+    describe(learner.kernel, x, 1, supports.d, &square, &learner.row_own)
+    learner.row_square = square
+    cross(learner.kernel, x, 1, <real*> supports._rows, supports.top, supports.d, values, supports.top)
+    finish(learner.kernel, values, square, learner.row_own, <real*> supports._square, supports._own,
+           supports.top)
+    margin = learner.rule.factor * dot(values, learner.rule._coef, supports.top)
+    if not isfinite(margin) or not isfinite(learner.row_own):
+        raise_overflow(learner.rule.rounds)
+    return margin
+
+
+cdef int decide_blocks(Learner learner, real* X, Py_ssize_t n, double* coef, double* margins) except -1:
+    cdef Kernel kernel = learner.kernel
+    cdef Supports supports = learner.supports
+    cdef Py_ssize_t d = supports.d, start = 0, b, i, top = supports.top
+    dtype = learner.row.dtype
+    cdef real[:, ::1] block = np.empty((LONGEST_BLOCK, top), dtype)
+    cdef real[::1] square = np.empty(LONGEST_BLOCK, dtype)
+    cdef double[::1] own = np.empty(LONGEST_BLOCK)
+    cdef real* K = &block[0, 0]
+    with nogil:
+        while start < n:
+            b = min(block_length(top, sizeof(real)), n - start)
+            describe(kernel, X, b, d, &square[0], &own[0])
+            cross(kernel, X, b, <real*> supports._rows, top, d, K, top)
+            for i in range(b):
+                finish(kernel, K + i * top, square[i], own[i], <real*> supports._square, supports._own, top)
+                margins[start + i] = dot(K + i * top, coef, top)
+            X += b * d
+            start += b
+    return 0

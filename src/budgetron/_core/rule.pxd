@@ -1,0 +1,58 @@
+from libc.stdint cimport int64_t
+from numpy.random cimport bitgen_t
+
+from budgetron._core.projection cimport Projection
+from budgetron._core.supports cimport Supports
+
+cpdef enum Entry:
+    NORM, REMOVED, PHI, PSI, Q, DELTA, THRESHOLD, TAU, BETA, GRAD_ERROR, ENTRIES
+
+
+cdef class Rule:
+    # How it was made, and what it may keep
+    cdef readonly tuple args, ledger
+    cdef readonly Py_ssize_t budget
+    cdef bint keeps_tail, keeps_gram
+    cdef readonly object generator
+    cdef readonly Projection projection
+    cdef bitgen_t* bits
+
+    # The hypothesis: coefficients over the slots, and what is known about it
+    cdef readonly Supports supports
+    cdef readonly object coef, tail, values, gram, scratch
+    cdef double* _coef
+    cdef double* _tail
+    cdef double* _values
+    cdef double* _gram
+    cdef double* _scratch
+    cdef readonly double factor, norm2, tally
+    cdef readonly int64_t rounds, mistakes
+
+    # The round being played
+    cdef double y, margin, value, kxx
+    cdef double* k
+    cdef void* x
+    cdef double x_square, x_own
+    cdef Py_ssize_t added
+    cdef bint recording
+    cdef double entry[<int> ENTRIES]
+
+    cdef void point(self)
+
+    # What a learner says
+    cdef bint wants_update(self) noexcept nogil
+    cdef int update(self) except? -1 nogil
+
+    # What it says it with
+    cdef Py_ssize_t size(self) noexcept nogil
+    cdef double weight(self, Py_ssize_t position) noexcept nogil
+    cdef double label(self, Py_ssize_t position) noexcept nogil
+    cdef double own(self, Py_ssize_t position) noexcept nogil
+    cdef double value_at(self, Py_ssize_t position) except? -1 nogil
+    cdef double norm(self) noexcept nogil
+    cdef int add(self, double c) except? -1 nogil
+    cdef int shrink(self, double phi) except? -1 nogil
+    cdef int remove(self, Py_ssize_t position) except? -1 nogil
+    cdef int shift(self, double c, double* d, double square) except? -1 nogil
+    cdef Py_ssize_t draw(self, Py_ssize_t n) noexcept nogil
+    cdef void note(self, Entry name, double value) noexcept nogil

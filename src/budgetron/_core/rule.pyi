@@ -1,0 +1,42 @@
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron._core.projection import Projection
+from budgetron._core.supports import Supports
+
+ENTRY_NAMES: dict[str, int]
+
+class Rule:
+    args: tuple[Any, ...]
+    ledger: tuple[str, ...]
+    budget: int
+    generator: np.random.Generator | None
+    projection: Projection | None
+    supports: Supports
+    coef: NDArray[np.float64]
+    tail: NDArray[np.float64]
+    values: NDArray[np.float64]
+    gram: NDArray[np.float64]
+    scratch: NDArray[np.float64]
+    factor: float
+    norm2: float
+    tally: float
+    rounds: int
+    mistakes: int
+    def __init__(
+        self,
+        budget: int = ...,
+        ledger: tuple[str, ...] = ...,
+        tail: bool = ...,
+        gram: bool = ...,
+        projection: bool = ...,
+        generator: np.random.Generator | None = ...,
+    ) -> None: ...
+    def capacity(self) -> int: ...
+    def attach(self, supports: Supports) -> None: ...
+    def reserve(self, capacity: int) -> None: ...
+    def arrays(self) -> dict[str, NDArray[np.float64]]: ...
+    def coefficients(self) -> NDArray[np.float64]: ...
+    def refresh_norm(self) -> None: ...

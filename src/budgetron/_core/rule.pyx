@@ -1,0 +1,284 @@
+"""The hypothesis, and the few moves that every algorithm is made of.
+
+A learner is a subclass of `Rule` that says *when* to update (`wants_update`, by
+default on a mistake) and *how* (`update`), in terms of the round that is being
+played:
+
+    y, margin        the label (-1 or +1) and f_t(x_t)
+    value            f(x_t) of the hypothesis as it is now, in the middle of an update
+    kxx, k           k(x_t, x_t), and the kernel row of x_t over the slots
+    size()           number of supports
+    mistakes         mistakes so far, this round's included
+    weight(p)        coefficient of the support at position p; 0 is the oldest
+    label(p)         its sign, which is the example's label where no support is projected
+    own(p)           k(x_p, x_p)
+    value_at(p)      f(x_p)
+    norm()           ||f||
+
+and of the moves:
+
+    add(c)           f += c k(x_t, .), in a slot of its own
+    shrink(phi)      f *= phi
+    remove(p)        forget the support at position p
+    shift(c, d, n)   f += c sum_j d_j k(x_j, .), where the sum is the projection of
+                     k(x_t, .) onto the span of the supports and n its squared norm
+    draw(n)          a random whole number in 0 .. n-1
+    note(NAME, v)    enter v in the ledger
+
+`keeps_tail` and `keeps_gram` choose how f(x_p) is known. The tail is, for each
+support, the value there of the part of f made of that support and all newer ones;
+it costs O(B) a change and, once a support is the oldest, is f itself. The Gram
+matrix keeps f at all supports under any removal. With neither, f(x_p) is computed
+when asked for, at the price of a kernel row. `projection` keeps the factor that
+projects onto the span of the supports.
+"""
+
+from cpython.pycapsule cimport PyCapsule_GetPointer
+from libc.math cimport NAN, fabs, isnan, sqrt
+from libc.stdint cimport uint32_t, uint64_t
+
+import numpy as np
+
+from budgetron._core.projection cimport Projection
+
+cdef extern from "simd.h" nogil:
+    double bt_dot_d(const double*, const double*, ptrdiff_t)
+    void bt_axpy(double, const double*, double*, ptrdiff_t)
+
+cdef extern from "float.h":
+    const double DBL_MIN
+
+# The lazy factor is multiplied out before it comes near the end of the range.
+cdef double SMALLEST_FACTOR = 1e-100
+
+ENTRY_NAMES = {
+    "norm": NORM, "removed": REMOVED, "phi": PHI, "psi": PSI, "Q": Q, "delta": DELTA,
+    "threshold": THRESHOLD, "tau": TAU, "beta": BETA, "grad_error": GRAD_ERROR,
+}
+
+
+def rebuild(cls, args, state):
+    rule = cls(*args)
+    rule.__setstate__(state)
+    return rule
+
+
+cdef class Rule:
+    """An online algorithm: a hypothesis over a slab and how a round changes it.
+
+    Parameters
+    ----------
+    budget : int
+        The most supports after a round; 0 for as many as there are updates.
+    ledger : tuple of str
+        Names of the quantities that the algorithm's proof speaks of.
+    tail, gram, projection : bool
+        What to keep beside the coefficients (see the module).
+    generator : numpy.random.Generator, optional
+        Where `draw` takes its randomness from.
+    """
+
+    def __cinit__(self, *args, **kwargs):
+        self.args = args
+        self.coef = self.tail = self.values = self.gram = self.scratch = np.zeros(0)
+        self.factor = 1.0
+        self.added = -1
+
+    def __init__(self, Py_ssize_t budget=0, tuple ledger=("norm",), bint tail=False, bint gram=False,
+                 bint projection=False, generator=None):
+        self.budget, self.ledger = budget, ledger
+        self.keeps_tail, self.keeps_gram = tail, gram
+        self.projection = Projection() if projection else None
+        self.generator = generator
+        if generator is not None:
+            self.bits = <bitgen_t*> PyCapsule_GetPointer(generator.bit_generator.capsule, "BitGenerator")
+
+    def capacity(self):
+        """Slots needed at once: the newcomer is added before another is removed."""
+        return self.budget + 1 if self.budget else 0
+
+    def attach(self, Supports supports):
+        """Work over this slab, with room for each of its slots."""
+        self.supports = supports
+        self.reserve(supports.capacity)
+
+    def reserve(self, Py_ssize_t capacity):
+        """Room for `capacity` slots."""
+        self.coef = lengthen(self.coef, capacity)
+        self.scratch = np.zeros(capacity)
+        if self.keeps_tail:
+            self.tail = lengthen(self.tail, capacity)
+        if self.keeps_gram:
+            self.values = lengthen(self.values, capacity)
+            old, self.gram = self.gram, np.zeros((capacity, capacity))
+            if old.ndim == 2:
+                self.gram[:len(old), :len(old)] = old
+        if self.projection is not None:
+            self.projection.reserve(capacity)
+        self.point()
+
+    cdef void point(self):
+        cdef size_t coef = self.coef.ctypes.data, tail = self.tail.ctypes.data
+        cdef size_t values = self.values.ctypes.data, gram = self.gram.ctypes.data
+        cdef size_t scratch = self.scratch.ctypes.data
+        self._coef, self._tail, self._values = <double*> coef, <double*> tail, <double*> values
+        self._gram, self._scratch = <double*> gram, <double*> scratch
+
+    def arrays(self):
+        """Everything that takes memory."""
+        arrays = {"coef": self.coef, "tail": self.tail, "values": self.values, "gram": self.gram,
+                  "scratch": self.scratch}
+        return arrays if self.projection is None else arrays | self.projection.arrays()
+
+    def __getstate__(self):
+        state = self.arrays() | {
+            "factor": self.factor, "norm2": self.norm2, "tally": self.tally,
+            "rounds": self.rounds, "mistakes": self.mistakes, "supports": self.supports,
+            "projection": self.projection,
+        }
+        if self.generator is not None:
+            state["bits"] = self.generator.bit_generator.state
+        return state
+
+    def __setstate__(self, state):
+        self.coef, self.tail, self.values = state["coef"], state["tail"], state["values"]
+        self.gram, self.scratch = state["gram"], state["scratch"]
+        self.factor, self.norm2, self.tally = state["factor"], state["norm2"], state["tally"]
+        self.rounds, self.mistakes, self.supports = state["rounds"], state["mistakes"], state["supports"]
+        self.projection = state["projection"]
+        if self.generator is not None:
+            self.generator.bit_generator.state = state["bits"]
+        self.point()
+
+    def __reduce__(self):
+        return rebuild, (type(self), self.args, self.__getstate__())
+
+    def coefficients(self):
+        """Coefficients from the oldest support to the newest."""
+        return self.factor * self.coef[self.supports.order[:self.supports.m]]
+
+    def refresh_norm(self):
+        """Compute ||f||^2 anew where removals left it unknown."""
+        cdef double total = 0.0
+        cdef Py_ssize_t p
+        if isnan(self.norm2):
+            for p in range(self.size()):
+                total += self.weight(p) * self.value_at(p)
+            self.norm2 = total
+
+    cdef bint wants_update(self) noexcept nogil:
+        return self.y * self.margin <= 0.0
+
+    cdef int update(self) except? -1 nogil:
+        return self.add(self.y)
+
+    cdef Py_ssize_t size(self) noexcept nogil:
+        return self.supports.m
+
+    cdef double weight(self, Py_ssize_t position) noexcept nogil:
+        return self.factor * self._coef[self.supports._order[position]]
+
+    cdef double label(self, Py_ssize_t position) noexcept nogil:
+        return 1.0 if self._coef[self.supports._order[position]] > 0.0 else -1.0
+
+    cdef double own(self, Py_ssize_t position) noexcept nogil:
+        return self.supports.kernel.self_value(self.supports._own[self.supports._order[position]])
+
+    cdef double value_at(self, Py_ssize_t position) except? -1 nogil:
+        cdef Py_ssize_t slot = self.supports._order[position]
+        if self.keeps_tail and position == 0:
+            return self.factor * self._tail[slot]
+        if self.keeps_gram:
+            return self.factor * self._values[slot]
+        self.supports.kernel_row(slot, self._scratch)
+        return self.factor * bt_dot_d(self._scratch, self._coef, self.supports.top)
+
+    cdef double norm(self) noexcept nogil:
+        return sqrt(self.norm2) if self.norm2 > 0.0 else 0.0
+
+    cdef int add(self, double c) except? -1 nogil:
+        cdef double stored = c / self.factor
+        cdef Py_ssize_t slot = self.supports.open(self.rounds), j, n
+        cdef Py_ssize_t top = self.supports.top
+        self.supports.store(slot, self.x, self.x_square, self.x_own)
+        self.k[slot] = self.kxx
+        if self.keeps_tail:
+            bt_axpy(stored, self.k, self._tail, top)
+            self._tail[slot] = stored * self.kxx
+        if self.keeps_gram:
+            bt_axpy(stored, self.k, self._values, top)
+            self._values[slot] = self.value / self.factor + stored * self.kxx
+            n = self.supports.capacity
+            for j in range(top):
+                self._gram[slot * n + j] = self.k[j]
+                self._gram[j * n + slot] = self.k[j]
+        self._coef[slot] = stored
+        self.norm2 += c * (2.0 * self.value + c * self.kxx)
+        self.value += c * self.kxx
+        self.added = slot
+        return 1
+
+    cdef int shrink(self, double phi) except? -1 nogil:
+        self.factor *= phi
+        self.norm2 *= phi * phi
+        self.value *= phi
+        if fabs(self.factor) < SMALLEST_FACTOR:
+            multiply_out(self._coef, self.factor, self.supports.top)
+            if self.keeps_tail:
+                multiply_out(self._tail, self.factor, self.supports.top)
+            if self.keeps_gram:
+                multiply_out(self._values, self.factor, self.supports.top)
+            self.factor = 1.0
+        return 1
+
+    cdef int remove(self, Py_ssize_t position) except? -1 nogil:
+        cdef Py_ssize_t slot = self.supports._order[position]
+        cdef double c = self.weight(position), at = NAN
+        self.note(REMOVED, <double> self.supports._rounds[slot])
+        if self.recording or self.keeps_gram or (self.keeps_tail and position == 0):
+            at = self.value_at(position)
+        self.norm2 += c * (c * self.own(position) - 2.0 * at)
+        self.value -= c * self.k[slot]
+        if self.keeps_gram:
+            bt_axpy(-self._coef[slot], self._gram + slot * self.supports.capacity, self._values,
+                    self.supports.top)
+        self._coef[slot] = 0.0  # a free slot weighs nothing, whatever its column holds
+        self.supports.close(position)
+        return 1
+
+    cdef int shift(self, double c, double* d, double square) except? -1 nogil:
+        bt_axpy(c / self.factor, d, self._coef, self.supports.top)
+        self.norm2 += c * (2.0 * self.value + c * square)
+        self.value += c * square
+        return 1
+
+    cdef Py_ssize_t draw(self, Py_ssize_t n) noexcept nogil:
+        # The numbers of Generator.integers(n), by Lemire's method, without its call.
+        cdef uint32_t span = <uint32_t> n, low
+        cdef uint64_t product
+        if n == 1:
+            return 0
+        product = <uint64_t> self.bits.next_uint32(self.bits.state) * span
+        low = <uint32_t> product
+        if low < span:
+            while low < (-span) % span:
+                product = <uint64_t> self.bits.next_uint32(self.bits.state) * span
+                low = <uint32_t> product
+        return <Py_ssize_t> (product >> 32)
+
+    cdef void note(self, Entry name, double value) noexcept nogil:
+        self.entry[<int> name] = value
+
+
+cdef lengthen(array, Py_ssize_t n):
+    longer = np.zeros(n)
+    longer[:len(array)] = array
+    return longer
+
+
+cdef void multiply_out(double* array, double factor, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t j
+    for j in range(n):
+        array[j] *= factor
+        if fabs(array[j]) < DBL_MIN:  # subnormal numbers cost a hundred times as much
+            array[j] = 0.0

@@ -1,0 +1,36 @@
+"""The kernel learners, one file each: when to update, with which coefficient, and how the budget is kept.
+
+A learner's file holds its rule, compiled, and the scikit-learn class over it. It may
+import the core and the face below it, nothing else. The lines here are the register:
+the build compiles each module they name, `budgetron` exports each class, and the
+conformance tests run over them.
+"""
+
+from budgetron._face import KernelClassifier as _KernelClassifier
+from budgetron.kernelized._cks import CKSPerceptron as CKSPerceptron
+from budgetron.kernelized._forgetron import Forgetron as Forgetron
+from budgetron.kernelized._passive_aggressive import PassiveAggressive as PassiveAggressive
+from budgetron.kernelized._perceptron import KernelPerceptron as KernelPerceptron
+from budgetron.kernelized._projectron import Projectron as Projectron
+from budgetron.kernelized._projectron import ProjectronPlusPlus as ProjectronPlusPlus
+from budgetron.kernelized._randomized import RandomizedBudgetPerceptron as RandomizedBudgetPerceptron
+from budgetron.kernelized._remove_oldest import RemoveOldestPerceptron as RemoveOldestPerceptron
+from budgetron.kernelized._shrinking import ShrinkingPerceptron as ShrinkingPerceptron
+from budgetron.kernelized._stoptron import Stoptron as Stoptron
+from budgetron.kernelized._voted import VotedKernelPerceptron as VotedKernelPerceptron
+
+
+def learners() -> list[type[_KernelClassifier]]:
+    """All kernel learners, by name.
+
+    Examples
+    --------
+    >>> import budgetron
+    >>> budgetron.Forgetron in budgetron.learners()
+    True
+    """
+    return [
+        value
+        for name, value in sorted(globals().items())
+        if not name.startswith("_") and isinstance(value, type) and issubclass(value, _KernelClassifier)
+    ]

@@ -1,0 +1,108 @@
+"""Kernel Passive-Aggressive learning: PA, PA-I (002 section 5) and PA-II."""
+
+from numbers import Real
+from typing import Any, ClassVar
+
+import cython
+import numpy as np
+from cython.cimports.budgetron._core.rule import TAU, Rule
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from budgetron._face import KernelClassifier
+from budgetron.kernels import KernelFunction, Normalized
+
+
+@cython.cclass
+class PassiveAggressiveRule(Rule):
+    """On a margin error, the smallest step that gives the example a margin of 1, or a softened one."""
+
+    most: cython.double  # the largest tau
+    slack: cython.double  # added to k(x, x)
+
+    def __init__(self, most: float, slack: float) -> None:
+        Rule.__init__(self, 0, ("tau", "norm"))
+        self.most = most
+        self.slack = slack
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def wants_update(self) -> cython.bint:
+        return self.y * self.margin < 1.0  # loss > 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1)
+    def update(self) -> cython.int:
+        loss: cython.double = 1.0 - self.y * self.margin
+        square: cython.double = self.kxx + self.slack
+        # A row that the kernel maps to 0 cannot gain a margin by any step.
+        tau: cython.double = loss / square if square > 0.0 else 0.0
+        if tau > self.most:
+            tau = self.most
+        self.note(TAU, tau)
+        if tau > 0.0:
+            self.add(tau * self.y)
+        return 1
+
+
+class PassiveAggressive(KernelClassifier):
+    """Passive-Aggressive learning with kernels, without a budget.
+
+    Learns from correct but unsure predictions too, and so makes clearly fewer mistakes
+    than the Perceptron with about twice its supports. Memory and time grow without end.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        How far a single example may move the hypothesis; smaller is calmer. Without effect
+        for "PA".
+    variant : {"PA", "PA-I", "PA-II"}, default="PA-I"
+        With loss = 1 - y f(x), the step is loss / k(x, x) for "PA", at most C for "PA-I", and
+        loss / (k(x, x) + 1 / (2 C)) for "PA-II".
+    kernel, gamma, degree, coef0
+        The kernel; see `budgetron.kernels`.
+
+    Notes
+    -----
+    Cost per round: one kernel row, O(m d) for m supports; memory O(m d). Every round with
+    a positive loss adds a support, except where k(x, x) = 0 and no step can help.
+
+    References
+    ----------
+    Orabona, Keshet, Caputo: The Projectron (2008), section 5 (PA-I). Crammer, Dekel, Keshet,
+    Shalev-Shwartz, Singer: Online Passive-Aggressive Algorithms (2006).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from budgetron import PassiveAggressive
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = PassiveAggressive(C=1.0, gamma=0.001)
+    >>> model.progressive_fit(X, y % 2)
+    Trace(1797 rounds, 107 mistakes, error rate 0.0595, 107 supports)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = KernelClassifier._parameter_constraints | {
+        "C": [Interval(Real, 0.0, None, closed="neither")],
+        "variant": [StrOptions({"PA", "PA-I", "PA-II"})],
+    }
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        variant: str = "PA-I",
+        *,
+        kernel: str | KernelFunction | Normalized = "rbf",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+    ) -> None:
+        super().__init__(kernel=kernel, gamma=gamma, degree=degree, coef0=coef0)
+        self.C = C
+        self.variant = variant
+
+    def _rule(self, generator: np.random.Generator) -> PassiveAggressiveRule:
+        most = self.C if self.variant == "PA-I" else np.inf
+        slack = 1 / (2 * self.C) if self.variant == "PA-II" else 0.0
+        return PassiveAggressiveRule(most, slack)
