@@ -1,3 +1,4 @@
+# cython: cdivision=True
 """Kernels on blocks of rows: a raw part per pair of rows, and an elementwise finish.
 
 The raw part is what costs: inner products (`linear`, `poly`, `rbf`: one matrix

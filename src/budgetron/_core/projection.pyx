@@ -1,3 +1,4 @@
+# cython: cdivision=True
 """Projection onto the span of the supports, by a Cholesky factor that grows.
 
 The Gram matrix of the supports is K = L L', with L kept by rows in one packed

@@ -1,3 +1,4 @@
+# cython: cdivision=True
 """The rounds: blocks with lookahead, single rounds, and prediction.
 
 `Learner` joins the three rooms, kernel, slab and rule, and plays rounds. What a

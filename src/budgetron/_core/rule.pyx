@@ -1,3 +1,4 @@
+# cython: cdivision=True
 """The hypothesis, and the few moves that every algorithm is made of.
 
 A learner is a subclass of `Rule` that says *when* to update (`wants_update`, by

@@ -1,3 +1,4 @@
+# cython: cdivision=True
 """The slab: a fixed number of slots, each holding one stored row.
 
 A slot keeps its place as long as its support lives, so that a column of kernel

@@ -36,7 +36,7 @@ def gentlest(sigma: cython.double, mu: cython.double, c: cython.double) -> cytho
     phi: cython.double = 1.0
     if a > 0.0 or (a < 0.0 and d > 0.0 and (-b - root(d)) / (2.0 * a) > 1.0):
         phi = -2.0 * c / (b + root(d))  # = (-b + sqrt d) / 2a, without cancellation near a = 0
-    elif a == 0.0:
+    elif a == 0.0 and b > 0.0:
         phi = -c / b
     return phi if phi < 1.0 else 1.0
 
@@ -85,10 +85,11 @@ class BasicRule(ForgetronRule):
     @cython.nogil
     @cython.exceptval(-1)
     def update(self) -> cython.int:
-        phi: cython.double
+        phi: cython.double = self.most
         self.add(self.y)  # (1)
-        phi = self.bound / self.norm()
-        return self.forget(0, phi if phi < self.most else self.most)  # (25)
+        if phi * self.norm() > self.bound:
+            phi = self.bound / self.norm()
+        return self.forget(0, phi)  # (25)
 
 
 @cython.cclass

@@ -1,0 +1,158 @@
+"""Every learner in every variant, beside its reference; and the streams to try them on."""
+
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+import reference as ref
+
+import budgetron
+from budgetron.kernels import Normalized
+
+MODEL_KERNELS = {
+    "callable": ref.kernels.cauchy_rows,
+    "normalized poly": Normalized("poly"),
+    "normalized linear": Normalized("linear"),
+    "normalized callable": Normalized(ref.kernels.cauchy_rows),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A learner with parameters, and what it is compared with."""
+
+    learner: type
+    reference: type
+    parameters: dict[str, Any] = field(default_factory=dict)
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+    def model(self, kernel="rbf", **parameters):
+        _, settings = ref.KERNELS[kernel]
+        return self.learner(kernel=MODEL_KERNELS.get(kernel, kernel), **self.parameters, **settings, **parameters)
+
+    def start_reference(self, K, y):
+        arguments = dict(self.arguments)
+        if "random_state" in self.parameters:
+            arguments["rng"] = self.model()._generators(1)[0]
+        return self.reference(K, y, **arguments)
+
+
+def simple(learner, reference, **parameters):
+    return Case(learner, reference, parameters, parameters)
+
+
+CASES = {
+    "perceptron": simple(budgetron.KernelPerceptron, ref.KernelPerceptron),
+    "remove oldest": simple(budgetron.RemoveOldestPerceptron, ref.RemoveOldest, budget=10),
+    "shrinking": Case(budgetron.ShrinkingPerceptron, ref.ShrinkingPerceptron, {"shrink": 0.9}, {"phi": 0.9}),
+    "forgetron self-tuned": Case(
+        budgetron.Forgetron, ref.SelfTunedForgetron, {"budget": 10}, {"budget": 10}
+    ),
+    "forgetron basic": Case(
+        budgetron.Forgetron, ref.BasicForgetron, {"budget": 10, "variant": "basic"}, {"budget": 10}
+    ),
+    "forgetron greedy": Case(
+        budgetron.Forgetron, ref.GreedyForgetron, {"budget": 10, "variant": "greedy"}, {"budget": 10}
+    ),
+    "forgetron simplified": Case(
+        budgetron.Forgetron, ref.SimplifiedForgetron, {"budget": 10, "variant": "simplified"}, {"budget": 10}
+    ),
+    "forgetron simplified, parameters": Case(
+        budgetron.Forgetron,
+        ref.SimplifiedForgetron,
+        {"budget": 10, "variant": "simplified", "eta": 0.5, "decay": 0.1, "radius": 2.0},
+        {"budget": 10, "eta": 0.5, "decay": 0.1, "radius": 2.0},
+    ),
+    "random": Case(
+        budgetron.RandomizedBudgetPerceptron,
+        ref.RandomizedBudget,
+        {"budget": 10, "random_state": 3},
+        {"budget": 10},
+    ),
+    "random modified": Case(
+        budgetron.RandomizedBudgetPerceptron,
+        ref.ModifiedRandomizedBudget,
+        {"budget": 10, "variant": "modified", "random_state": 3},
+        {"budget": 10},
+    ),
+    "random modified, parameters": Case(
+        budgetron.RandomizedBudgetPerceptron,
+        ref.ModifiedRandomizedBudget,
+        {"budget": 10, "variant": "modified", "random_state": 3, "eta": 0.7, "radius": 1.5},
+        {"budget": 10, "eta": 0.7, "radius": 1.5},
+    ),
+    "cks": simple(budgetron.CKSPerceptron, ref.CKS, budget=10),
+    "stoptron": simple(budgetron.Stoptron, ref.Stoptron, budget=10),
+    "projectron": simple(budgetron.Projectron, ref.Projectron, eta=0.4),
+    "projectron norm": Case(budgetron.Projectron, ref.Projectron, {"norm_bound": 1.5}, {"U": 1.5}),
+    "projectron budget": simple(budgetron.Projectron, ref.Projectron, eta=0.3, budget=10),
+    "projectron++": Case(budgetron.ProjectronPlusPlus, ref.ProjectronPlusPlus, {"norm_bound": 1.5}, {"U": 1.5}),
+    "projectron++ eta": Case(
+        budgetron.ProjectronPlusPlus,
+        ref.ProjectronPlusPlus,
+        {"norm_bound": 1.5, "eta": 0.4, "budget": 15},
+        {"U": 1.5, "eta": 0.4, "budget": 15},
+    ),
+    "pa": simple(budgetron.PassiveAggressive, ref.PassiveAggressive, C=1.0, variant="PA"),
+    "pa-i": simple(budgetron.PassiveAggressive, ref.PassiveAggressive, C=0.6, variant="PA-I"),
+    "pa-ii": simple(budgetron.PassiveAggressive, ref.PassiveAggressive, C=0.6, variant="PA-II"),
+    "voted": Case(budgetron.VotedKernelPerceptron, ref.VotedPerceptron),
+}
+
+
+def with_budget(case, budget):
+    """The same case with another budget, or None if it has none."""
+    if "budget" not in case.parameters:
+        return None
+    parameters = case.parameters | {"budget": budget}
+    if parameters.get("variant") == "simplified" and "decay" not in parameters:
+        return None  # the theorem's decay needs a budget of at least 6
+    return Case(case.learner, case.reference, parameters, case.arguments | {"budget": budget})
+
+
+def random_stream(n, rng):
+    """Two noisy Gaussians."""
+    y = rng.choice([-1.0, 1.0], n)
+    X = rng.normal(size=(n, 3)) * [0.8, 1.2, 0.5] + 0.6 * y[:, None]
+    return X, np.where(rng.random(n) < 0.1, -y, y)
+
+
+def sparse_stream(n, rng):
+    """Few non-zeros of many; whole rows of zeros among them."""
+    X = np.where(rng.random((n, 12)) < 0.15, rng.normal(size=(n, 12)), 0.0)
+    return X, np.where(X[:, :4].sum(axis=1) + 0.3 * rng.normal(size=n) > 0, 1.0, -1.0)
+
+
+def nasty_stream(n, rng):
+    """Duplicates under both labels, zero rows, and long stretches of one class."""
+    points = rng.normal(size=(n // 6, 2)).round(2)
+    points[::7] = 0.0
+    X = points[rng.integers(len(points), size=n)]
+    y = np.where(X[:, 0] * X[:, 1] > 0, 1.0, -1.0)
+    y[rng.random(n) < 0.2] *= -1
+    y[n // 3 : n // 2] = 1.0
+    y[n // 2 : 2 * n // 3] = -1.0
+    return X, y
+
+
+def exact_stream(n, rng):
+    """Small whole numbers: inner products have no rounding, and ties are exact."""
+    X = rng.integers(-2, 3, size=(n, 3)).astype(float)
+    return X, rng.choice([-1.0, 1.0], n)
+
+
+STREAMS = {"random": random_stream, "sparse": sparse_stream, "nasty": nasty_stream}
+
+
+@cache
+def stream(name, n=240, seed=0):
+    X, y = (STREAMS | {"exact": exact_stream})[name](n, np.random.default_rng([seed, n]))
+    return X, y
+
+
+@cache
+def gram_of(name, kernel, n=240, seed=0):
+    X, _ = stream(name, n, seed)
+    function, parameters = ref.KERNELS[kernel]
+    return ref.gram(function, X, **parameters)

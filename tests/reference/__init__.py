@@ -1,0 +1,35 @@
+"""Each algorithm again: slow, literal, from its paper.
+
+Nothing here is clever. The Gram matrix of the whole stream is given, a hypothesis is a
+dict from round to coefficient in insertion order, and every value and norm is a sum
+over it, computed anew whenever it is needed. Indices are the papers', counted from 0.
+"""
+
+from reference.budget import CKS, RemoveOldest, Stoptron
+from reference.forgetron import BasicForgetron, GreedyForgetron, SelfTunedForgetron, SimplifiedForgetron
+from reference.kernels import KERNELS, gram
+from reference.passive_aggressive import PassiveAggressive
+from reference.perceptron import KernelPerceptron, Reference, ShrinkingPerceptron, VotedPerceptron
+from reference.projectron import Projectron, ProjectronPlusPlus
+from reference.randomized import ModifiedRandomizedBudget, RandomizedBudget
+
+__all__ = [
+    "CKS",
+    "KERNELS",
+    "BasicForgetron",
+    "GreedyForgetron",
+    "KernelPerceptron",
+    "ModifiedRandomizedBudget",
+    "PassiveAggressive",
+    "Projectron",
+    "ProjectronPlusPlus",
+    "RandomizedBudget",
+    "Reference",
+    "RemoveOldest",
+    "SelfTunedForgetron",
+    "ShrinkingPerceptron",
+    "SimplifiedForgetron",
+    "Stoptron",
+    "VotedPerceptron",
+    "gram",
+]
