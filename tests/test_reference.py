@@ -84,3 +84,97 @@ def test_equals_reference(label, name, kernel, record_property):
     model = case.model(kernel)
     trace = model.progressive_fit(run[0], run[1], classes=[-1, 1], ledger=True)
     assert_same(model, trace, run)
+
+
+@pytest.mark.parametrize("budget", [1, 2, 3])
+@pytest.mark.parametrize("name", STREAMS)
+@pytest.mark.parametrize("label", [label for label, case in CASES.items() if with_budget(case, 1)])
+def test_small_budgets(label, name, budget):
+    case = with_budget(CASES[label], budget)
+    run = replay(case, name, "rbf")
+    model = case.model("rbf")
+    assert_same(model, model.progressive_fit(run[0], run[1], classes=[-1, 1], ledger=True), run)
+    assert model.n_support_ <= budget
+
+
+@pytest.mark.parametrize("label", CASES)
+def test_stream_shorter_than_the_budget(label):
+    case = with_budget(CASES[label], 100) or CASES[label]
+    run = replay(case, "random", "rbf", n=40)
+    model = case.model("rbf")
+    assert_same(model, model.progressive_fit(run[0], run[1], classes=[-1, 1], ledger=True), run)
+
+
+# With small whole numbers and inner products every learner whose coefficients are whole
+# numbers computes without rounding, so that ties are ties on both sides and none is left out.
+EXACT = ["perceptron", "remove oldest", "random", "cks", "stoptron", "voted"]
+
+
+@pytest.mark.parametrize("kernel", ["linear", "allsubsets"])
+@pytest.mark.parametrize("label", EXACT)
+def test_exact_ties(label, kernel):
+    case = CASES[label]
+    run = replay(case, "exact", kernel, tie=0.0)
+    assert len(run[2]) == 240
+    assert np.sum(run[3] == 0) > 3
+    model = case.model(kernel)
+    assert_same(model, model.progressive_fit(run[0], run[1], classes=[-1, 1], ledger=True), run)
+
+
+@pytest.mark.parametrize("name", ["random", "sparse"])
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly", "laplacian", "allsubsets", "normalized poly"])
+@pytest.mark.parametrize("label", CASES)
+def test_float32(label, kernel, name):
+    # Decisions that float32 could turn are left out; what remains must be the same decisions.
+    case = CASES[label]
+    run = replay(case, name, kernel, tie=2e-3)
+    assert len(run[2]) > 40
+    model = case.model(kernel)
+    trace = model.progressive_fit(run[0].astype(np.float32), run[1], classes=[-1, 1])
+    assert model.support_vectors_.dtype == np.float32
+    scale = max(1.0, np.abs(run[3]).max())
+    np.testing.assert_allclose(trace.margins, run[3], rtol=1e-3, atol=1e-3 * scale)
+    np.testing.assert_array_equal(trace.support_sizes, run[4])
+    position = {t: i for i, t in enumerate(run[2].tolist())}
+    np.testing.assert_array_equal(model.support_, [position[t] for t in run[6].alpha])
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("label", CASES)
+def test_sparse_rows(label, kernel):
+    case = CASES[label]
+    run = replay(case, "sparse", kernel)
+    model = case.model(kernel)
+    trace = model.progressive_fit(csr_array(run[0]), run[1], classes=[-1, 1], ledger=True)
+    assert_same(model, trace, run)
+    dense = case.model(kernel).fit(run[0], run[1])
+    np.testing.assert_allclose(
+        model.decision_function(csr_array(run[0])), dense.decision_function(run[0]), rtol=1e-9, atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("vote", ["average", "majority"])
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "callable"])
+def test_votes(kernel, vote):
+    case = CASES["voted"]
+    X, y, kept, *_, reference = replay(case, "random", kernel)
+    model = case.model(kernel, vote=vote).fit(X, y)
+    expected = [getattr(reference, vote)(t) for t in kept]
+    np.testing.assert_allclose(model.decision_function(X), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_decision_function_is_the_hypothesis():
+    for label, case in CASES.items():
+        if label != "voted":
+            X, y, kept, *_, reference = replay(case, "random", "rbf")
+            model = case.model("rbf").fit(X, y)
+            expected = [reference.f(t) for t in kept]
+            np.testing.assert_allclose(model.decision_function(X), expected, rtol=1e-9, atol=1e-9, err_msg=label)
+
+
+@pytest.mark.parametrize("label", CASES)
+def test_long_streams_of_many_blocks(label):
+    case = with_budget(CASES[label], 25) or CASES[label]
+    run = replay(case, "random", "rbf", n=700, seed=1)
+    model = case.model("rbf")
+    assert_same(model, model.progressive_fit(run[0], run[1], classes=[-1, 1], ledger=True), run)

@@ -107,7 +107,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         """
         with self._unchanged_on_error():
             self._forget()
-            self._learn(X, y, np.unique(np.asarray(y)) if np.ndim(y) == 1 else None)
+            self._learn(X, y, classes_from_y=True)
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
@@ -149,9 +149,9 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         Trace
         """
         with self._unchanged_on_error():
-            if classes is None and not self.__sklearn_is_fitted__() and np.ndim(y) == 1:
-                classes = np.unique(np.asarray(y))
-            return self._learn(X, y, classes, trace=True, ledger=ledger)  # type: ignore[return-value]
+            trace = self._learn(X, y, classes, classes_from_y=True, trace=True, ledger=ledger)
+            assert trace is not None
+            return trace
 
     def play(
         self, x: ArrayLike, y: Any, classes: ArrayLike | None = None
@@ -197,60 +197,53 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"x must be one row of features; got an array of shape {row.shape}")
         with self._unchanged_on_error():
             self._validate_params()
-            checked = self._check_rows(row[None, :], None)
+            checked = self._check_rows(row[None, :])
             self._start(checked, self._check_classes(classes))
             return self.play(checked[0], y)
 
     def _learn(
-        self, X: Any, y: Any, classes: ArrayLike | None, trace: bool = False, ledger: bool = False
+        self,
+        X: Any,
+        y: Any,
+        classes: ArrayLike | None = None,
+        *,
+        classes_from_y: bool = False,
+        trace: bool = False,
+        ledger: bool = False,
     ) -> Trace | None:
         self._validate_params()
         first = not self.__sklearn_is_fitted__()
         X, y = self._check_rows(X, y)
         check_classification_targets(y)
         if first and classes is None:
-            raise ValueError("classes must be given in the first call of partial_fit")
-        if classes is not None:
-            classes = self._check_classes(classes)
-        known: NDArray[Any] = classes if first else self.classes_  # type: ignore[assignment]
-        if classes is not None and not np.array_equal(classes, known):
-            raise ValueError(f"classes are {known.tolist()} since the first call; got {classes.tolist()}")
+            if not classes_from_y:
+                raise ValueError("classes must be given in the first call of partial_fit")
+            classes = y
+        known = self._check_classes(classes) if first else self.classes_
+        if not first and classes is not None and not np.array_equal(self._check_classes(classes), known):
+            raise ValueError(f"classes are {known.tolist()} since the first call; got {np.unique(classes).tolist()}")
         codes = _encode(y, known)
         if first:
             self._start(X, known)
 
-        n, learners = len(codes), self._learners
-        signs = [np.where(codes == c, 1.0, -1.0) for c in (range(len(learners)) if len(learners) > 1 else [1])]
-        margins = np.empty((len(learners), n))
-        sizes = np.empty((len(learners), n), np.int64)
+        learners, multiclass = self._learners, len(self._learners) > 1
+        signs = [np.where(codes == c, 1.0, -1.0) for c in (range(len(learners)) if multiclass else [1])]
+        shape = (len(learners), len(codes))
+        margins = np.empty(shape) if trace or multiclass else None
+        sizes = np.empty(shape, np.int64) if trace else None
         names = learners[0].rule.ledger
-        entries = np.empty((len(learners), n, len(names))) if ledger else None
-
-        # Kernel values of sane rows cannot overflow; where they might, keep a copy to go back to.
-        safe = all(learner.is_safe(_largest_square(X)) for learner in learners)
-        kernels = {id(learner.kernel): learner.kernel for learner in learners}
-        backup = None if safe else copy.deepcopy(learners, kernels)
-        multiclass = len(learners) > 1
-        try:
+        entries = np.empty((*shape, len(names))) if ledger else None
+        with self._restored_on_error(X):
             for start, rows in self._dense_pieces(X):
                 piece = slice(start, start + len(rows))
                 for i, learner in enumerate(learners):
-                    learner.learn(
-                        rows,
-                        signs[i][piece],
-                        margins[i, piece] if trace or multiclass else None,
-                        sizes[i, piece] if trace else None,
-                        None if entries is None else entries[i, piece],
-                    )
-        except BaseException:
-            for learner, saved in zip(learners, backup or (), strict=False):
-                learner.__setstate__(saved.__getstate__())
-            raise
-        mistakes = signs[0] * margins[0] <= 0.0
-        if multiclass:
-            mistakes = _missed(margins.T, codes)
-            self._mistakes += int(mistakes.sum())
-        if not trace:
+                    wanted = (None if kept is None else kept[i, piece] for kept in (margins, sizes, entries))
+                    learner.learn(rows, signs[i][piece], *wanted)
+        if margins is None:
+            return None
+        mistakes = _missed(margins.T, codes) if multiclass else signs[0] * margins[0] <= 0.0
+        self._mistakes += int(mistakes.sum()) if multiclass else 0
+        if sizes is None:
             return None
         return Trace(
             margins=margins.T.copy() if multiclass else margins[0],
@@ -258,6 +251,25 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             support_sizes=sizes.sum(axis=0),
             ledger=None if entries is None else _ledger(names, entries),
         )
+
+    @contextmanager
+    def _restored_on_error(self, X: Any) -> Iterator[None]:
+        """Go back to where the learners were, if a batch fails half way.
+
+        Kernel values of sane rows cannot overflow, and then nothing can fail; only where they
+        might, or the kernel is a Python function, is a copy kept.
+        """
+        learners = self._learners
+        if all(learner.is_safe(_largest_square(X)) for learner in learners):
+            yield
+            return
+        before = copy.deepcopy(learners, {id(learner.kernel): learner.kernel for learner in learners})
+        try:
+            yield
+        except BaseException:
+            for learner, saved in zip(learners, before, strict=True):
+                learner.__setstate__(saved.__getstate__())
+            raise
 
     # ------------------------------------------------------------------ prediction
 
@@ -273,7 +285,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (n_samples,), or (n_samples, n_classes) with more than two classes
         """
         check_is_fitted(self)
-        X = self._check_rows(X, None)
+        X = self._check_rows(X)
         margins = np.empty((len(self._learners), X.shape[0]))
         for start, rows in self._dense_pieces(X):
             for i, learner in enumerate(self._learners):
@@ -376,18 +388,15 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             vars(self).update(before)
             raise
 
-    def _check_rows(self, X: Any, y: Any) -> Any:
+    def _check_rows(self, X: Any, y: Any = "no_validation") -> Any:
         first = not self.__sklearn_is_fitted__()
         dtype = (np.float64, np.float32) if first else self._learners[0].row.dtype
-        extra = {} if y is None else {"y": y}
-        return validate_data(
-            self, X, **extra, accept_sparse="csr", dtype=dtype, order="C", reset=first
-        )
+        return validate_data(self, X, y, accept_sparse="csr", dtype=dtype, order="C", reset=first)
 
-    def _check_classes(self, classes: ArrayLike) -> NDArray[Any]:
+    def _check_classes(self, classes: ArrayLike | None) -> NDArray[Any]:
         unique = np.unique(np.asarray(classes))
         if len(unique) < 2:
-            raise ValueError(f"{type(self).__name__} needs at least two classes; got {unique.tolist()}")
+            raise ValueError(f"{type(self).__name__} needs at least two classes; got 1 class: {unique.tolist()}")
         return unique
 
     def _start(self, X: Any, classes: NDArray[Any]) -> None:

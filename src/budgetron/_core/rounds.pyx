@@ -88,8 +88,8 @@ cdef class Learner:
             for each name in the rule's ledger.
         """
         cdef double[::1] labels = y
-        cdef double[:, ::1] rows
-        cdef float[:, ::1] single
+        cdef const double[:, ::1] rows
+        cdef const float[:, ::1] single
         if ledger is not None:
             self.rule.refresh_norm()
         self.rule.recording = ledger is not None
@@ -97,11 +97,11 @@ cdef class Learner:
             if self.supports.single:
                 single = X
                 if len(single):
-                    play_blocks(self, &single[0, 0], len(single), &labels[0], margins, sizes, ledger)
+                    play_blocks(self, <float*> &single[0, 0], len(single), &labels[0], margins, sizes, ledger)
             else:
                 rows = X
                 if len(rows):
-                    play_blocks(self, &rows[0, 0], len(rows), &labels[0], margins, sizes, ledger)
+                    play_blocks(self, <double*> &rows[0, 0], len(rows), &labels[0], margins, sizes, ledger)
         finally:
             self.rule.recording = False
 
@@ -154,16 +154,16 @@ cdef class Learner:
         """f(x) for each row of X; with other coefficients, in slot order, if given."""
         cdef Py_ssize_t n = len(X)
         cdef double[::1] margins = np.zeros(n), weights
-        cdef double[:, ::1] rows
-        cdef float[:, ::1] single
+        cdef const double[:, ::1] rows
+        cdef const float[:, ::1] single
         weights = self.rule.factor * self.rule.coef if coef is None else coef
         if n and self.supports.top:
             if self.supports.single:
                 single = X
-                decide_blocks(self, &single[0, 0], n, &weights[0], &margins[0])
+                decide_blocks(self, <float*> &single[0, 0], n, &weights[0], &margins[0])
             else:
                 rows = X
-                decide_blocks(self, &rows[0, 0], n, &weights[0], &margins[0])
+                decide_blocks(self, <double*> &rows[0, 0], n, &weights[0], &margins[0])
         return np.asarray(margins)
 
     def kernel_values(self, X):

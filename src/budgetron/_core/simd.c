@@ -21,57 +21,52 @@
 #define INLINE static inline __attribute__((always_inline))
 #endif
 
-/* exp(x) for x <= 0, written so that it vectorises: x = n log 2 + r with |r| <=
- * log(2) / 2, a near-minimax polynomial in r, and n added to the exponent. Below `low` the
- * result is 0. NaN stays NaN because every comparison with it is false. */
+/* exp(min(x, 0)), written so that it vectorises: x = n log 2 + r with |r| <= log(2) / 2,
+ * a near-minimax polynomial in r (in pairs, so that its terms need not wait for each
+ * other), and 2^n made by moving n into the exponent. Below
+ * `low` n is such that 2^n comes out as 0, and the result with it: far away is 0, not
+ * merely small, for its sign decides. The comparisons are turned so that NaN stays NaN. */
 INLINE double exp_d(double x)
 {
-    const double low = -708.0, round = 6755399441055744.0; /* 1.5 * 2^52 */
-    double clipped = x < low ? low : x;
-    double shifted = clipped * 1.4426950408889634074 + round;
-    double n = shifted - round;
-    double r = clipped - n * 6.93147180369123816490e-01;
+    const double low = -709.2, round = 6755399441055744.0; /* 1.5 * 2^52 */
+    double clipped = 0.0 < x ? 0.0 : x, shifted, n, r, r2, r4, p, q, scale;
     uint64_t bits;
-    double scale, p;
+    clipped = low > clipped ? low : clipped;
+    shifted = clipped * 1.4426950408889634074 + round;
+    n = shifted - round;
+    r = clipped - n * 6.93147180369123816490e-01;
     r = r - n * 1.90821492927058770002e-10;
-    p = 2.7626371065696356076e-7;
-    p = p * r + 2.7640197391694840467e-6;
-    p = p * r + 2.4801504313785540166e-5;
-    p = p * r + 1.9841170230570286664e-4;
-    p = p * r + 1.3888888932514779355e-3;
-    p = p * r + 8.3333333856992117269e-3;
-    p = p * r + 4.1666666666573067732e-2;
-    p = p * r + 0.16666666666554314583;
-    p = p * r + 0.50000000000000056225;
-    p = p * r + 1.0000000000000067491;
-    p = p * r + 1.0;
+    r2 = r * r;
+    r4 = r2 * r2;
+    p = (1.0 + 1.0000000000000067491 * r) + (0.50000000000000056225 + 0.16666666666554314583 * r) * r2;
+    q = (4.1666666666573067732e-2 + 8.3333333856992117269e-3 * r)
+        + (1.3888888932514779355e-3 + 1.9841170230570286664e-4 * r) * r2;
+    q = q + (2.4801504313785540166e-5 + 2.7640197391694840467e-6 * r + 2.7626371065696356076e-7 * r2) * r4;
+    p = p + q * r4;
     memcpy(&bits, &shifted, sizeof bits);
     bits = (bits + 1023) << 52; /* the low bits of `shifted` hold n */
     memcpy(&scale, &bits, sizeof scale);
-    return x < low ? 0.0 : p * scale;
+    return p * scale;
 }
 
 INLINE float exp_f(float x)
 {
-    const float low = -87.0f, round = 12582912.0f; /* 1.5 * 2^23 */
-    float clipped = x < low ? low : x;
-    float shifted = clipped * 1.44269504f + round;
-    float n = shifted - round;
-    float r = clipped - n * 6.93359375e-01f;
+    const float low = -88.2f, round = 12582912.0f; /* 1.5 * 2^23 */
+    float clipped = 0.0f < x ? 0.0f : x, shifted, n, r, r2, p, q, scale;
     uint32_t bits;
-    float scale, p;
+    clipped = low > clipped ? low : clipped;
+    shifted = clipped * 1.44269504f + round;
+    n = shifted - round;
+    r = clipped - n * 6.93359375e-01f;
     r = r - n * -2.12194440e-04f;
-    p = 1.3941118896e-3f;
-    p = p * r + 8.3751347746e-3f;
-    p = p * r + 4.1666352771e-2f;
-    p = p * r + 0.16666415414f;
-    p = p * r + 0.50000000471f;
-    p = p * r + 1.0000000377f;
-    p = p * r + 1.0f;
+    r2 = r * r;
+    p = (1.0f + 1.0000000377f * r) + (0.50000000471f + 0.16666415414f * r) * r2;
+    q = 4.1666352771e-2f + 8.3751347746e-3f * r + 1.3941118896e-3f * r2;
+    p = p + q * (r2 * r2);
     memcpy(&bits, &shifted, sizeof bits);
     bits = (bits + 127) << 23;
     memcpy(&scale, &bits, sizeof scale);
-    return x < low ? 0.0f : p * scale;
+    return p * scale;
 }
 
 /* Independent partial sums: one alone would wait for each addition to end. */
@@ -115,19 +110,15 @@ CLONES void bt_axpy(double c, const double *row, double *out, ptrdiff_t m)
 CLONES void bt_rbf_d(double *row, double a, const double *b, double gamma, ptrdiff_t m)
 {
 #pragma omp simd
-    for (ptrdiff_t j = 0; j < m; j++) {
-        double x = gamma * (2.0 * row[j] - (a + b[j]));
-        row[j] = exp_d(x > 0.0 ? 0.0 : x);
-    }
+    for (ptrdiff_t j = 0; j < m; j++)
+        row[j] = exp_d(gamma * (2.0 * row[j] - (a + b[j])));
 }
 
 CLONES void bt_rbf_f(float *row, float a, const float *b, float gamma, ptrdiff_t m)
 {
 #pragma omp simd
-    for (ptrdiff_t j = 0; j < m; j++) {
-        float x = gamma * (2.0f * row[j] - (a + b[j]));
-        row[j] = exp_f(x > 0.0f ? 0.0f : x);
-    }
+    for (ptrdiff_t j = 0; j < m; j++)
+        row[j] = exp_f(gamma * (2.0f * row[j] - (a + b[j])));
 }
 
 CLONES void bt_decay_d(double *row, double gamma, ptrdiff_t m)

@@ -31,6 +31,7 @@ class CKSRule(Rule):
         return 1
 
 
+@cython.annotation_typing(False)  # here they are for readers
 class CKSPerceptron(BudgetedClassifier):
     """The Perceptron that forgets the support which is classified best without itself.
 

@@ -171,6 +171,7 @@ def norm_limit(budget: int) -> float:
     return 0.25 * float(np.sqrt((budget + 1) / log(budget + 1)))
 
 
+@cython.annotation_typing(False)  # here they are for readers
 class Forgetron(KernelClassifier):
     """The Perceptron that shrinks its hypothesis and forgets its oldest support, with a mistake bound.
 

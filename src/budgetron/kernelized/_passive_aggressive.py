@@ -46,6 +46,7 @@ class PassiveAggressiveRule(Rule):
         return 1
 
 
+@cython.annotation_typing(False)  # here they are for readers
 class PassiveAggressive(KernelClassifier):
     """Passive-Aggressive learning with kernels, without a budget.
 

@@ -18,6 +18,7 @@ class PerceptronRule(Rule):
         return self.add(self.y)  # f_t = f_{t-1} + y_t k(x_t, .)
 
 
+@cython.annotation_typing(False)  # here they are for readers
 class KernelPerceptron(KernelClassifier):
     """The kernel Perceptron, without a budget.
 

@@ -99,6 +99,7 @@ class ProjectronPlusPlusRule(ProjectronRule):
         return 1
 
 
+@cython.annotation_typing(False)  # here they are for readers
 class Projectron(KernelClassifier):
     """The Perceptron that projects a mistake onto the span of its supports where little is lost.
 
@@ -180,6 +181,7 @@ class Projectron(KernelClassifier):
         return ProjectronRule(self.budget or 0, 0.1 if self.eta is None else self.eta, 0.0, ledger)
 
 
+@cython.annotation_typing(False)  # here they are for readers
 class ProjectronPlusPlus(KernelClassifier):
     """The Projectron that also learns from correct but unsure predictions.
 

@@ -53,6 +53,7 @@ class ModifiedRandomRule(Rule):
         return 1
 
 
+@cython.annotation_typing(False)  # here they are for readers
 class RandomizedBudgetPerceptron(KernelClassifier):
     """The Perceptron that forgets a random support when the budget is full.
 

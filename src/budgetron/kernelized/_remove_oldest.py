@@ -25,6 +25,7 @@ class RemoveOldestRule(Rule):
         return 1
 
 
+@cython.annotation_typing(False)  # here they are for readers
 class RemoveOldestPerceptron(BudgetedClassifier):
     """The Perceptron that forgets its oldest support when the budget is full.
 

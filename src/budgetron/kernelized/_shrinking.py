@@ -32,6 +32,7 @@ class ShrinkingRule(Rule):
         return 1
 
 
+@cython.annotation_typing(False)  # here they are for readers
 class ShrinkingPerceptron(KernelClassifier):
     """The Perceptron that multiplies its hypothesis by a constant after each mistake.
 

@@ -20,6 +20,7 @@ class StoptronRule(Rule):
         return 1
 
 
+@cython.annotation_typing(False)  # here they are for readers
 class Stoptron(BudgetedClassifier):
     """The Perceptron that stops learning when the budget is full.
 

@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar
 
+import cython
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import StrOptions
@@ -15,6 +16,7 @@ from budgetron.kernelized._perceptron import PerceptronRule
 VALUES_AT_ONCE = 1 << 20
 
 
+@cython.annotation_typing(False)  # here they are for readers
 class VotedKernelPerceptron(KernelClassifier):
     """The kernel Perceptron that predicts with all its hypotheses, weighted by how long each lasted.
 
