@@ -79,9 +79,14 @@ def main():
     options = parser.parse_args()
     rng = np.random.default_rng(0)
     n, repeat = options.rounds, options.repeat
-    print(f"{'stream':<22}{'learner':<28}{'GEMM/s':>9}{'batch/s':>10}{'play/s':>9}{'of GEMM':>9}{'of play':>9}")
+    print(
+        f"{'stream':<22}{'learner':<28}{'GEMM/s':>9}{'batch/s':>10}{'play/s':>9}{'of GEMM':>9}{'of play':>9}"
+    )
     with threadpool_limits(1):
-        for stream, warm, d, budget, gamma in ((adult_like, 8000, 123, 1500, 0.02), (flat, 8000, 2, 500, 1.0)):
+        for stream, warm, d, budget, gamma in (
+            (adult_like, 8000, 123, 1500, 0.02),
+            (flat, 8000, 2, 500, 1.0),
+        ):
             X, y = stream(n + warm, rng)
             for dtype in (np.float64, np.float32):
                 limit = gemm_rate(dtype, n, d, budget, repeat)

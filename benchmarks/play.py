@@ -1,6 +1,6 @@
 """`play`, one round at a time, against scikit-learn's partial_fit row by row.
 
-    python benchmarks/play.py
+python benchmarks/play.py
 """
 
 import argparse
@@ -39,7 +39,9 @@ def main():
     with threadpool_limits(1):
         sgd = SGDClassifier(random_state=0)
         sgd.partial_fit(X[:1], y[:1], classes=[-1, 1])
-        slow = seconds_a_round(lambda i: sgd.partial_fit(X[i : i + 1], y[i : i + 1]), min(n, 500), options.repeat)
+        slow = seconds_a_round(
+            lambda i: sgd.partial_fit(X[i : i + 1], y[i : i + 1]), min(n, 500), options.repeat
+        )
         print(f"{'SGDClassifier.partial_fit, a row':<40}{1e6 * slow:9.2f} us a round")
         for learner in (
             budgetron.Forgetron,

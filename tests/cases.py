@@ -29,7 +29,9 @@ class Case:
 
     def model(self, kernel="rbf", **parameters):
         _, settings = ref.KERNELS[kernel]
-        return self.learner(kernel=MODEL_KERNELS.get(kernel, kernel), **self.parameters, **settings, **parameters)
+        return self.learner(
+            kernel=MODEL_KERNELS.get(kernel, kernel), **self.parameters, **settings, **parameters
+        )
 
     def start_reference(self, K, y):
         arguments = dict(self.arguments)
@@ -46,9 +48,7 @@ CASES = {
     "perceptron": simple(budgetron.KernelPerceptron, ref.KernelPerceptron),
     "remove oldest": simple(budgetron.RemoveOldestPerceptron, ref.RemoveOldest, budget=10),
     "shrinking": Case(budgetron.ShrinkingPerceptron, ref.ShrinkingPerceptron, {"shrink": 0.9}, {"phi": 0.9}),
-    "forgetron self-tuned": Case(
-        budgetron.Forgetron, ref.SelfTunedForgetron, {"budget": 10}, {"budget": 10}
-    ),
+    "forgetron self-tuned": Case(budgetron.Forgetron, ref.SelfTunedForgetron, {"budget": 10}, {"budget": 10}),
     "forgetron basic": Case(
         budgetron.Forgetron, ref.BasicForgetron, {"budget": 10, "variant": "basic"}, {"budget": 10}
     ),
@@ -87,7 +87,9 @@ CASES = {
     "projectron": simple(budgetron.Projectron, ref.Projectron, eta=0.4),
     "projectron norm": Case(budgetron.Projectron, ref.Projectron, {"norm_bound": 1.5}, {"U": 1.5}),
     "projectron budget": simple(budgetron.Projectron, ref.Projectron, eta=0.3, budget=10),
-    "projectron++": Case(budgetron.ProjectronPlusPlus, ref.ProjectronPlusPlus, {"norm_bound": 1.5}, {"U": 1.5}),
+    "projectron++": Case(
+        budgetron.ProjectronPlusPlus, ref.ProjectronPlusPlus, {"norm_bound": 1.5}, {"U": 1.5}
+    ),
     "projectron++ eta": Case(
         budgetron.ProjectronPlusPlus,
         ref.ProjectronPlusPlus,

@@ -169,7 +169,9 @@ def test_decision_function_is_the_hypothesis():
             X, y, kept, *_, reference = replay(case, "random", "rbf")
             model = case.model("rbf").fit(X, y)
             expected = [reference.f(t) for t in kept]
-            np.testing.assert_allclose(model.decision_function(X), expected, rtol=1e-9, atol=1e-9, err_msg=label)
+            np.testing.assert_allclose(
+                model.decision_function(X), expected, rtol=1e-9, atol=1e-9, err_msg=label
+            )
 
 
 @pytest.mark.parametrize("label", CASES)

@@ -153,9 +153,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             assert trace is not None
             return trace
 
-    def play(
-        self, x: ArrayLike, y: Any, classes: ArrayLike | None = None
-    ) -> float | NDArray[np.float64]:
+    def play(self, x: ArrayLike, y: Any, classes: ArrayLike | None = None) -> float | NDArray[np.float64]:
         """Play one round: predict x, then see y and learn.
 
         Much faster than `partial_fit` on one row. Shape, finiteness and label are
@@ -173,7 +171,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         float or ndarray of shape (n_classes,)
             The margin before y was seen; with more than two classes, one for each.
         """
-        learners = vars(self).get("_learners")
+        learners = self.__dict__.get("_learners")
         if learners is None:
             return self._play_first(x, y, classes)
         try:
@@ -221,7 +219,9 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             classes = y
         known = self._check_classes(classes) if first else self.classes_
         if not first and classes is not None and not np.array_equal(self._check_classes(classes), known):
-            raise ValueError(f"classes are {known.tolist()} since the first call; got {np.unique(classes).tolist()}")
+            raise ValueError(
+                f"classes are {known.tolist()} since the first call; got {np.unique(classes).tolist()}"
+            )
         codes = _encode(y, known)
         if first:
             self._start(X, known)
@@ -237,8 +237,13 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             for start, rows in self._dense_pieces(X):
                 piece = slice(start, start + len(rows))
                 for i, learner in enumerate(learners):
-                    wanted = (None if kept is None else kept[i, piece] for kept in (margins, sizes, entries))
-                    learner.learn(rows, signs[i][piece], *wanted)
+                    learner.learn(
+                        rows,
+                        signs[i][piece],
+                        None if margins is None else margins[i, piece],
+                        None if sizes is None else sizes[i, piece],
+                        None if entries is None else entries[i, piece],
+                    )
         if margins is None:
             return None
         mistakes = _missed(margins.T, codes) if multiclass else signs[0] * margins[0] <= 0.0
@@ -285,9 +290,9 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (n_samples,), or (n_samples, n_classes) with more than two classes
         """
         check_is_fitted(self)
-        X = self._check_rows(X)
-        margins = np.empty((len(self._learners), X.shape[0]))
-        for start, rows in self._dense_pieces(X):
+        checked = self._check_rows(X)
+        margins = np.empty((len(self._learners), checked.shape[0]))
+        for start, rows in self._dense_pieces(checked):
             for i, learner in enumerate(self._learners):
                 margins[i, start : start + len(rows)] = self._decide(learner, rows)
         return margins[0] if len(margins) == 1 else margins.T.copy()
@@ -361,7 +366,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
     # ------------------------------------------------------------------ below the surface
 
     def __sklearn_is_fitted__(self) -> bool:
-        return "_learners" in vars(self)
+        return "_learners" in self.__dict__
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -375,17 +380,25 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         return self._learners
 
     def _forget(self) -> None:
-        for name in ("_learners", "_codes", "_mistakes", "classes_", "gamma_", "n_features_in_", "feature_names_in_"):
-            vars(self).pop(name, None)
+        for name in (
+            "_learners",
+            "_codes",
+            "_mistakes",
+            "classes_",
+            "gamma_",
+            "n_features_in_",
+            "feature_names_in_",
+        ):
+            self.__dict__.pop(name, None)
 
     @contextmanager
     def _unchanged_on_error(self) -> Iterator[None]:
-        before = dict(vars(self))
+        before = dict(self.__dict__)
         try:
             yield
         except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
+            self.__dict__.clear()
+            self.__dict__.update(before)
             raise
 
     def _check_rows(self, X: Any, y: Any = "no_validation") -> Any:
@@ -396,7 +409,9 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
     def _check_classes(self, classes: ArrayLike | None) -> NDArray[Any]:
         unique = np.unique(np.asarray(classes))
         if len(unique) < 2:
-            raise ValueError(f"{type(self).__name__} needs at least two classes; got 1 class: {unique.tolist()}")
+            raise ValueError(
+                f"{type(self).__name__} needs at least two classes; got 1 class: {unique.tolist()}"
+            )
         return unique
 
     def _start(self, X: Any, classes: NDArray[Any]) -> None:
@@ -407,7 +422,8 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         kernel: Kernel = resolve(self.kernel, self.gamma_, self.degree, self.coef0)
         outputs = len(classes) if len(classes) > 2 else 1
         self._learners = [
-            Learner(kernel, self._rule(generator), X.shape[1], X.dtype) for generator in self._generators(outputs)
+            Learner(kernel, self._rule(generator), X.shape[1], X.dtype)
+            for generator in self._generators(outputs)
         ]
 
     def _generators(self, n: int) -> list[np.random.Generator]:
@@ -472,8 +488,8 @@ def _ledger(names: tuple[str, ...], entries: NDArray[np.float64]) -> dict[str, N
 
 def _live(learner: Learner, array: str) -> NDArray[Any]:
     """An array of the slab for the supports alone, oldest first."""
-    values: NDArray[Any] = getattr(learner.supports, array)
-    return values[learner.supports.order[: learner.supports.m]]
+    values: NDArray[Any] = getattr(learner.supports, array)[learner.supports.order[: learner.supports.m]]
+    return values
 
 
 def _largest_square(X: Any) -> float:

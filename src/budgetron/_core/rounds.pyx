@@ -208,7 +208,7 @@ cdef int play_blocks(Learner learner, real* X, Py_ssize_t n, double* y, double[:
             b = min(block_length(supports.top, sizeof(real)), n - start)
             if ld < supports.capacity or (growing and supports.m + b > supports.capacity):
                 with gil:
-                    if growing:
+                    if growing and supports.m + b > supports.capacity:
                         learner.reserve(max(supports.m + b, supports.capacity * 3 // 2))
                     ld = supports.capacity
                     cross_block = np.empty((LONGEST_BLOCK, ld), dtype)

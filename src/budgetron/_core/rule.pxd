@@ -4,7 +4,7 @@ from numpy.random cimport bitgen_t
 from budgetron._core.projection cimport Projection
 from budgetron._core.supports cimport Supports
 
-cpdef enum Entry:
+cdef enum Entry:
     NORM, REMOVED, PHI, PSI, Q, DELTA, THRESHOLD, TAU, BETA, GRAD_ERROR, ENTRIES
 
 

@@ -145,9 +145,9 @@ class Projectron(KernelClassifier):
     >>> from sklearn.datasets import load_digits
     >>> from budgetron import Projectron
     >>> X, y = load_digits(return_X_y=True)
-    >>> model = Projectron(eta=0.5, gamma=0.001)
+    >>> model = Projectron(eta=0.3, gamma=0.0003)
     >>> model.progressive_fit(X, y % 2)
-    Trace(1797 rounds, 107 mistakes, error rate 0.0595, 107 supports)
+    Trace(1797 rounds, 153 mistakes, error rate 0.0851, 128 supports)
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = KernelClassifier._parameter_constraints | {
@@ -221,9 +221,9 @@ class ProjectronPlusPlus(KernelClassifier):
     >>> from sklearn.datasets import load_digits
     >>> from budgetron import ProjectronPlusPlus
     >>> X, y = load_digits(return_X_y=True)
-    >>> model = ProjectronPlusPlus(norm_bound=2.0, gamma=0.001)
+    >>> model = ProjectronPlusPlus(norm_bound=1.0, gamma=0.001)
     >>> model.progressive_fit(X, y % 2)
-    Trace(1797 rounds, 107 mistakes, error rate 0.0595, 107 supports)
+    Trace(1797 rounds, 90 mistakes, error rate 0.0501, 80 supports)
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = KernelClassifier._parameter_constraints | {

@@ -102,7 +102,7 @@ class RandomizedBudgetPerceptron(KernelClassifier):
     >>> X, y = load_digits(return_X_y=True)
     >>> model = RandomizedBudgetPerceptron(budget=50, gamma=0.001, random_state=0)
     >>> model.progressive_fit(X, y % 2)
-    Trace(1797 rounds, 107 mistakes, error rate 0.0595, 107 supports)
+    Trace(1797 rounds, 128 mistakes, error rate 0.0712, 50 supports)
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = KernelClassifier._parameter_constraints | {

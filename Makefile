@@ -1,0 +1,45 @@
+# make demo    all budget learners side by side, with a table and a picture
+# make test    the whole test suite
+# make lint    ruff, mypy and the stubs of the compiled core
+#
+# Each makes its own .venv, builds and installs what has changed, and runs.
+
+PYTHON ?= python3
+BIN := $(CURDIR)/.venv/bin
+export PATH := $(BIN):$(PATH)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+SOURCES := $(shell find src -type f -not -name '*.pyc') meson.build pyproject.toml
+
+.PHONY: demo test lint bench clean
+
+demo: .venv/installed
+	$(BIN)/python examples/demo.py
+
+test: .venv/installed
+	$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
+
+lint: .venv/installed
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/python -m mypy.stubtest --ignore-missing-stub --ignore-disjoint-bases budgetron._core
+
+bench: .venv/installed
+	$(BIN)/python benchmarks/lookahead.py
+	$(BIN)/python benchmarks/play.py
+	$(BIN)/python benchmarks/memory.py
+
+clean:
+	rm -rf .venv
+
+.venv/tools: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/pip install --quiet --group dev "scikit-learn>=1.6"
+	touch $@
+
+# The build folder stays, so that only what changed is compiled again.
+.venv/installed: .venv/tools $(SOURCES)
+	$(BIN)/pip install --quiet --no-build-isolation --no-deps --force-reinstall -Cbuild-dir=.venv/build .
+	touch $@

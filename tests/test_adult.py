@@ -1,0 +1,45 @@
+"""Adult a9a, one pass over a permutation: the figures of 002 Table 1."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_svmlight_file
+
+import budgetron
+from budgetron.kernelized._forgetron import norm_limit
+
+FILE = Path(os.environ.get("BUDGETRON_DATA", "")) / "a9a.gz"
+
+pytestmark = pytest.mark.skipif(
+    not FILE.is_file(), reason="a9a.gz is not in the folder that BUDGETRON_DATA names"
+)
+
+# learner, error % and its tolerance, supports and their tolerance
+EXPECTED = {
+    "perceptron": (budgetron.KernelPerceptron, {}, 21.0, 0.3, 6840, 70),
+    "forgetron": (budgetron.Forgetron, {"budget": 1500}, 21.9, 0.4, 1500, 0),
+    "random": (budgetron.RandomizedBudgetPerceptron, {"budget": 1500, "random_state": 0}, 22.1, 0.5, 1500, 0),
+    "projectron": (budgetron.Projectron, {"norm_bound": norm_limit(1500)}, 21.0, 0.3, 1100, 50),
+    "pa-i": (budgetron.PassiveAggressive, {"C": 1.0}, 18.2, 0.2, 12560, 130),
+}
+
+
+@pytest.fixture(scope="module")
+def adult():
+    X, y = load_svmlight_file(str(FILE), n_features=123)
+    order = np.random.default_rng(0).permutation(len(y))
+    return X[order], y[order]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", EXPECTED)
+def test_adult(adult, name, dtype):
+    learner, parameters, error, error_within, supports, supports_within = EXPECTED[name]
+    X, y = adult
+    model = learner(gamma=0.02, **parameters)
+    trace = model.progressive_fit(X.astype(dtype), y)
+    print(f"{name} {np.dtype(dtype).name}: {100 * trace.error_rate:.2f} % with {model.n_support_} supports")
+    assert abs(100 * trace.error_rate - error) <= error_within
+    assert abs(model.n_support_ - supports) <= supports_within

@@ -1,0 +1,246 @@
+"""Bad input: a clear error that names what was wrong, and a model that answers as before."""
+
+import copy
+
+import numpy as np
+import pytest
+from cases import CASES, stream
+from scipy.sparse import csr_array
+from sklearn.exceptions import NotFittedError
+
+import budgetron
+from budgetron.kernels import Normalized
+
+X, Y = stream("random")
+LEARNERS = budgetron.learners()
+
+
+def spoil(value, row=7, column=1):
+    bad = X.copy()
+    bad[row, column] = value
+    return bad
+
+
+BAD_BATCHES = {
+    "NaN": (lambda: (spoil(np.nan), Y), "NaN"),
+    "infinity": (lambda: (spoil(np.inf), Y), "infinity"),
+    "sparse NaN": (lambda: (csr_array(spoil(np.nan)), Y), "NaN"),
+    "too wide": (lambda: (np.hstack([X, X]), Y), "features"),
+    "too narrow": (lambda: (X[:, :2], Y), "features"),
+    "a row": (lambda: (X[0], Y[:1]), "2D array"),
+    "unknown label": (lambda: (X, np.where(np.arange(len(Y)) == 5, 2, Y)), "row 5 has"),
+    "text label": (lambda: (X, np.array(["spam"] * len(Y))), "row 0 has"),
+    "too few labels": (lambda: (X, Y[:-1]), "inconsistent numbers of samples"),
+    "fractions": (lambda: (X, Y + 0.5), "label type"),
+    "NaN label": (lambda: (X, np.where(np.arange(len(Y)) == 5, np.nan, Y)), "NaN"),
+    "empty": (lambda: (X[:0], Y[:0]), "0 sample"),
+    "text": (lambda: (np.full(X.shape, "a"), Y), "could not convert|unable to convert"),
+    "complex": (lambda: (X + 1j, Y), "Complex data"),
+    "other classes": (lambda: (X, Y, [-1, 1, 2]), "since the first call"),
+}
+
+
+def assert_unchanged(model, before):
+    after = vars(model)
+    assert after.keys() == before.keys()
+    twin = copy.copy(model)
+    vars(twin).clear()
+    vars(twin).update(before)
+    for name in ("support_", "support_vectors_", "dual_coef_", "rounds_", "mistakes_", "nbytes_"):
+        np.testing.assert_array_equal(getattr(model, name), getattr(twin, name))
+    np.testing.assert_array_equal(model.decision_function(X), twin.decision_function(X))
+    # what it would learn next is the same, too
+    np.testing.assert_array_equal(
+        copy.deepcopy(model).partial_fit(X, Y).dual_coef_, twin.partial_fit(X, Y).dual_coef_
+    )
+
+
+@pytest.mark.parametrize("batch", BAD_BATCHES)
+@pytest.mark.parametrize("label", CASES)
+def test_bad_batches(label, batch):
+    make, message = BAD_BATCHES[batch]
+    model = CASES[label].model().fit(X[:100], Y[:100])
+    before = copy.deepcopy(vars(model))
+    for method in (model.partial_fit, model.progressive_fit):
+        with pytest.raises((ValueError, TypeError), match=message):
+            method(*make())
+    assert_unchanged(model, before)
+
+
+NEEDS_A_MODEL = ("unknown label", "text label", "too wide", "too narrow", "other classes")
+
+
+@pytest.mark.parametrize("batch", [batch for batch in BAD_BATCHES if batch not in NEEDS_A_MODEL])
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_a_bad_first_batch_leaves_nothing(learner, batch):
+    make, message = BAD_BATCHES[batch]
+    model = learner()
+    for method in (model.fit, lambda *args: model.partial_fit(*args, classes=[-1, 1]), model.progressive_fit):
+        with pytest.raises((ValueError, TypeError), match=message):
+            method(*make())
+        assert vars(model) == vars(learner())
+        with pytest.raises(NotFittedError):
+            model.predict(X)
+
+
+@pytest.mark.parametrize("label", CASES)
+def test_a_failed_fit_keeps_the_old_model(label):
+    model = CASES[label].model().fit(X, Y)
+    before = copy.deepcopy(vars(model))
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(spoil(np.nan), Y)
+    assert_unchanged(model, before)
+
+
+BAD_ROWS = {
+    "NaN": (lambda: (spoil(np.nan)[7], 1), "feature 1 is nan"),
+    "infinity": (lambda: (spoil(-np.inf)[7], 1), "feature 1 is -inf"),
+    "too long": (lambda: (np.zeros(5), 1), "one row of 3 features"),
+    "two rows": (lambda: (X[:2], 1), "one row of 3 features"),
+    "number": (lambda: (1.0, 1), "one row of 3 features"),
+    "text": (lambda: (["a", "b", "c"], 1), "must hold numbers"),
+    "unknown label": (lambda: (X[0], 0), r"one of the classes \[-1.0, 1.0\]; got 0"),
+    "a list as label": (lambda: (X[0], [1]), "one of the classes"),
+}
+
+
+@pytest.mark.parametrize("row", BAD_ROWS)
+@pytest.mark.parametrize("label", CASES)
+def test_bad_rows(label, row):
+    make, message = BAD_ROWS[row]
+    model = CASES[label].model().fit(X[:100], Y[:100])
+    before = copy.deepcopy(vars(model))
+    with pytest.raises((ValueError, TypeError), match=message):
+        model.play(*make())
+    assert_unchanged(model, before)
+
+
+def poisoned(calls, value=np.nan):
+    """A kernel that is right for some calls and then is not."""
+    left = [calls]
+
+    def kernel(A, B):
+        left[0] -= 1
+        values = np.exp(-((A[:, None] - B[None]) ** 2).sum(axis=2))
+        if left[0] < 0:
+            if isinstance(value, Exception):
+                raise value
+            values[-1, -1] = value
+        return values
+
+    return kernel, left
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, ZeroDivisionError("mine")])
+@pytest.mark.parametrize("label", CASES)
+def test_a_kernel_that_fails_midway(label, value):
+    case = CASES[label]
+    kernel, left = poisoned(10**9, value)
+    model = case.learner(kernel=kernel, **case.parameters)
+    n = 600
+    rows, labels = np.tile(X, (3, 1))[:n] + np.arange(n)[:, None] * 1e-3, np.tile(Y, 3)[:n]
+    model.partial_fit(rows[:100], labels[:100], classes=[-1, 1])
+    before = copy.deepcopy(vars(model))
+    for calls in (0, 3, 140, 290):
+        left[0] = calls
+        with pytest.raises((ValueError, ZeroDivisionError), match="kernel function returned|mine"):
+            model.partial_fit(rows, labels)
+        left[0] = 10**9
+        assert_unchanged(model, before)
+        before = copy.deepcopy(vars(model))
+    left[0] = 0
+    with pytest.raises((ValueError, ZeroDivisionError), match="kernel function returned|mine"):
+        model.play(rows[0], labels[0])
+    left[0] = 10**9
+    assert_unchanged(model, before)
+
+
+def test_a_kernel_of_the_wrong_shape():
+    model = budgetron.Forgetron(kernel=lambda A, B: np.zeros(len(A)))
+    with pytest.raises(ValueError, match=r"shape \(\d+,\).*must return shape"):
+        model.fit(X, Y)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kernel", ["linear", "poly", "allsubsets", "rbf"])
+@pytest.mark.parametrize("label", ["perceptron", "forgetron self-tuned", "pa-i", "random modified"])
+def test_overflow(label, kernel, dtype):
+    model = CASES[label].model(kernel).fit(X[:100].astype(dtype), Y[:100])
+    before = copy.deepcopy(vars(model))
+    huge = X.astype(dtype)
+    huge[200:] *= np.finfo(dtype).max / 100
+    with pytest.raises(ValueError, match="is not finite"):
+        model.partial_fit(huge, Y)
+    assert_unchanged(model, before)
+    with pytest.raises(ValueError, match="is not finite"):
+        for x, y in zip(huge[200:], Y[200:], strict=True):
+            model.play(x, y)
+
+
+BAD_PARAMETERS = [
+    ("budget", 0, ValueError),
+    ("budget", -3, ValueError),
+    ("budget", 2.5, ValueError),
+    ("budget", "many", ValueError),
+    ("gamma", 0.0, ValueError),
+    ("gamma", -1.0, ValueError),
+    ("gamma", np.nan, ValueError),
+    ("gamma", "large", ValueError),
+    ("kernel", "gaussian", ValueError),
+    ("kernel", 3, ValueError),
+    ("degree", -1, ValueError),
+    ("degree", 1.5, ValueError),
+    ("coef0", np.inf, ValueError),
+    ("variant", "fast", ValueError),
+    ("vote", "loud", ValueError),
+    ("shrink", 0.0, ValueError),
+    ("shrink", 1.1, ValueError),
+    ("eta", -0.1, ValueError),
+    ("eta", "big", ValueError),
+    ("norm_bound", 0.0, ValueError),
+    ("radius", 0.0, ValueError),
+    ("decay", -1.0, ValueError),
+    ("C", 0.0, ValueError),
+    ("random_state", "seed", ValueError),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "error"), BAD_PARAMETERS)
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_bad_parameters(learner, name, value, error):
+    if name not in learner().get_params():
+        return
+    fitted = learner().fit(X[:50], Y[:50])
+    before = copy.deepcopy(vars(fitted))
+    for model in (learner(**{name: value}), fitted.set_params(**{name: value})):
+        for method in (
+            model.fit,
+            lambda X, y, m=model: m.partial_fit(X, y, classes=[-1, 1]),
+            model.progressive_fit,
+        ):
+            with pytest.raises(error, match=f"'{name}' parameter of {learner.__name__}"):
+                method(X, Y)
+    fitted.set_params(**{name: before[name]})
+    assert_unchanged(fitted, before)
+
+
+def test_parameters_that_do_not_go_together():
+    with pytest.raises(ValueError, match="eta or norm_bound, not both"):
+        budgetron.Projectron(eta=0.1, norm_bound=1.0).fit(X, Y)
+    with pytest.raises(ValueError, match=r"decay \* eta must be below 1"):
+        budgetron.Forgetron(5, "simplified").fit(X, Y)
+    budgetron.Forgetron(6, "simplified").fit(X, Y)
+    with pytest.raises(ValueError, match="kernel must be a function or one of"):
+        Normalized("gaussian")
+
+
+def test_classes():
+    with pytest.raises(ValueError, match="classes must be given in the first call of partial_fit"):
+        budgetron.Forgetron().partial_fit(X, Y)
+    with pytest.raises(ValueError, match="classes must be given in the first call of play"):
+        budgetron.Forgetron().play(X[0], Y[0])
+    with pytest.raises(ValueError, match="at least two classes"):
+        budgetron.Forgetron().fit(X, np.ones(len(Y)))
+    with pytest.raises(AttributeError, match="has not learned anything yet"):
+        _ = budgetron.Forgetron().support_vectors_
+    assert not hasattr(budgetron.Forgetron(), "dual_coef_")
