@@ -143,13 +143,13 @@ def test_a_kernel_that_fails_midway(label, value):
     before = copy.deepcopy(vars(model))
     for calls in (0, 3, 140, 290):
         left[0] = calls
-        with pytest.raises((ValueError, ZeroDivisionError), match="kernel function returned|mine"):
+        with pytest.raises((ValueError, ZeroDivisionError), match=r"kernel function returned|mine"):
             model.partial_fit(rows, labels)
         left[0] = 10**9
         assert_unchanged(model, before)
         before = copy.deepcopy(vars(model))
     left[0] = 0
-    with pytest.raises((ValueError, ZeroDivisionError), match="kernel function returned|mine"):
+    with pytest.raises((ValueError, ZeroDivisionError), match=r"kernel function returned|mine"):
         model.play(rows[0], labels[0])
     left[0] = 10**9
     assert_unchanged(model, before)
@@ -173,8 +173,7 @@ def test_overflow(label, kernel, dtype):
         model.partial_fit(huge, Y)
     assert_unchanged(model, before)
     with pytest.raises(ValueError, match="is not finite"):
-        for x, y in zip(huge[200:], Y[200:], strict=True):
-            model.play(x, y)
+        [model.play(x, y) for x, y in zip(huge[200:], Y[200:], strict=True)]
 
 
 BAD_PARAMETERS = [

@@ -198,7 +198,7 @@ def test_unit_vectors_defeat_every_budget():
             continue
         model = case.model("linear")
         model.play(basis[0], 1, classes=[-1, 1])
-        for t in range(1, 100):
+        for _ in range(99):
             stored = {int(row.argmax()) for row in model.support_vectors_}
             free = min(set(range(budget + 1)) - stored)
             assert model.play(basis[free], 1) == 0, label

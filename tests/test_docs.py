@@ -1,0 +1,89 @@
+"""Everything shown to readers runs: docstring examples, the README, and the walk in CONTRIBUTING.md."""
+
+import contextlib
+import doctest
+import importlib
+import io
+import pkgutil
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import budgetron
+
+ROOT = Path(__file__).parent.parent
+MODULES = [
+    module.name
+    for module in pkgutil.walk_packages(budgetron.__path__, "budgetron.")
+    if not module.name.startswith("budgetron._core")
+]
+
+
+@pytest.mark.parametrize("name", ["budgetron", *MODULES])
+def test_docstring_examples(name):
+    failures, _ = doctest.testmod(importlib.import_module(name))
+    assert failures == 0
+
+
+def test_every_learner_shows_an_example():
+    for learner in budgetron.learners():
+        for section in ("Parameters", "Examples"):
+            assert f"{section}\n    ---" in learner.__doc__, f"{learner.__name__} lacks {section}"
+        for parameter in learner().get_params():
+            assert re.search(rf"^ +[\w, ]*\b{parameter}\b[\w, ]*( :|$)", learner.__doc__, re.M), (
+                f"{learner.__name__} does not explain {parameter}"
+            )
+
+
+def blocks(path, language):
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / path).read_text(), re.S)
+
+
+def test_readme_example():
+    [code], [output] = blocks("README.md", "python"), blocks("README.md", "text")
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, "README.md", "exec"), {})
+    assert printed.getvalue() == output
+
+
+def test_add_a_learner_in_one_file(tmp_path):
+    # The walk of CONTRIBUTING.md, taken: one file, one line, build, install, use.
+    for tool in ("meson", "ninja", "cython"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not on the path, and the walk builds")
+    learner, register = blocks("CONTRIBUTING.md", "python")
+    project = tmp_path / "project"
+    shutil.copytree(ROOT, project, ignore=shutil.ignore_patterns(".venv", ".git", "build", ".*_cache"))
+    package = project / "src" / "budgetron" / "kernelized"
+    (package / "_smallest.py").write_text(learner)
+    with (package / "__init__.py").open("a") as file:
+        file.write(register)
+    site = tmp_path / "site"
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps"]
+    subprocess.run([*command, "--target", site, project], check=True)
+    # Conformance comes with the registration.
+    tests = [project / "tests" / name for name in ("test_sklearn.py", "test_errors.py", "test_docs.py")]
+    run = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-k",
+            "SmallestPerceptron or _smallest",
+            *tests,
+        ],
+        env={"PYTHONPATH": str(site), "PATH": "/usr/bin:/bin"},
+        cwd=project,
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert int(re.search(r"(\d+) passed", run.stdout)[1]) > 50, run.stdout
