@@ -141,7 +141,7 @@ def test_a_kernel_that_fails_midway(label, value):
     rows, labels = np.tile(X, (3, 1))[:n] + np.arange(n)[:, None] * 1e-3, np.tile(Y, 3)[:n]
     model.partial_fit(rows[:100], labels[:100], classes=[-1, 1])
     before = copy.deepcopy(vars(model))
-    for calls in (0, 3, 140, 290):
+    for calls in (0, 1, 4, 7):
         left[0] = calls
         with pytest.raises((ValueError, ZeroDivisionError), match=r"kernel function returned|mine"):
             model.partial_fit(rows, labels)

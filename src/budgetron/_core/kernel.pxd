@@ -23,7 +23,7 @@ cdef int cross(Kernel kernel, real* a, Py_ssize_t n, real* b, Py_ssize_t m,
 cdef int among(Kernel kernel, real* a, Py_ssize_t n, Py_ssize_t d,
                real* out, Py_ssize_t ld) except -1 nogil
 cdef int describe(Kernel kernel, real* a, Py_ssize_t n, Py_ssize_t d,
-                  real* square, double* own) except -1 nogil
+                  real* square, double* own, real* among, Py_ssize_t ld) except -1 nogil
 cdef void finish(Kernel kernel, real* raw, real a_square, double a_own,
                  real* b_square, double* b_own, Py_ssize_t m) noexcept nogil
 cdef double dot(real* row, double* coef, Py_ssize_t m) noexcept nogil

@@ -164,8 +164,12 @@ cdef int among(Kernel kernel, real* a, Py_ssize_t n, Py_ssize_t d,
 
 
 cdef int describe(Kernel kernel, real* a, Py_ssize_t n, Py_ssize_t d,
-                  real* square, double* own) except -1 nogil:
-    """Squared norms and raw self values of n rows."""
+                  real* square, double* own, real* among, Py_ssize_t ld) except -1 nogil:
+    """Squared norms and raw self values of n rows.
+
+    `among`, if not NULL, holds their raw values among themselves, which saves a callable
+    from being asked again.
+    """
     cdef Py_ssize_t i
     cdef int k
     cdef double norm, base, power
@@ -185,6 +189,8 @@ cdef int describe(Kernel kernel, real* a, Py_ssize_t n, Py_ssize_t d,
             own[i] = power
         elif kernel.kind == ALLSUBSETS:
             own[i] = pair(kernel, a + i * d, a + i * d, d)
+        elif kernel.kind == CALLABLE and among != NULL:
+            own[i] = among[i * ld + i]
         elif kernel.kind == CALLABLE:
             call(kernel, a + i * d, 1, a + i * d, 1, d, &value, 1)
             own[i] = value

@@ -152,29 +152,28 @@ cdef class Learner:
 
     def decide(self, X, coef=None):
         """f(x) for each row of X; with other coefficients, in slot order, if given."""
-        cdef Py_ssize_t n = len(X)
-        cdef double[::1] margins = np.zeros(n), weights
-        cdef const double[:, ::1] rows
-        cdef const float[:, ::1] single
-        weights = self.rule.factor * self.rule.coef if coef is None else coef
-        if n and self.supports.top:
-            if self.supports.single:
-                single = X
-                decide_blocks(self, <float*> &single[0, 0], n, &weights[0], &margins[0])
-            else:
-                rows = X
-                decide_blocks(self, <double*> &rows[0, 0], n, &weights[0], &margins[0])
-        return np.asarray(margins)
+        margins = np.zeros((len(X), 1))
+        coef = self.rule.factor * self.rule.coef if coef is None else coef
+        self._blocks(X, coef, margins)
+        return margins[:, 0]
 
     def kernel_values(self, X):
         """k(x, s) for each row x of X and each support s from oldest to newest."""
-        n, order = len(X), self.supports.order[:self.supports.m]
-        values = np.empty((n, self.supports.top))
-        for slot in order:
-            coef = np.zeros(self.supports.capacity)
-            coef[slot] = 1.0
-            values[:, slot] = self.decide(X, coef)
-        return values[:, order]
+        values = np.zeros((len(X), self.supports.top))
+        self._blocks(X, None, values)
+        return values[:, self.supports.order[:self.supports.m]]
+
+    def _blocks(self, X, const double[::1] coef, double[:, ::1] out):
+        cdef const double[:, ::1] rows
+        cdef const float[:, ::1] single
+        if len(X) == 0 or self.supports.top == 0:
+            return
+        if self.supports.single:
+            single = X
+            predict_blocks(self, <float*> &single[0, 0], len(X), coef, out)
+        else:
+            rows = X
+            predict_blocks(self, <double*> &rows[0, 0], len(X), coef, out)
 
 
 cdef raise_overflow(int64_t round_number):
@@ -216,9 +215,9 @@ cdef int play_blocks(Learner learner, real* X, Py_ssize_t n, double* y, double[:
                 K = &cross_block[0, 0]
 
             # Everything that can be known before the labels, as matrix products.
-            describe(kernel, X, b, d, &square[0], &own[0])
             cross(kernel, X, b, <real*> supports._rows, supports.top, d, K, ld)
             among(kernel, X, b, d, C, LONGEST_BLOCK)
+            describe(kernel, X, b, d, &square[0], &own[0], C, LONGEST_BLOCK)
 
             # The rounds, one after the other, on those numbers.
             for i in range(b):
@@ -292,7 +291,7 @@ cdef double open_row(Learner learner, real* x, real* values) except? -1:
     for j in range(supports.d):
         if not isfinite(x[j]):
             raise ValueError(f"x must be finite; feature {j} is {x[j]}")
-    describe(learner.kernel, x, 1, supports.d, &square, &learner.row_own)
+    describe(learner.kernel, x, 1, supports.d, &square, &learner.row_own, <real*> NULL, 0)
     learner.row_square = square
     cross(learner.kernel, x, 1, <real*> supports._rows, supports.top, supports.d, values, supports.top)
     finish(learner.kernel, values, square, learner.row_own, <real*> supports._square, supports._own,
@@ -303,23 +302,34 @@ cdef double open_row(Learner learner, real* x, real* values) except? -1:
     return margin
 
 
-cdef int decide_blocks(Learner learner, real* X, Py_ssize_t n, double* coef, double* margins) except -1:
+cdef int predict_blocks(Learner learner, real* X, Py_ssize_t n, const double[::1] coef,
+                        double[:, ::1] out) except -1:
+    """Sums of kernel values, weighted by `coef`, or with coef None the values themselves."""
     cdef Kernel kernel = learner.kernel
     cdef Supports supports = learner.supports
-    cdef Py_ssize_t d = supports.d, start = 0, b, i, top = supports.top
+    cdef Py_ssize_t d = supports.d, start = 0, b, i, j, top = supports.top
     dtype = learner.row.dtype
     cdef real[:, ::1] block = np.empty((LONGEST_BLOCK, top), dtype)
     cdef real[::1] square = np.empty(LONGEST_BLOCK, dtype)
-    cdef double[::1] own = np.empty(LONGEST_BLOCK)
+    cdef double[::1] own = np.zeros(LONGEST_BLOCK)
     cdef real* K = &block[0, 0]
+    cdef real* row
+    # A callable's self values matter only where they divide.
+    cdef bint described = kernel.normalized or kernel.function is None
     with nogil:
         while start < n:
             b = min(block_length(top, sizeof(real)), n - start)
-            describe(kernel, X, b, d, &square[0], &own[0])
+            if described:
+                describe(kernel, X, b, d, &square[0], &own[0], <real*> NULL, 0)
             cross(kernel, X, b, <real*> supports._rows, top, d, K, top)
             for i in range(b):
-                finish(kernel, K + i * top, square[i], own[i], <real*> supports._square, supports._own, top)
-                margins[start + i] = dot(K + i * top, coef, top)
+                row = K + i * top
+                finish(kernel, row, square[i], own[i], <real*> supports._square, supports._own, top)
+                if coef is not None:
+                    out[start + i, 0] = dot(row, <double*> &coef[0], top)
+                else:
+                    for j in range(top):
+                        out[start + i, j] = row[j]
             X += b * d
             start += b
     return 0
