@@ -10,7 +10,7 @@ take each exponential once, when its round comes.
 """
 
 from libc.float cimport DBL_MAX, FLT_MAX
-from libc.math cimport exp, fabs, log, sqrt
+from libc.math cimport fabs, log, pow, sqrt
 from scipy.linalg.cython_blas cimport dgemm, dgemv, dsyrk, sgemm, sgemv, ssyrk
 
 import numpy as np
@@ -66,10 +66,12 @@ cdef class Kernel:
         cdef double most = FLT_MAX if single else DBL_MAX
         if not square < most / 8:
             return False
-        if self.kind in (LINEAR, RBF):
+        if self.kind == LINEAR:
             return True
+        if self.kind == RBF:
+            return self.gamma < most
         if self.kind == LAPLACIAN:
-            return 2 * sqrt(d * square) < most / 8
+            return self.gamma < most and 2 * sqrt(d * square) < most / 8
         if self.kind == POLY:
             return self.degree * log(fabs(self.gamma) * square + fabs(self.coef0) + 1) < log(most) - 1
         if self.kind == ALLSUBSETS:
@@ -171,8 +173,7 @@ cdef int describe(Kernel kernel, real* a, Py_ssize_t n, Py_ssize_t d,
     from being asked again.
     """
     cdef Py_ssize_t i
-    cdef int k
-    cdef double norm, base, power
+    cdef double norm
     cdef real value
     for i in range(n):
         if real is double:
@@ -183,10 +184,7 @@ cdef int describe(Kernel kernel, real* a, Py_ssize_t n, Py_ssize_t d,
         if kernel.kind == LINEAR:
             own[i] = norm
         elif kernel.kind == POLY:
-            base, power = kernel.gamma * norm + kernel.coef0, 1.0
-            for k in range(kernel.degree):
-                power *= base
-            own[i] = power
+            own[i] = pow(kernel.gamma * norm + kernel.coef0, kernel.degree)
         elif kernel.kind == ALLSUBSETS:
             own[i] = pair(kernel, a + i * d, a + i * d, d)
         elif kernel.kind == CALLABLE and among != NULL:

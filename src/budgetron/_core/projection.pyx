@@ -15,6 +15,8 @@ from scipy.linalg.cython_blas cimport dtpsv
 
 import numpy as np
 
+from budgetron._core.supports import writeable
+
 cdef extern from "simd.h" nogil:
     double bt_dot_d(const double*, const double*, ptrdiff_t)
 
@@ -48,7 +50,7 @@ cdef class Projection:
         return self.arrays() | {"n": self.n}
 
     def __setstate__(self, state):
-        self.factor, self.z, self.n = state["factor"], state["z"], state["n"]
+        self.factor, self.z, self.n = writeable(state["factor"]), writeable(state["z"]), state["n"]
         self.point()
 
     def __reduce__(self):

@@ -42,8 +42,9 @@ cdef class Learner:
     cdef readonly Kernel kernel
     cdef readonly Rule rule
     cdef readonly Supports supports
-    # The row and the kernel values of a round that is played alone
-    cdef readonly object row, values
+    # The row and the kernel values of a round that is played alone; and the latter in
+    # float64, where they are not
+    cdef readonly object row, values, wide
     cdef double row_square, row_own
 
     def __init__(self, Kernel kernel, Rule rule, Py_ssize_t d, dtype):
@@ -51,15 +52,20 @@ cdef class Learner:
         self.supports = Supports(kernel, d, dtype, rule.capacity() or FIRST_SLOTS)
         rule.attach(self.supports)
         self.row = np.zeros(d, dtype)
-        self.values = np.zeros(self.supports.capacity, dtype)
+        self.make_rows()
 
     def __getstate__(self):
-        return {"kernel": self.kernel, "rule": self.rule, "row": self.row, "values": self.values}
+        return {"kernel": self.kernel, "rule": self.rule}
 
     def __setstate__(self, state):
         self.kernel, self.rule = state["kernel"], state["rule"]
-        self.row, self.values = state["row"], state["values"]
         self.supports = self.rule.supports
+        self.row = np.zeros(self.supports.d, self.supports.rows.dtype)
+        self.make_rows()
+
+    cdef make_rows(self):
+        self.values = np.zeros(self.supports.capacity, self.row.dtype)
+        self.wide = np.zeros(self.supports.capacity if self.supports.single else 0)
 
     def __reduce__(self):
         return Learner.__new__, (Learner,), self.__getstate__()
@@ -67,7 +73,7 @@ cdef class Learner:
     @property
     def nbytes(self):
         """Bytes of all arrays that outlive a call."""
-        arrays = [self.row, self.values, *self.supports.arrays().values(), *self.rule.arrays().values()]
+        arrays = [self.row, self.values, self.wide, *self.supports.arrays().values(), *self.rule.arrays().values()]
         return sum(array.nbytes for array in arrays)
 
     def is_safe(self, double square):
@@ -109,7 +115,7 @@ cdef class Learner:
         """Room for `capacity` slots in the slab, in the rule and for single rounds."""
         self.supports.reserve(capacity)
         self.rule.reserve(capacity)
-        self.values = np.zeros(capacity, self.row.dtype)
+        self.make_rows()
 
     def play(self, x, double y):
         """One round on one row: the margin before y is seen; then learn."""
@@ -145,8 +151,9 @@ cdef class Learner:
         cdef Rule rule = self.rule
         cdef char* x = (<cnp.ndarray> self.row).data
         cdef char* values = (<cnp.ndarray> self.values).data
+        cdef char* wide = (<cnp.ndarray> self.wide).data
         if self.supports.single:
-            settle(rule, y, rule._scratch, <float*> x, self.row_square, self.row_own, <float*> values)
+            settle(rule, y, <double*> wide, <float*> x, self.row_square, self.row_own, <float*> values)
         else:
             settle(rule, y, <double*> values, <double*> x, self.row_square, self.row_own, <double*> values)
 

@@ -42,6 +42,8 @@ import numpy as np
 
 from budgetron._core.projection cimport Projection
 
+from budgetron._core.supports import writeable
+
 cdef extern from "simd.h" nogil:
     double bt_dot_d(const double*, const double*, ptrdiff_t)
     void bt_axpy(double, const double*, double*, ptrdiff_t)
@@ -142,8 +144,8 @@ cdef class Rule:
         return state
 
     def __setstate__(self, state):
-        self.coef, self.tail, self.values = state["coef"], state["tail"], state["values"]
-        self.gram, self.scratch = state["gram"], state["scratch"]
+        self.coef, self.tail, self.values = map(writeable, (state["coef"], state["tail"], state["values"]))
+        self.gram, self.scratch = map(writeable, (state["gram"], state["scratch"]))
         self.factor, self.norm2, self.tally = state["factor"], state["norm2"], state["tally"]
         self.rounds, self.mistakes, self.supports = state["rounds"], state["mistakes"], state["supports"]
         self.projection = state["projection"]
@@ -199,8 +201,12 @@ cdef class Rule:
 
     cdef int add(self, double c) except? -1 nogil:
         cdef double stored = c / self.factor
-        cdef Py_ssize_t slot = self.supports.open(self.rounds), j, n
-        cdef Py_ssize_t top = self.supports.top
+        cdef Py_ssize_t slot, top, j, n
+        if self.supports.m == self.supports.capacity:
+            with gil:
+                raise IndexError(f"a round may exceed the budget of {self.budget} by one support and no more")
+        slot = self.supports.open(self.rounds)
+        top = self.supports.top
         self.supports.store(slot, self.x, self.x_square, self.x_own)
         self.k[slot] = self.kxx
         if self.keeps_tail:
@@ -233,8 +239,12 @@ cdef class Rule:
         return 1
 
     cdef int remove(self, Py_ssize_t position) except? -1 nogil:
-        cdef Py_ssize_t slot = self.supports._order[position]
-        cdef double c = self.weight(position), at = NAN
+        cdef Py_ssize_t slot
+        cdef double c, at = NAN
+        if position < 0 or position >= self.size():
+            with gil:
+                raise IndexError(f"there is no support at position {position} of {self.size()}")
+        slot, c = self.supports._order[position], self.weight(position)
         self.note(REMOVED, <double> self.supports._rounds[slot])
         if self.recording or self.keeps_gram or (self.keeps_tail and position == 0):
             at = self.value_at(position)

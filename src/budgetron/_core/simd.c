@@ -142,8 +142,8 @@ CLONES void bt_poly_d(double *row, double gamma, double coef0, int degree, ptrdi
         row[j] = gamma * row[j] + coef0;
     for (ptrdiff_t j = 0; j < m; j++) {
         double base = row[j], power = 1.0;
-        for (int k = 0; k < degree; k++)
-            power *= base;
+        for (int k = degree; k > 0; k >>= 1, base *= base)
+            power *= k & 1 ? base : 1.0;
         row[j] = power;
     }
 }
@@ -155,8 +155,8 @@ CLONES void bt_poly_f(float *row, float gamma, float coef0, int degree, ptrdiff_
         row[j] = gamma * row[j] + coef0;
     for (ptrdiff_t j = 0; j < m; j++) {
         float base = row[j], power = 1.0f;
-        for (int k = 0; k < degree; k++)
-            power *= base;
+        for (int k = degree; k > 0; k >>= 1, base *= base)
+            power *= k & 1 ? base : 1.0f;
         row[j] = power;
     }
 }

@@ -8,6 +8,7 @@ cdef class Supports:
     cdef readonly object rows, square, own, rounds, order
     cdef readonly Py_ssize_t m, top, capacity, d
     cdef readonly bint single
+    cdef size_t itemsize
     cdef void* _rows
     cdef void* _square
     cdef double* _own

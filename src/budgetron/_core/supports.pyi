@@ -4,6 +4,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from budgetron._core.kernel import Kernel
 
+def writeable(array: NDArray[Any]) -> NDArray[Any]: ...
+
 class Supports:
     kernel: Kernel
     rows: NDArray[Any]

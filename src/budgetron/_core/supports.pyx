@@ -9,11 +9,16 @@ between them; labels and coefficients are not its business.
 """
 
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy, memmove
+from libc.string cimport memcpy, memmove, memset
 
 import numpy as np
 
 from budgetron._core.kernel cimport cross, finish
+
+
+def writeable(array):
+    """The array, or a copy if it was loaded as a read-only map of a file: the core writes through pointers."""
+    return np.require(array, requirements=("C", "W"))
 
 
 cdef class Supports:
@@ -22,6 +27,7 @@ cdef class Supports:
     def __init__(self, Kernel kernel, Py_ssize_t d, dtype, Py_ssize_t capacity):
         self.kernel, self.d, self.capacity = kernel, d, capacity
         self.single = np.dtype(dtype) == np.float32
+        self.itemsize = np.dtype(dtype).itemsize
         self.rows = np.zeros((capacity, d), dtype)
         self.square = np.zeros(capacity, dtype)
         self.own = np.zeros(capacity)
@@ -46,8 +52,8 @@ cdef class Supports:
         return self.arrays() | {"m": self.m, "top": self.top}
 
     def __setstate__(self, state):
-        self.rows, self.square, self.own = state["rows"], state["square"], state["own"]
-        self.rounds, self.order = state["rounds"], state["order"]
+        self.rows, self.square, self.own = map(writeable, (state["rows"], state["square"], state["own"]))
+        self.rounds, self.order = map(writeable, (state["rounds"], state["order"]))
         self.m, self.top, self.capacity = state["m"], state["top"], len(state["order"])
         self.point()
 
@@ -79,16 +85,19 @@ cdef class Supports:
         """Free the slot of the support at this position, 0 being the oldest."""
         cdef Py_ssize_t slot = self._order[position]
         self.m -= 1
+        # Where a row was, zeros: its column still meets every new row, and must not overflow.
+        memset(<char*> self._rows + slot * self.d * self.itemsize, 0, self.d * self.itemsize)
+        memset(<char*> self._square + slot * self.itemsize, 0, self.itemsize)
+        self._own[slot] = 0.0
         memmove(self._order + position, self._order + position + 1, (self.m - position) * sizeof(int32_t))
         self._order[self.m] = <int32_t> slot
         return slot
 
     cdef void store(self, Py_ssize_t slot, void* row, double square, double own) noexcept nogil:
+        memcpy(<char*> self._rows + slot * self.d * self.itemsize, row, self.d * self.itemsize)
         if self.single:
-            memcpy(<float*> self._rows + slot * self.d, row, self.d * sizeof(float))
             (<float*> self._square)[slot] = <float> square
         else:
-            memcpy(<double*> self._rows + slot * self.d, row, self.d * sizeof(double))
             (<double*> self._square)[slot] = square
         self._own[slot] = own
 
