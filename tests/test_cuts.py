@@ -48,6 +48,11 @@ def test_play_and_progressive_fit(label, kernel):
     one_by_one = case.model(kernel)
     margins = [one_by_one.play(x, label, classes=[-1, 1]) for x, label in zip(X, y, strict=True)]
     assert_same_model(one_by_one, whole)
+    if kernel == "rbf":
+        sparse = case.model(kernel)
+        for x, label in zip(csr_array(X), y, strict=True):
+            sparse.play(x, label, classes=[-1, 1])
+        assert_same_model(sparse, whole)
     progressive = case.model(kernel)
     trace = progressive.progressive_fit(X, y)
     assert_same_model(progressive, whole)

@@ -5,11 +5,13 @@ row in the given order; `progressive_fit` also returns the `Trace` of the run, a
 `play` plays a single round.
 """
 
+from importlib.metadata import version
+
 from budgetron import kernels
 from budgetron._trace import Trace
 from budgetron.kernelized import *  # noqa: F403 - each learner is registered there, and only there
 from budgetron.kernelized import learners
 
-__version__ = "0.1.0"
+__version__ = version("budgetron")
 
 __all__ = ["Trace", "kernels", "learners", *(cls.__name__ for cls in learners())]

@@ -25,10 +25,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from budgetron._core.kernel import Kernel
 from budgetron._core.rounds import Learner
 from budgetron._core.rule import Rule
+from budgetron._threads import one_thread
 from budgetron._trace import Trace
 from budgetron.kernels import NAMES, KernelFunction, Normalized, resolve, resolve_gamma
 
 __all__ = ["BudgetedClassifier", "KernelClassifier"]
+
+# What scikit-learn takes for X: anything like an array, a data frame, or a CSR matrix.
+Rows = Any
 
 # Sparse rows are made dense in pieces of about this many numbers.
 DENSE_AT_ONCE = 1 << 19
@@ -53,7 +57,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kernel": [StrOptions(set(NAMES)), callable, Normalized],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
-        "degree": [Interval(Integral, 0, None, closed="left")],
+        "degree": [Interval(Integral, 0, 2**31 - 1, closed="both")],
         "coef0": [Interval(Real, None, None, closed="neither")],
     }
 
@@ -67,6 +71,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
     _learners: list[Learner]
     _codes: dict[Any, int]
     _mistakes: int
+    _started_with: dict[str, Any]
 
     def __init__(
         self,
@@ -93,7 +98,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
 
     # ------------------------------------------------------------------ learning
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: Rows, y: ArrayLike) -> Self:
         """Forget everything, then play one round per row, in the given order.
 
         Parameters
@@ -110,10 +115,11 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             self._learn(X, y, classes_from_y=True)
         return self
 
-    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
+    def partial_fit(self, X: Rows, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
         """Play one round per row, in the given order, going on from where the model is.
 
-        The result does not depend on how a stream is cut into batches.
+        The result does not depend on how a stream is cut into batches (but ``gamma="scale"``
+        is fixed by the first).
 
         Parameters
         ----------
@@ -131,7 +137,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def progressive_fit(
-        self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, *, ledger: bool = False
+        self, X: Rows, y: ArrayLike, classes: ArrayLike | None = None, *, ledger: bool = False
     ) -> Trace:
         """Do what `partial_fit` does, and return the trace.
 
@@ -153,7 +159,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             assert trace is not None
             return trace
 
-    def play(self, x: ArrayLike, y: Any, classes: ArrayLike | None = None) -> float | NDArray[np.float64]:
+    def play(self, x: Rows, y: Any, classes: ArrayLike | None = None) -> float | NDArray[np.float64]:
         """Play one round: predict x, then see y and learn.
 
         Much faster than `partial_fit` on one row. Shape, finiteness and label are
@@ -161,7 +167,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        x : array-like of shape (n_features,)
+        x : array-like of shape (n_features,), or one sparse row
         y : label
         classes : array-like of shape (n_classes,), optional
             All labels that will ever occur; needed if this is the first call.
@@ -174,10 +180,13 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         learners = self.__dict__.get("_learners")
         if learners is None:
             return self._play_first(x, y, classes)
+        if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
+            raise ValueError(f"classes are {self.classes_.tolist()} since the first call; got {classes!r}")
         try:
             code = self._codes[y]
         except (KeyError, TypeError):
-            raise ValueError(f"y must be one of the classes {self.classes_.tolist()}; got {y!r}") from None
+            got = y.item() if isinstance(y, np.generic) else y
+            raise ValueError(f"y must be one of the classes {self.classes_.tolist()}; got {got!r}") from None
         if len(learners) == 1:
             margin: float = learners[0].play(x, 1.0 if code else -1.0)
             return margin
@@ -187,10 +196,10 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         self._mistakes += int(_missed(margins[None, :], np.array([code]))[0])
         return margins
 
-    def _play_first(self, x: ArrayLike, y: Any, classes: ArrayLike | None) -> float | NDArray[np.float64]:
+    def _play_first(self, x: Rows, y: Any, classes: ArrayLike | None) -> float | NDArray[np.float64]:
         if classes is None:
             raise ValueError("classes must be given in the first call of play")
-        row = np.asarray(x)
+        row = x.toarray().reshape(-1) if issparse(x) else np.asarray(x)
         if row.ndim != 1:
             raise ValueError(f"x must be one row of features; got an array of shape {row.shape}")
         with self._unchanged_on_error():
@@ -222,6 +231,8 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"classes are {known.tolist()} since the first call; got {np.unique(classes).tolist()}"
             )
+        if not first:
+            self._check_parameters_stayed()
         codes = _encode(y, known)
         if first:
             self._start(X, known)
@@ -233,7 +244,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         sizes = np.empty(shape, np.int64) if trace else None
         names = learners[0].rule.ledger
         entries = np.empty((*shape, len(names))) if ledger else None
-        with self._restored_on_error(X):
+        with self._restored_on_error(X), one_thread():
             for start, rows in self._dense_pieces(X):
                 piece = slice(start, start + len(rows))
                 for i, learner in enumerate(learners):
@@ -278,7 +289,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
 
     # ------------------------------------------------------------------ prediction
 
-    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+    def decision_function(self, X: Rows) -> NDArray[np.float64]:
         """f(x) for each row: above 0 speaks for the second of two classes.
 
         Parameters
@@ -292,12 +303,18 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         checked = self._check_rows(X)
         margins = np.empty((len(self._learners), checked.shape[0]))
-        for start, rows in self._dense_pieces(checked):
-            for i, learner in enumerate(self._learners):
-                margins[i, start : start + len(rows)] = self._decide(learner, rows)
+        with one_thread():
+            for start, rows in self._dense_pieces(checked):
+                for i, learner in enumerate(self._learners):
+                    margins[i, start : start + len(rows)] = self._decide(learner, rows)
+        if not np.isfinite(margins).all():
+            row = int(np.flatnonzero(~np.isfinite(margins).all(axis=0))[0])
+            raise ValueError(
+                f"f(x) of row {row} is not finite: its kernel values overflow; scale the features"
+            )
         return margins[0] if len(margins) == 1 else margins.T.copy()
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
+    def predict(self, X: Rows) -> NDArray[Any]:
         """The class of each row.
 
         Parameters
@@ -344,7 +361,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def n_support_(self) -> int:
-        """Number of supports."""
+        """Number of supports; one that several classes hold counts once."""
         return len(self.support_)
 
     @property
@@ -414,11 +431,22 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             )
         return unique
 
+    def _check_parameters_stayed(self) -> None:
+        now = self.get_params(deep=False)
+        changed = [
+            name
+            for name, value in self._started_with.items()
+            if now[name] is not value and now[name] != value
+        ]
+        if changed:
+            raise ValueError(f"{', '.join(changed)} changed since the first call; use fit to start anew")
+
     def _start(self, X: Any, classes: NDArray[Any]) -> None:
         self.gamma_ = resolve_gamma(self.gamma, X)
         self.classes_ = classes
         self._codes = {label: code for code, label in enumerate(classes.tolist())}
         self._mistakes = 0
+        self._started_with = self.get_params(deep=False)
         kernel: Kernel = resolve(self.kernel, self.gamma_, self.degree, self.coef0)
         outputs = len(classes) if len(classes) > 2 else 1
         self._learners = [
@@ -462,11 +490,17 @@ class BudgetedClassifier(KernelClassifier):
 
 
 def _encode(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
-    unknown = ~np.isin(y, classes)
+    if y.dtype.kind in "biuf" and classes.dtype.kind in "biuf":
+        codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+        unknown = classes[codes] != y
+    else:  # Python's equality: as arrays, a number would be compared with text by its name
+        known = {label: code for code, label in enumerate(classes.tolist())}
+        codes = np.array([known.get(label, -1) for label in y.tolist()], np.intp)
+        unknown = codes < 0
     if unknown.any():
         row = int(np.flatnonzero(unknown)[0])
-        raise ValueError(f"y must hold the classes {classes.tolist()}; row {row} has {y[row]!r}")
-    return np.searchsorted(classes, y)
+        raise ValueError(f"y must hold the classes {classes.tolist()}; row {row} has {y.tolist()[row]!r}")
+    return codes
 
 
 def _missed(margins: NDArray[np.float64], codes: NDArray[np.intp]) -> NDArray[np.bool_]:

@@ -32,8 +32,8 @@ def cauchy(a, b):
 
 def normalized(kernel):
     def value(a, b, **parameters):
-        product = kernel(a, a, **parameters) * kernel(b, b, **parameters)
-        return kernel(a, b, **parameters) / sqrt(product) if product > 0 else 0.0
+        lengths = sqrt(kernel(a, a, **parameters)) * sqrt(kernel(b, b, **parameters))
+        return kernel(a, b, **parameters) / lengths if lengths > 0 else 0.0
 
     return value
 

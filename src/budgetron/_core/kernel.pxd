@@ -3,7 +3,7 @@ ctypedef fused real:
     double
 
 cdef enum Kind:
-    LINEAR, POLY, RBF, LAPLACIAN, ALLSUBSETS, CALLABLE
+    LINEAR, POLY, RBF, RBF_BY_DIFFERENCES, LAPLACIAN, ALLSUBSETS, CALLABLE
 
 
 cdef class Kernel:
@@ -15,15 +15,18 @@ cdef class Kernel:
     cdef readonly object function
 
     cdef double self_value(self, double raw) noexcept nogil
+    cdef bint has_unit_length(self)
     cdef bint is_safe(self, double square, Py_ssize_t d, bint single)
 
 
-cdef int cross(Kernel kernel, real* a, Py_ssize_t n, real* b, Py_ssize_t m,
+cdef int cross(Kernel kernel, Kind kind, real* a, Py_ssize_t n, real* b, Py_ssize_t m,
                Py_ssize_t d, real* out, Py_ssize_t ld) except -1 nogil
-cdef int among(Kernel kernel, real* a, Py_ssize_t n, Py_ssize_t d,
+cdef int among(Kernel kernel, Kind kind, real* a, Py_ssize_t n, Py_ssize_t d,
                real* out, Py_ssize_t ld) except -1 nogil
-cdef int describe(Kernel kernel, real* a, Py_ssize_t n, Py_ssize_t d,
-                  real* square, double* own, real* among, Py_ssize_t ld) except -1 nogil
-cdef void finish(Kernel kernel, real* raw, real a_square, double a_own,
+cdef void squares(real* a, Py_ssize_t n, Py_ssize_t d, real* square) noexcept nogil
+cdef int self_values(Kernel kernel, real* a, Py_ssize_t n, Py_ssize_t d, real* square,
+                     double* own, real* among, Py_ssize_t ld) except -1 nogil
+cdef void finish(Kernel kernel, Kind kind, real* raw, real a_square, double a_own,
                  real* b_square, double* b_own, Py_ssize_t m) noexcept nogil
+cdef Kind kind_for(Kernel kernel, real* a_square, Py_ssize_t n, real* b_square, Py_ssize_t m) noexcept nogil
 cdef double dot(real* row, double* coef, Py_ssize_t m) noexcept nogil

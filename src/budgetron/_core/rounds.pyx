@@ -11,16 +11,17 @@ from libc.stdint cimport int64_t
 cimport numpy as cnp
 
 import numpy as np
+from scipy.sparse import issparse
 
-from budgetron._core.kernel cimport Kernel, among, cross, describe, dot, finish, real
+from budgetron._core.kernel cimport Kernel, Kind, among, cross, dot, finish, kind_for, real, self_values, squares
 from budgetron._core.rule cimport ENTRIES, NORM, Q, REMOVED, Rule
 from budgetron._core.supports cimport Supports
 
 from budgetron._core.rule import ENTRY_NAMES
 
-# A block's kernel values should stay in the second-level cache.
+# A block's kernel values should stay in the cache; shorter ones waste the matrix product's packing.
 cdef Py_ssize_t LONGEST_BLOCK = 128, SHORTEST_BLOCK = 16
-cdef Py_ssize_t BLOCK_BYTES = 1 << 20
+cdef Py_ssize_t BLOCK_BYTES = 1 << 21
 cdef Py_ssize_t FIRST_SLOTS = 64
 
 cnp.import_array()
@@ -77,8 +78,10 @@ cdef class Learner:
         return sum(array.nbytes for array in arrays)
 
     def is_safe(self, double square):
-        """Whether rows of at most this squared norm cannot make a kernel value overflow."""
+        """Whether rows of at most this squared norm cannot make a kernel value or a step overflow."""
         own = self.supports.square[self.supports.order[:self.supports.m]]
+        if self.rule.divides and not self.kernel.has_unit_length():
+            return False
         return self.kernel.is_safe(max(square, own.max(initial=0.0)), self.supports.d, self.supports.single)
 
     def learn(self, X, y, double[::1] margins=None, int64_t[::1] sizes=None, double[:, ::1] ledger=None):
@@ -129,7 +132,7 @@ cdef class Learner:
         cdef Rule rule = self.rule
         cdef cnp.ndarray row
         if not isinstance(x, np.ndarray):
-            x = np.asarray(x)
+            x = x.toarray().reshape(-1) if issparse(x) else np.asarray(x)
         row = x
         if row.ndim != 1 or row.shape[0] != d:
             raise ValueError(f"x must be one row of {d} features; got an array of shape {x.shape}")
@@ -208,6 +211,7 @@ cdef int play_blocks(Learner learner, real* X, Py_ssize_t n, double* y, double[:
     cdef real* K = NULL
     cdef real* row
     cdef double* k
+    cdef Kind kind
 
     with nogil:
         while start < n:
@@ -222,14 +226,16 @@ cdef int play_blocks(Learner learner, real* X, Py_ssize_t n, double* y, double[:
                 K = &cross_block[0, 0]
 
             # Everything that can be known before the labels, as matrix products.
-            cross(kernel, X, b, <real*> supports._rows, supports.top, d, K, ld)
-            among(kernel, X, b, d, C, LONGEST_BLOCK)
-            describe(kernel, X, b, d, &square[0], &own[0], C, LONGEST_BLOCK)
+            squares(X, b, d, &square[0])
+            kind = kind_for(kernel, &square[0], b, <real*> supports._square, supports.top)
+            cross(kernel, kind, X, b, <real*> supports._rows, supports.top, d, K, ld)
+            among(kernel, kind, X, b, d, C, LONGEST_BLOCK)
+            self_values(kernel, X, b, d, &square[0], &own[0], C, LONGEST_BLOCK)
 
             # The rounds, one after the other, on those numbers.
             for i in range(b):
                 row = K + i * ld
-                finish(kernel, row, square[i], own[i], <real*> supports._square, supports._own, supports.top)
+                finish(kernel, kind, row, square[i], own[i], <real*> supports._square, supports._own, supports.top)
                 rule.margin = rule.factor * dot(row, rule._coef, supports.top)
                 if margins is not None:
                     margins[start + i] = rule.margin
@@ -295,13 +301,16 @@ cdef double open_row(Learner learner, real* x, real* values) except? -1:
     cdef Py_ssize_t j
     cdef real square
     cdef double margin
+    cdef Kind kind
     for j in range(supports.d):
         if not isfinite(x[j]):
             raise ValueError(f"x must be finite; feature {j} is {x[j]}")
-    describe(learner.kernel, x, 1, supports.d, &square, &learner.row_own, <real*> NULL, 0)
+    squares(x, 1, supports.d, &square)
+    self_values(learner.kernel, x, 1, supports.d, &square, &learner.row_own, <real*> NULL, 0)
     learner.row_square = square
-    cross(learner.kernel, x, 1, <real*> supports._rows, supports.top, supports.d, values, supports.top)
-    finish(learner.kernel, values, square, learner.row_own, <real*> supports._square, supports._own,
+    kind = kind_for(learner.kernel, &square, 1, <real*> supports._square, supports.top)
+    cross(learner.kernel, kind, x, 1, <real*> supports._rows, supports.top, supports.d, values, supports.top)
+    finish(learner.kernel, kind, values, square, learner.row_own, <real*> supports._square, supports._own,
            supports.top)
     margin = learner.rule.factor * dot(values, learner.rule._coef, supports.top)
     if not isfinite(margin) or not isfinite(learner.row_own):
@@ -321,17 +330,19 @@ cdef int predict_blocks(Learner learner, real* X, Py_ssize_t n, const double[::1
     cdef double[::1] own = np.zeros(LONGEST_BLOCK)
     cdef real* K = &block[0, 0]
     cdef real* row
-    # A callable's self values matter only where they divide.
-    cdef bint described = kernel.normalized or kernel.function is None
+    cdef Kind kind
+    cdef bint divided = kernel.normalized  # elsewhere self values do not matter
     with nogil:
         while start < n:
             b = min(block_length(top, sizeof(real)), n - start)
-            if described:
-                describe(kernel, X, b, d, &square[0], &own[0], <real*> NULL, 0)
-            cross(kernel, X, b, <real*> supports._rows, top, d, K, top)
+            squares(X, b, d, &square[0])
+            if divided:
+                self_values(kernel, X, b, d, &square[0], &own[0], <real*> NULL, 0)
+            kind = kind_for(kernel, &square[0], b, <real*> supports._square, top)
+            cross(kernel, kind, X, b, <real*> supports._rows, top, d, K, top)
             for i in range(b):
                 row = K + i * top
-                finish(kernel, row, square[i], own[i], <real*> supports._square, supports._own, top)
+                finish(kernel, kind, row, square[i], own[i], <real*> supports._square, supports._own, top)
                 if coef is not None:
                     out[start + i, 0] = dot(row, <double*> &coef[0], top)
                 else:

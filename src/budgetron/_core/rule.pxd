@@ -13,6 +13,7 @@ cdef class Rule:
     cdef readonly tuple args, ledger
     cdef readonly Py_ssize_t budget
     cdef bint keeps_tail, keeps_gram
+    cdef readonly bint divides
     cdef readonly object generator
     cdef readonly Projection projection
     cdef bitgen_t* bits
@@ -25,7 +26,7 @@ cdef class Rule:
     cdef double* _values
     cdef double* _gram
     cdef double* _scratch
-    cdef readonly double factor, norm2, tally
+    cdef readonly double factor, norm2, peak, tally
     cdef readonly int64_t rounds, mistakes
 
     # The round being played
@@ -50,9 +51,10 @@ cdef class Rule:
     cdef double own(self, Py_ssize_t position) noexcept nogil
     cdef double value_at(self, Py_ssize_t position) except? -1 nogil
     cdef double norm(self) noexcept nogil
+    cdef int measure_norm(self) except? -1 nogil
     cdef int add(self, double c) except? -1 nogil
     cdef int shrink(self, double phi) except? -1 nogil
     cdef int remove(self, Py_ssize_t position) except? -1 nogil
     cdef int shift(self, double c, double* d, double square) except? -1 nogil
-    cdef Py_ssize_t draw(self, Py_ssize_t n) noexcept nogil
+    cdef Py_ssize_t draw(self, Py_ssize_t n) except? -1 nogil
     cdef void note(self, Entry name, double value) noexcept nogil

@@ -12,6 +12,7 @@ class Rule:
     args: tuple[Any, ...]
     ledger: tuple[str, ...]
     budget: int
+    divides: bool
     generator: np.random.Generator | None
     projection: Projection | None
     supports: Supports
@@ -22,6 +23,7 @@ class Rule:
     scratch: NDArray[np.float64]
     factor: float
     norm2: float
+    peak: float
     tally: float
     rounds: int
     mistakes: int
@@ -33,6 +35,7 @@ class Rule:
         gram: bool = ...,
         projection: bool = ...,
         generator: np.random.Generator | None = ...,
+        divides: bool = ...,
     ) -> None: ...
     def capacity(self) -> int: ...
     def attach(self, supports: Supports) -> None: ...

@@ -28,14 +28,15 @@ and of the moves:
 
 `keeps_tail` and `keeps_gram` choose how f(x_p) is known. The tail is, for each
 support, the value there of the part of f made of that support and all newer ones;
-it costs O(B) a change and, once a support is the oldest, is f itself. The Gram
+it costs O(B) a change and, once a support is the oldest, is f itself; only the oldest may
+then be removed. The Gram
 matrix keeps f at all supports under any removal. With neither, f(x_p) is computed
 when asked for, at the price of a kernel row. `projection` keeps the factor that
 projects onto the span of the supports.
 """
 
 from cpython.pycapsule cimport PyCapsule_GetPointer
-from libc.math cimport NAN, fabs, isnan, sqrt
+from libc.math cimport NAN, fabs, isfinite, isnan, sqrt
 from libc.stdint cimport uint32_t, uint64_t
 
 import numpy as np
@@ -53,6 +54,9 @@ cdef extern from "float.h":
 
 # The lazy factor is multiplied out before it comes near the end of the range.
 cdef double SMALLEST_FACTOR = 1e-100
+
+# A norm below this share of what it once was has lost too many digits.
+cdef double CANCELLED = 1e-7
 
 ENTRY_NAMES = {
     "norm": NORM, "removed": REMOVED, "phi": PHI, "psi": PSI, "Q": Q, "delta": DELTA,
@@ -79,6 +83,8 @@ cdef class Rule:
         What to keep beside the coefficients (see the module).
     generator : numpy.random.Generator, optional
         Where `draw` takes its randomness from.
+    divides : bool
+        Whether a step is divided by k(x, x) and so may overflow.
     """
 
     def __cinit__(self, *args, **kwargs):
@@ -88,9 +94,12 @@ cdef class Rule:
         self.added = -1
 
     def __init__(self, Py_ssize_t budget=0, tuple ledger=("norm",), bint tail=False, bint gram=False,
-                 bint projection=False, generator=None):
+                 bint projection=False, generator=None, bint divides=False):
+        unknown = set(ledger) - set(ENTRY_NAMES)
+        if unknown:
+            raise ValueError(f"a ledger has the names {sorted(ENTRY_NAMES)}; got {sorted(unknown)}")
         self.budget, self.ledger = budget, ledger
-        self.keeps_tail, self.keeps_gram = tail, gram
+        self.keeps_tail, self.keeps_gram, self.divides = tail, gram, divides
         self.projection = Projection() if projection else None
         self.generator = generator
         if generator is not None:
@@ -135,7 +144,7 @@ cdef class Rule:
 
     def __getstate__(self):
         state = self.arrays() | {
-            "factor": self.factor, "norm2": self.norm2, "tally": self.tally,
+            "factor": self.factor, "norm2": self.norm2, "peak": self.peak, "tally": self.tally,
             "rounds": self.rounds, "mistakes": self.mistakes, "supports": self.supports,
             "projection": self.projection,
         }
@@ -146,7 +155,8 @@ cdef class Rule:
     def __setstate__(self, state):
         self.coef, self.tail, self.values = map(writeable, (state["coef"], state["tail"], state["values"]))
         self.gram, self.scratch = map(writeable, (state["gram"], state["scratch"]))
-        self.factor, self.norm2, self.tally = state["factor"], state["norm2"], state["tally"]
+        self.factor, self.norm2, self.peak = state["factor"], state["norm2"], state["peak"]
+        self.tally = state["tally"]
         self.rounds, self.mistakes, self.supports = state["rounds"], state["mistakes"], state["supports"]
         self.projection = state["projection"]
         if self.generator is not None:
@@ -162,12 +172,22 @@ cdef class Rule:
 
     def refresh_norm(self):
         """Compute ||f||^2 anew where removals left it unknown."""
-        cdef double total = 0.0
-        cdef Py_ssize_t p
         if isnan(self.norm2):
-            for p in range(self.size()):
-                total += self.weight(p) * self.value_at(p)
-            self.norm2 = total
+            self.measure_norm()
+
+    cdef int measure_norm(self) except? -1 nogil:
+        """||f||^2, and f at the supports if kept, from nothing but rows and coefficients."""
+        cdef double value, total = 0.0
+        cdef Py_ssize_t p, slot
+        for p in range(self.size()):
+            slot = self.supports._order[p]
+            self.supports.kernel_row(slot, self._scratch)
+            value = bt_dot_d(self._scratch, self._coef, self.supports.top)
+            total += self._coef[slot] * value
+            if self.keeps_gram:
+                self._values[slot] = value
+        self.norm2 = self.peak = total * self.factor * self.factor
+        return 1
 
     cdef bint wants_update(self) noexcept nogil:
         return self.y * self.margin <= 0.0
@@ -202,6 +222,9 @@ cdef class Rule:
     cdef int add(self, double c) except? -1 nogil:
         cdef double stored = c / self.factor
         cdef Py_ssize_t slot, top, j, n
+        if not isfinite(stored):
+            with gil:
+                raise ValueError(f"the step of round {self.rounds} is not finite: k(x, x) = {self.kxx} is too small")
         if self.supports.m == self.supports.capacity:
             with gil:
                 raise IndexError(f"a round may exceed the budget of {self.budget} by one support and no more")
@@ -221,6 +244,7 @@ cdef class Rule:
                 self._gram[j * n + slot] = self.k[j]
         self._coef[slot] = stored
         self.norm2 += c * (2.0 * self.value + c * self.kxx)
+        self.peak = max(self.peak, self.norm2)
         self.value += c * self.kxx
         self.added = slot
         return 1
@@ -228,6 +252,7 @@ cdef class Rule:
     cdef int shrink(self, double phi) except? -1 nogil:
         self.factor *= phi
         self.norm2 *= phi * phi
+        self.peak *= phi * phi
         self.value *= phi
         if fabs(self.factor) < SMALLEST_FACTOR:
             multiply_out(self._coef, self.factor, self.supports.top)
@@ -244,6 +269,9 @@ cdef class Rule:
         if position < 0 or position >= self.size():
             with gil:
                 raise IndexError(f"there is no support at position {position} of {self.size()}")
+        if self.keeps_tail and position > 0:
+            with gil:
+                raise ValueError("a rule that keeps the tail may remove the oldest support only")
         slot, c = self.supports._order[position], self.weight(position)
         self.note(REMOVED, <double> self.supports._rounds[slot])
         if self.recording or self.keeps_gram or (self.keeps_tail and position == 0):
@@ -255,18 +283,24 @@ cdef class Rule:
                     self.supports.top)
         self._coef[slot] = 0.0  # a free slot weighs nothing, whatever its column holds
         self.supports.close(position)
+        if self.norm2 < CANCELLED * self.peak:  # what is left is mostly rounding
+            self.measure_norm()
         return 1
 
     cdef int shift(self, double c, double* d, double square) except? -1 nogil:
         bt_axpy(c / self.factor, d, self._coef, self.supports.top)
         self.norm2 += c * (2.0 * self.value + c * square)
+        self.peak = max(self.peak, self.norm2)
         self.value += c * square
         return 1
 
-    cdef Py_ssize_t draw(self, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t draw(self, Py_ssize_t n) except? -1 nogil:
         # The numbers of Generator.integers(n), by Lemire's method, without its call.
         cdef uint32_t span = <uint32_t> n, low
         cdef uint64_t product
+        if self.bits == NULL:
+            with gil:
+                raise ValueError("a rule that draws must be given a generator")
         if n == 1:
             return 0
         product = <uint64_t> self.bits.next_uint32(self.bits.state) * span

@@ -100,6 +100,61 @@ CLONES double bt_dot_f(const float *row, const double *coef, ptrdiff_t m)
     return sum;
 }
 
+/* Four rows at a time, so that x is read once for them all. */
+CLONES void bt_products_d(const double *rows, const double *x, ptrdiff_t m, ptrdiff_t d, double *out)
+{
+    ptrdiff_t j = 0;
+    for (; j + 4 <= m; j += 4) {
+        const double *r0 = rows + j * d, *r1 = r0 + d, *r2 = r1 + d, *r3 = r2 + d;
+        double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+#pragma omp simd reduction(+ : s0, s1, s2, s3)
+        for (ptrdiff_t k = 0; k < d; k++) {
+            s0 += r0[k] * x[k];
+            s1 += r1[k] * x[k];
+            s2 += r2[k] * x[k];
+            s3 += r3[k] * x[k];
+        }
+        out[j] = s0;
+        out[j + 1] = s1;
+        out[j + 2] = s2;
+        out[j + 3] = s3;
+    }
+    for (; j < m; j++) {
+        double sum = 0;
+#pragma omp simd reduction(+ : sum)
+        for (ptrdiff_t k = 0; k < d; k++)
+            sum += rows[j * d + k] * x[k];
+        out[j] = sum;
+    }
+}
+
+CLONES void bt_products_f(const float *rows, const float *x, ptrdiff_t m, ptrdiff_t d, float *out)
+{
+    ptrdiff_t j = 0;
+    for (; j + 4 <= m; j += 4) {
+        const float *r0 = rows + j * d, *r1 = r0 + d, *r2 = r1 + d, *r3 = r2 + d;
+        float s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+#pragma omp simd reduction(+ : s0, s1, s2, s3)
+        for (ptrdiff_t k = 0; k < d; k++) {
+            s0 += r0[k] * x[k];
+            s1 += r1[k] * x[k];
+            s2 += r2[k] * x[k];
+            s3 += r3[k] * x[k];
+        }
+        out[j] = s0;
+        out[j + 1] = s1;
+        out[j + 2] = s2;
+        out[j + 3] = s3;
+    }
+    for (; j < m; j++) {
+        float sum = 0;
+#pragma omp simd reduction(+ : sum)
+        for (ptrdiff_t k = 0; k < d; k++)
+            sum += rows[j * d + k] * x[k];
+        out[j] = sum;
+    }
+}
+
 CLONES void bt_axpy(double c, const double *row, double *out, ptrdiff_t m)
 {
 #pragma omp simd
@@ -161,6 +216,24 @@ CLONES void bt_poly_f(float *row, float gamma, float coef0, int degree, ptrdiff_
     }
 }
 
+CLONES double bt_l2_d(const double *a, const double *b, ptrdiff_t d)
+{
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (ptrdiff_t k = 0; k < d; k++)
+        sum += (a[k] - b[k]) * (a[k] - b[k]);
+    return sum;
+}
+
+CLONES double bt_l2_f(const float *a, const float *b, ptrdiff_t d)
+{
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (ptrdiff_t k = 0; k < d; k++)
+        sum += (a[k] - b[k]) * (a[k] - b[k]);
+    return sum;
+}
+
 CLONES double bt_l1_d(const double *a, const double *b, ptrdiff_t d)
 {
     double sum = 0.0;
@@ -217,4 +290,22 @@ CLONES double bt_square_f(const float *a, ptrdiff_t d)
     for (ptrdiff_t k = 0; k < d; k++)
         sum += (double)a[k] * a[k];
     return sum;
+}
+
+CLONES double bt_largest_d(const double *a, ptrdiff_t m)
+{
+    double largest = 0;
+#pragma omp simd reduction(max : largest)
+    for (ptrdiff_t j = 0; j < m; j++)
+        largest = a[j] > largest ? a[j] : largest;
+    return largest;
+}
+
+CLONES double bt_largest_f(const float *a, ptrdiff_t m)
+{
+    float largest = 0;
+#pragma omp simd reduction(max : largest)
+    for (ptrdiff_t j = 0; j < m; j++)
+        largest = a[j] > largest ? a[j] : largest;
+    return largest;
 }

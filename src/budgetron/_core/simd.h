@@ -14,6 +14,10 @@
 double bt_dot_d(const double *row, const double *coef, ptrdiff_t m);
 double bt_dot_f(const float *row, const double *coef, ptrdiff_t m);
 
+/* out[j] = <rows[j], x> for m rows of d features */
+void bt_products_d(const double *rows, const double *x, ptrdiff_t m, ptrdiff_t d, double *out);
+void bt_products_f(const float *rows, const float *x, ptrdiff_t m, ptrdiff_t d, float *out);
+
 /* out[j] += c * row[j] */
 void bt_axpy(double c, const double *row, double *out, ptrdiff_t m);
 
@@ -22,7 +26,7 @@ void bt_axpy(double c, const double *row, double *out, ptrdiff_t m);
 void bt_rbf_d(double *row, double a, const double *b, double gamma, ptrdiff_t m);
 void bt_rbf_f(float *row, float a, const float *b, float gamma, ptrdiff_t m);
 
-/* row[j] = exp(-gamma row[j]) for row[j] >= 0: L1 distances become Laplacian values */
+/* row[j] = exp(-gamma row[j]) for row[j] >= 0: distances become RBF or Laplacian values */
 void bt_decay_d(double *row, double gamma, ptrdiff_t m);
 void bt_decay_f(float *row, float gamma, ptrdiff_t m);
 
@@ -30,7 +34,9 @@ void bt_decay_f(float *row, float gamma, ptrdiff_t m);
 void bt_poly_d(double *row, double gamma, double coef0, int degree, ptrdiff_t m);
 void bt_poly_f(float *row, float gamma, float coef0, int degree, ptrdiff_t m);
 
-/* sum_k |a[k] - b[k]| and prod_k (1 + a[k] b[k]) over d features */
+/* sum_k (a[k] - b[k])^2, sum_k |a[k] - b[k]| and prod_k (1 + a[k] b[k]) over d features */
+double bt_l2_d(const double *a, const double *b, ptrdiff_t d);
+double bt_l2_f(const float *a, const float *b, ptrdiff_t d);
 double bt_l1_d(const double *a, const double *b, ptrdiff_t d);
 double bt_l1_f(const float *a, const float *b, ptrdiff_t d);
 double bt_allsubsets_d(const double *a, const double *b, ptrdiff_t d);
@@ -39,5 +45,9 @@ double bt_allsubsets_f(const float *a, const float *b, ptrdiff_t d);
 /* sum_k a[k]^2, accumulated in float64 */
 double bt_square_d(const double *a, ptrdiff_t d);
 double bt_square_f(const float *a, ptrdiff_t d);
+
+/* the largest of m numbers that are not negative */
+double bt_largest_d(const double *a, ptrdiff_t m);
+double bt_largest_f(const float *a, ptrdiff_t m);
 
 #endif

@@ -9,11 +9,11 @@ between them; labels and coefficients are not its business.
 """
 
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy, memmove, memset
+from libc.string cimport memcpy, memmove
 
 import numpy as np
 
-from budgetron._core.kernel cimport cross, finish
+from budgetron._core.kernel cimport Kind, cross, finish, kind_for, real
 
 
 def writeable(array):
@@ -85,10 +85,6 @@ cdef class Supports:
         """Free the slot of the support at this position, 0 being the oldest."""
         cdef Py_ssize_t slot = self._order[position]
         self.m -= 1
-        # Where a row was, zeros: its column still meets every new row, and must not overflow.
-        memset(<char*> self._rows + slot * self.d * self.itemsize, 0, self.d * self.itemsize)
-        memset(<char*> self._square + slot * self.itemsize, 0, self.itemsize)
-        self._own[slot] = 0.0
         memmove(self._order + position, self._order + position + 1, (self.m - position) * sizeof(int32_t))
         self._order[self.m] = <int32_t> slot
         return slot
@@ -105,24 +101,23 @@ cdef class Supports:
         """Kernel values of one support against all slots up to `top`."""
         cdef Py_ssize_t j
         cdef float* single
-        cdef double* rows = <double*> self._rows
-        cdef double* square = <double*> self._square
         if not self.single:
-            cross(self.kernel, rows + slot * self.d, 1, rows, self.top, self.d, out, self.top)
-            finish(self.kernel, out, square[slot], self._own[slot], square, self._own, self.top)
-            return 0
+            return row_of(self, <double*> self._rows, <double*> self._square, slot, out)
         single = <float*> malloc(self.top * sizeof(float))
         if single == NULL:
             with gil:
                 raise MemoryError
         try:
-            cross(self.kernel, <float*> self._rows + slot * self.d, 1, <float*> self._rows, self.top,
-                  self.d, single, self.top)
-            finish(self.kernel, single, (<float*> self._square)[slot], self._own[slot],
-                   <float*> self._square, self._own, self.top)
+            row_of(self, <float*> self._rows, <float*> self._square, slot, single)
             for j in range(self.top):
                 out[j] = single[j]
         finally:
             free(single)
         return 0
 
+
+cdef int row_of(Supports self, real* rows, real* square, Py_ssize_t slot, real* out) except -1 nogil:
+    cdef Kind kind = kind_for(self.kernel, square, self.top, square, self.top)
+    cross(self.kernel, kind, rows + slot * self.d, 1, rows, self.top, self.d, out, self.top)
+    finish(self.kernel, kind, out, square[slot], self._own[slot], square, self._own, self.top)
+    return 0

@@ -181,7 +181,7 @@ class Forgetron(KernelClassifier):
     Parameters
     ----------
     budget : int, default=100
-        The most supports after a round.
+        The most supports after a round; with more than two classes, of each class.
     variant : {"self-tuned", "basic", "greedy", "simplified"}, default="self-tuned"
         "self-tuned" shrinks as little as its proof allows. "basic" shrinks by a worst-case
         constant on each mistake, from the first. "greedy" first looks for a support that can go without

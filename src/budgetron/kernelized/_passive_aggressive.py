@@ -20,7 +20,7 @@ class PassiveAggressiveRule(Rule):
     slack: cython.double  # added to k(x, x)
 
     def __init__(self, most: float, slack: float) -> None:
-        Rule.__init__(self, 0, ("tau", "norm"))
+        Rule.__init__(self, 0, ("tau", "norm"), False, False, False, None, True)
         self.most = most
         self.slack = slack
 

@@ -117,7 +117,8 @@ class Projectron(KernelClassifier):
         Instead of `eta`: U, the largest norm of a competitor; the threshold then follows
         002 eq. 13 in each round. With U < 0.75 and k(x, x) = 1 nothing is ever stored.
     budget : int, default=None
-        The most supports, if given; when they are reached every mistake is projected.
+        The most supports (of each class, if there are more than two), if given; when they are
+        reached every mistake is projected.
     kernel, gamma, degree, coef0
         The kernel; see `budgetron.kernels`.
 
@@ -198,7 +199,8 @@ class ProjectronPlusPlus(KernelClassifier):
         Fixed threshold for mistakes, instead of 002 eq. 13. Margin errors need `norm_bound`
         all the same.
     budget : int, default=None
-        The most supports, if given; when they are reached every mistake is projected.
+        The most supports (of each class, if there are more than two), if given; when they are
+        reached every mistake is projected.
     kernel, gamma, degree, coef0
         The kernel; see `budgetron.kernels`.
 

@@ -63,7 +63,7 @@ class RandomizedBudgetPerceptron(KernelClassifier):
     Parameters
     ----------
     budget : int, default=100
-        The most supports after a round.
+        The most supports after a round; with more than two classes, of each class.
     variant : {"original", "modified"}, default="original"
         "original" takes whole steps and removes when the budget is full. "modified" is the
         algorithm with the better bound: steps of `eta`, a random one of `budget` terms,

@@ -35,7 +35,7 @@ class RemoveOldestPerceptron(BudgetedClassifier):
     Parameters
     ----------
     budget : int, default=100
-        The most supports after a round.
+        The most supports after a round; with more than two classes, of each class.
     kernel, gamma, degree, coef0
         The kernel; see `budgetron.kernels`.
 

@@ -24,13 +24,15 @@ class StoptronRule(Rule):
 class Stoptron(BudgetedClassifier):
     """The Perceptron that stops learning when the budget is full.
 
-    A baseline: every other budget learner should do better than this. After the last
-    free slot it never changes again.
+    A baseline, to see whether a budget learner is worth its trouble. After the last free slot it
+    never changes again: good enough on a short stream with few mistakes, at the mercy of its
+    first examples on a long or noisy one.
 
     Parameters
     ----------
     budget : int, default=100
-        The most supports. The mistake that fills the budget is still stored.
+        The most supports (with more than two classes, of each class). The mistake that fills
+        the budget is still stored.
     kernel, gamma, degree, coef0
         The kernel; see `budgetron.kernels`.
 

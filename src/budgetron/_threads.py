@@ -1,0 +1,45 @@
+"""One thread for BLAS while the core works.
+
+The blocks of a batch are too small to gain from BLAS's own threads, and on a busy
+machine those threads spin and wait for each other: many times slower, for nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+from threadpoolctl import ThreadpoolController
+
+_lock = threading.Lock()
+_inside = 0
+_limiter: Any = None
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Limit BLAS to one thread; the last to leave gives the others back.
+
+    The limit is the whole process', so that models which learn in threads of their
+    own must not restore it under each other.
+    """
+    global _inside, _limiter
+    with _lock:
+        if _inside == 0:
+            _limiter = _controller().limit(limits=1, user_api="blas")
+        _inside += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _inside -= 1
+            if _inside == 0:
+                _limiter.restore_original_limits()
