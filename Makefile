@@ -1,6 +1,7 @@
 # make demo    all budget learners side by side, with a table and a picture
 # make test    the whole test suite
 # make lint    ruff, mypy and the stubs of the compiled core
+# make bench   the benchmarks; make clean removes the .venv
 #
 # Each makes its own .venv, builds and installs what has changed, and runs.
 

@@ -31,7 +31,7 @@ BAD_BATCHES = {
     "unknown label": (lambda: (X, np.where(np.arange(len(Y)) == 5, 2, Y)), "row 5 has"),
     "text label": (lambda: (X, np.array(["spam"] * len(Y))), "row 0 has"),
     "too few labels": (lambda: (X, Y[:-1]), "inconsistent numbers of samples"),
-    "fractions": (lambda: (X, Y + 0.5), "label type"),
+    "fractions": (lambda: (X, Y + 0.5), r"label type|row 0 has -?\d\.5"),
     "number as text": (lambda: (X, np.where(Y > 0, "1.0", "-1.0")), "row 0 has"),
     "NaN label": (lambda: (X, np.where(np.arange(len(Y)) == 5, np.nan, Y)), "NaN"),
     "empty": (lambda: (X[:0], Y[:0]), "0 sample"),

@@ -218,10 +218,11 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         trace: bool = False,
         ledger: bool = False,
     ) -> Trace | None:
-        self._validate_params()
+        self._check_parameters()
         first = not self.__sklearn_is_fitted__()
         X, y = self._check_rows(X, y)
-        check_classification_targets(y)
+        if first:  # later labels are compared with the classes
+            check_classification_targets(y)
         if first and classes is None:
             if not classes_from_y:
                 raise ValueError("classes must be given in the first call of partial_fit")
@@ -231,8 +232,6 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"classes are {known.tolist()} since the first call; got {np.unique(classes).tolist()}"
             )
-        if not first:
-            self._check_parameters_stayed()
         codes = _encode(y, known)
         if first:
             self._start(X, known)
@@ -431,14 +430,19 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             )
         return unique
 
-    def _check_parameters_stayed(self) -> None:
-        now = self.get_params(deep=False)
+    def _check_parameters(self) -> None:
+        """Parameters must be valid at the first call and stay as they were then."""
+        if not self.__sklearn_is_fitted__():
+            self._validate_params()
+            return
+        now = {name: getattr(self, name) for name in self._started_with}
         changed = [
             name
             for name, value in self._started_with.items()
             if now[name] is not value and now[name] != value
         ]
         if changed:
+            self._validate_params()
             raise ValueError(f"{', '.join(changed)} changed since the first call; use fit to start anew")
 
     def _start(self, X: Any, classes: NDArray[Any]) -> None:

@@ -10,7 +10,7 @@ a function                of two arrays of rows, (n, d) and (m, d): an (n, m) ar
 `Normalized`              of any of these: k(x, x') / sqrt(k(x, x) k(x', x'))
 ========================  =====================================================
 
-Names and parameters are those of `sklearn.svm.SVC`. A paper's sigma^2 in
+Parameters are called as in `sklearn.svm.SVC`. A paper's sigma^2 in
 exp(-||x - x'||^2 / (2 sigma^2)) means gamma = 1 / (2 sigma^2).
 """
 
