@@ -1,8 +1,7 @@
-"""The scikit-learn face of the kernel learners: everything that is not the algorithm.
+"""The scikit-learn face of the online learners: everything that is not the algorithm.
 
-Validation, labels, one against the rest, sparse rows, traces and the fitted
-attributes are written once, here. A learner adds its parameters and says which
-rule they make (`_rule`).
+Validation, labels, one against the rest, sparse rows, traces and errors that change
+nothing are written once, here, over hypotheses that play rounds of rows labelled -1 or +1.
 """
 
 from __future__ import annotations
@@ -10,26 +9,20 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
-from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from budgetron._core.kernel import Kernel
-from budgetron._core.rounds import Learner
-from budgetron._core.rule import Rule
 from budgetron._threads import one_thread
 from budgetron._trace import Trace
-from budgetron.kernels import NAMES, KernelFunction, Normalized, resolve, resolve_gamma
 
-__all__ = ["BudgetedClassifier", "KernelClassifier"]
+__all__ = ["Hypothesis", "OnlineClassifier", "Rows"]
 
 # What scikit-learn takes for X: anything like an array, a data frame, or a CSR matrix.
 Rows = Any
@@ -38,63 +31,56 @@ Rows = Any
 DENSE_AT_ONCE = 1 << 19
 
 
-class KernelClassifier(ClassifierMixin, BaseEstimator):
-    """What all kernel learners share.
+class Hypothesis(Protocol):
+    """What the face asks of a compiled learner of two classes."""
 
-    Parameters
-    ----------
-    kernel : {"rbf", "linear", "poly", "laplacian", "allsubsets"}, callable or Normalized, default="rbf"
-        The kernel; see `budgetron.kernels`.
-    gamma : float, "scale" or "auto", default="scale"
-        Width of "rbf" and "laplacian", factor of "poly". "scale" is
-        1 / (n_features * X.var()) of the first batch, and stays.
-    degree : int, default=3
-        Degree of "poly".
-    coef0 : float, default=0.0
-        Constant term of "poly".
-    """
+    row: NDArray[Any]
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "kernel": [StrOptions(set(NAMES)), callable, Normalized],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
-        "degree": [Interval(Integral, 0, 2**31 - 1, closed="both")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
-    }
+    @property
+    def rounds(self) -> int: ...
+    @property
+    def mistakes(self) -> int: ...
+    @property
+    def ledger(self) -> tuple[str, ...]: ...
+    @property
+    def nbytes(self) -> int: ...
+    def is_safe(self, square: float) -> bool: ...
+    def learn(
+        self,
+        X: NDArray[Any],
+        y: NDArray[np.float64],
+        margins: NDArray[np.float64] | None,
+        sizes: NDArray[np.int64] | None,
+        ledger: NDArray[np.float64] | None,
+    ) -> None: ...
+    def play(self, x: Any, y: float) -> float: ...
+    def open_round(self, x: Any) -> float: ...
+    def close_round(self, y: float) -> None: ...
+    def decide(self, X: NDArray[Any]) -> NDArray[np.float64]: ...
+    def __getstate__(self) -> dict[str, Any]: ...
+    def __setstate__(self, state: dict[str, Any]) -> None: ...
 
-    kernel: str | KernelFunction | Normalized
-    gamma: float | str
-    degree: int
-    coef0: float
+
+class OnlineClassifier(ClassifierMixin, BaseEstimator):
+    """What all learners share. A subclass says how its hypotheses are made (`_make`)."""
+
     classes_: NDArray[Any]
-    gamma_: float
     n_features_in_: int
-    _learners: list[Learner]
+    _learners: list[Any]
     _codes: dict[Any, int]
     _mistakes: int
     _started_with: dict[str, Any]
 
-    def __init__(
-        self,
-        *,
-        kernel: str | KernelFunction | Normalized = "rbf",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-
     # ------------------------------------------------------------------ what a learner says
 
-    def _rule(self, generator: np.random.Generator) -> Rule:
-        """The algorithm with this learner's parameters, ready for its first round."""
-        raise NotImplementedError(f"{type(self).__name__} does not say which rule it follows")
+    def _make(self, X: Any, outputs: int) -> list[Any]:
+        """One `Hypothesis` for each output, ready for its first round, given the first rows."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how its hypotheses are made")
 
-    def _decide(self, learner: Learner, X: NDArray[Any]) -> NDArray[np.float64]:
+    def _decide(self, learner: Any, X: NDArray[Any]) -> NDArray[np.float64]:
         """The values that `decision_function` returns for one hypothesis."""
-        return learner.decide(X)
+        values: NDArray[np.float64] = learner.decide(X)
+        return values
 
     # ------------------------------------------------------------------ learning
 
@@ -241,7 +227,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         shape = (len(learners), len(codes))
         margins = np.empty(shape) if trace or multiclass else None
         sizes = np.empty(shape, np.int64) if trace else None
-        names = learners[0].rule.ledger
+        names = learners[0].ledger
         entries = np.empty((*shape, len(names))) if ledger else None
         with self._restored_on_error(X), one_thread():
             for start, rows in self._dense_pieces(X):
@@ -332,47 +318,17 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
     # ------------------------------------------------------------------ what was learned
 
     @property
-    def support_(self) -> NDArray[np.int64]:
-        """The 0-based round in which each support was added, oldest first."""
-        rounds = [_live(learner, "rounds") for learner in self._fitted()]
-        return rounds[0] if len(rounds) == 1 else np.unique(np.concatenate(rounds))
-
-    @property
-    def support_vectors_(self) -> NDArray[Any]:
-        """The supports, one row each, in the order of `support_`."""
-        learners = self._fitted()
-        if len(learners) == 1:
-            return _live(learners[0], "rows")
-        rounds = self.support_
-        rows = np.empty((len(rounds), self.n_features_in_), learners[0].row.dtype)
-        for learner in learners:
-            rows[np.searchsorted(rounds, _live(learner, "rounds"))] = _live(learner, "rows")
-        return rows
-
-    @property
-    def dual_coef_(self) -> NDArray[np.float64]:
-        """Coefficients of shape (n_outputs, n_support_), in the order of `support_`."""
-        rounds = self.support_
-        coef = np.zeros((len(self._learners), len(rounds)))
-        for i, learner in enumerate(self._learners):
-            coef[i, np.searchsorted(rounds, _live(learner, "rounds"))] = learner.rule.coefficients()
-        return coef
-
-    @property
-    def n_support_(self) -> int:
-        """Number of supports; one that several classes hold counts once."""
-        return len(self.support_)
-
-    @property
     def rounds_(self) -> int:
         """Number of rounds played."""
-        return self._fitted()[0].rule.rounds
+        rounds: int = self._fitted()[0].rounds
+        return rounds
 
     @property
     def mistakes_(self) -> int:
         """Number of rounds that were mistakes."""
         learners = self._fitted()
-        return learners[0].rule.mistakes if len(learners) == 1 else self._mistakes
+        mistakes: int = learners[0].mistakes if len(learners) == 1 else self._mistakes
+        return mistakes
 
     @property
     def nbytes_(self) -> int:
@@ -389,23 +345,16 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    def _fitted(self) -> list[Learner]:
+    def _fitted(self) -> list[Any]:
         # An AttributeError, so that hasattr says what is so.
         if not self.__sklearn_is_fitted__():
             raise AttributeError(f"this {type(self).__name__} has not learned anything yet")
         return self._learners
 
     def _forget(self) -> None:
-        for name in (
-            "_learners",
-            "_codes",
-            "_mistakes",
-            "classes_",
-            "gamma_",
-            "n_features_in_",
-            "feature_names_in_",
-        ):
-            self.__dict__.pop(name, None)
+        ours = {"_learners", "_codes", "_mistakes", "_started_with"}
+        for name in [name for name in self.__dict__ if name in ours or name.endswith("_")]:
+            del self.__dict__[name]
 
     @contextmanager
     def _unchanged_on_error(self) -> Iterator[None]:
@@ -446,17 +395,11 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"{', '.join(changed)} changed since the first call; use fit to start anew")
 
     def _start(self, X: Any, classes: NDArray[Any]) -> None:
-        self.gamma_ = resolve_gamma(self.gamma, X)
         self.classes_ = classes
         self._codes = {label: code for code, label in enumerate(classes.tolist())}
         self._mistakes = 0
         self._started_with = self.get_params(deep=False)
-        kernel: Kernel = resolve(self.kernel, self.gamma_, self.degree, self.coef0)
-        outputs = len(classes) if len(classes) > 2 else 1
-        self._learners = [
-            Learner(kernel, self._rule(generator), X.shape[1], X.dtype)
-            for generator in self._generators(outputs)
-        ]
+        self._learners = self._make(X, len(classes) if len(classes) > 2 else 1)
 
     def _generators(self, n: int) -> list[np.random.Generator]:
         """One source of randomness for each hypothesis, all from `random_state`."""
@@ -471,26 +414,6 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         step = max(1, min(1024, DENSE_AT_ONCE // X.shape[1]))
         for start in range(0, X.shape[0], step):
             yield start, np.ascontiguousarray(X[start : start + step].toarray())
-
-
-class BudgetedClassifier(KernelClassifier):
-    """A kernel learner with a budget and no other parameter of its own."""
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = KernelClassifier._parameter_constraints | {
-        "budget": [Interval(Integral, 1, None, closed="left")]
-    }
-
-    def __init__(
-        self,
-        budget: int = 100,
-        *,
-        kernel: str | KernelFunction | Normalized = "rbf",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-    ) -> None:
-        super().__init__(kernel=kernel, gamma=gamma, degree=degree, coef0=coef0)
-        self.budget = budget
 
 
 def _encode(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
@@ -522,12 +445,6 @@ def _ledger(names: tuple[str, ...], entries: NDArray[np.float64]) -> dict[str, N
     if "removed" in columns:
         columns["removed"] = columns["removed"].astype(np.int64)
     return {name: values[:, 0] if values.shape[1] == 1 else values for name, values in columns.items()}
-
-
-def _live(learner: Learner, array: str) -> NDArray[Any]:
-    """An array of the slab for the supports alone, oldest first."""
-    values: NDArray[Any] = getattr(learner.supports, array)[learner.supports.order[: learner.supports.m]]
-    return values
 
 
 def _largest_square(X: Any) -> float:

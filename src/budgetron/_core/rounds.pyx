@@ -77,6 +77,21 @@ cdef class Learner:
         arrays = [self.row, self.values, self.wide, *self.supports.arrays().values(), *self.rule.arrays().values()]
         return sum(array.nbytes for array in arrays)
 
+    @property
+    def rounds(self):
+        """Rounds played."""
+        return self.rule.rounds
+
+    @property
+    def mistakes(self):
+        """Rounds that were mistakes."""
+        return self.rule.mistakes
+
+    @property
+    def ledger(self):
+        """Names of the columns that `learn` fills in a ledger."""
+        return self.rule.ledger
+
     def is_safe(self, double square):
         """Whether rows of at most this squared norm cannot make a kernel value or a step overflow."""
         own = self.supports.square[self.supports.order[:self.supports.m]]

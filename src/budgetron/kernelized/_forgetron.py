@@ -11,7 +11,7 @@ from cython.cimports.libc.math import INFINITY, fabs
 from cython.cimports.libc.math import sqrt as root
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from budgetron._face import KernelClassifier
+from budgetron._kernel_face import KernelClassifier
 from budgetron.kernels import KernelFunction, Normalized
 
 SHARE = cython.declare(cython.double, 15.0 / 32.0)  # of each mistake, what removals may spoil

@@ -8,7 +8,7 @@ import numpy as np
 from cython.cimports.budgetron._core.rule import TAU, Rule
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from budgetron._face import KernelClassifier
+from budgetron._kernel_face import KernelClassifier
 from budgetron.kernels import KernelFunction, Normalized
 
 

@@ -9,7 +9,7 @@ from cython.cimports.budgetron._core.rule import BETA, DELTA, TAU, THRESHOLD, Ru
 from cython.cimports.libc.math import sqrt
 from sklearn.utils._param_validation import Interval
 
-from budgetron._face import KernelClassifier
+from budgetron._kernel_face import KernelClassifier
 from budgetron.kernels import KernelFunction, Normalized
 
 
