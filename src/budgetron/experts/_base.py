@@ -1,0 +1,283 @@
+"""What the expert algorithms share: checks, rounds, and the account of losses."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+
+Vector = NDArray[np.float64]
+Loss = Callable[[Vector, Vector], Vector]
+
+# Rounds whose weights are computed at once.
+BLOCK = 4096
+
+LOSSES: dict[str, Loss] = {
+    "absolute": lambda prediction, outcome: np.abs(prediction - outcome),
+    "squared": lambda prediction, outcome: (prediction - outcome) ** 2,
+}
+
+
+@dataclass(frozen=True)
+class ExpertTrace:
+    """The rounds of one `play` or `play_losses`.
+
+    Attributes
+    ----------
+    predictions : ndarray of shape (n_rounds,) or None
+        What was predicted; None where only losses were given.
+    losses : ndarray of shape (n_rounds,)
+        The algorithm's own loss; for randomized algorithms, the expected one.
+    expert_losses : ndarray of shape (n_experts,)
+        Each expert's total loss over these rounds.
+    weights : ndarray of shape (n_experts,)
+        The experts' shares after the last round, summing to 1 (to 0 if all are lost).
+    """
+
+    predictions: Vector | None
+    losses: Vector
+    expert_losses: Vector
+    weights: Vector
+
+    @property
+    def best_expert(self) -> int:
+        """The expert with the least loss in hindsight, the first of equals."""
+        return int(self.expert_losses.argmin())
+
+    @property
+    def regret(self) -> float:
+        """Own loss less that of the best expert."""
+        return float(self.losses.sum() - self.expert_losses.min())
+
+
+class ExpertAlgorithm(BaseEstimator):
+    """A rule that weighs experts by their losses.
+
+    A subclass says how losses make weights: `_start` for N experts, `_log_weights` before
+    each of a block of rounds, and `_absorb` for what a block leaves behind.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+
+    # Whether advice, outcomes and losses must be 0 or 1.
+    _binary: ClassVar[bool] = False
+
+    n_experts_: int
+    rounds_: int
+    loss_: float
+    expert_losses_: Vector
+
+    def _start(self) -> None:
+        """Get ready for `n_experts_` experts."""
+        raise NotImplementedError
+
+    def _log_weights(self, losses: Vector) -> Vector:
+        """Log-weights before each round of a block of losses, of shape (b, N)."""
+        raise NotImplementedError
+
+    def _absorb(self, losses: Vector, own: Vector) -> None:
+        """Take a block of losses, and the algorithm's own, into the weights."""
+        raise NotImplementedError
+
+    def _segment(self, rounds: int) -> int:
+        """How many of the coming rounds may be computed at once."""
+        return min(rounds, BLOCK)
+
+    def _predict_rows(self, weights: Vector, advice: Vector) -> Vector:
+        average: Vector = np.einsum("ti,ti->t", weights, advice)  # (8.13)
+        return average
+
+    def _loss_function(self) -> Loss:
+        loss: str | Loss = getattr(self, "loss", "absolute")
+        return LOSSES[loss] if isinstance(loss, str) else loss
+
+    def _own_losses(
+        self, predictions: Vector | None, outcomes: Vector | None, weights: Vector, losses: Vector
+    ) -> Vector:
+        """Expected losses, which for linear losses are those of the weighted prediction."""
+        expected: Vector = np.einsum("ti,ti->t", weights, losses)
+        return expected
+
+    # ------------------------------------------------------------------ one round
+
+    @property
+    def weights_(self) -> Vector:
+        """The experts' shares in the next round."""
+        if not hasattr(self, "n_experts_"):
+            raise AttributeError(f"this {type(self).__name__} has not seen any advice yet")
+        shares: Vector = normalized(self._log_weights(np.zeros((1, self.n_experts_))))[0]
+        return shares
+
+    @property
+    def regret_(self) -> float:
+        """Own loss less that of the best expert, over all rounds so far."""
+        return float(self.loss_ - self.expert_losses_.min())
+
+    def predict(self, advice: ArrayLike) -> float:
+        """Predict from the advice of N experts; nothing is learned.
+
+        Parameters
+        ----------
+        advice : array-like of shape (n_experts,)
+
+        Returns
+        -------
+        float
+        """
+        rows = self._check_advice(np.asarray(advice, np.float64)[None, :])
+        self._begin(rows.shape[1])
+        return float(self._predict_rows(self.weights_[None, :], rows)[0])
+
+    def update(self, advice: ArrayLike, outcome: float) -> float:
+        """See the outcome of the round that was predicted from this advice.
+
+        Parameters
+        ----------
+        advice : array-like of shape (n_experts,)
+        outcome : float
+
+        Returns
+        -------
+        float
+            The algorithm's own loss in the round.
+        """
+        trace = self.play(np.asarray(advice, np.float64)[None, :], np.array([outcome], np.float64))
+        return float(trace.losses[0])
+
+    # ------------------------------------------------------------------ many rounds
+
+    def play(self, advice: ArrayLike, outcomes: ArrayLike) -> ExpertTrace:
+        """Predict and update round by round.
+
+        Parameters
+        ----------
+        advice : array-like of shape (n_rounds, n_experts)
+        outcomes : array-like of shape (n_rounds,)
+
+        Returns
+        -------
+        ExpertTrace
+        """
+        rows = self._check_advice(np.asarray(advice, np.float64))
+        results = self._check_range(np.asarray(outcomes, np.float64), "outcomes")
+        if results.shape != (len(rows),):
+            raise ValueError(
+                f"outcomes must have shape ({len(rows)},), one for each row of advice; got {results.shape}"
+            )
+        self._begin(rows.shape[1])
+        losses = self._check_losses(
+            self._loss_function()(rows, results[:, None]), "the loss function's values"
+        )
+        return self._play(losses, rows, results)
+
+    def play_losses(self, losses: ArrayLike) -> ExpertTrace:
+        """Weigh and update round by round, given each expert's loss instead of advice.
+
+        The algorithm's own loss is the expected one, of an expert drawn by weight.
+
+        Parameters
+        ----------
+        losses : array-like of shape (n_rounds, n_experts), in [0, 1]
+
+        Returns
+        -------
+        ExpertTrace
+        """
+        rows = self._check_losses(np.asarray(losses, np.float64), "losses")
+        if rows.ndim != 2:
+            raise ValueError(f"losses must have shape (n_rounds, n_experts); got {rows.shape}")
+        self._check_width(rows)
+        self._begin(rows.shape[1])
+        return self._play(rows, None, None)
+
+    def _play(self, losses: Vector, advice: Vector | None, outcomes: Vector | None) -> ExpertTrace:
+        own = np.empty(len(losses))
+        predictions = None if advice is None else np.empty(len(losses))
+        # A loss function of the caller's may fail midway; nothing else can after the checks.
+        before = (
+            copy.deepcopy(self.__dict__) if callable(getattr(self, "loss", None)) else self.__dict__.copy()
+        )
+        try:
+            for rows in self._blocks(len(losses)):
+                weights = normalized(self._log_weights(losses[rows]))
+                made = None
+                if advice is not None and predictions is not None:
+                    made = predictions[rows] = self._predict_rows(weights, advice[rows])
+                given = None if outcomes is None else outcomes[rows]
+                own[rows] = self._own_losses(made, given, weights, losses[rows])
+                self._absorb(losses[rows], own[rows])
+                self.rounds_ += len(own[rows])
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        totals = losses.sum(axis=0)
+        self.loss_ += float(own.sum())
+        self.expert_losses_ = self.expert_losses_ + totals
+        return ExpertTrace(predictions, own, totals, self.weights_)
+
+    def _blocks(self, rounds: int) -> Iterator[slice]:
+        start = 0
+        while start < rounds:
+            length = self._segment(rounds - start)
+            yield slice(start, start + length)
+            start += length
+
+    # ------------------------------------------------------------------ checks
+
+    def _begin(self, n_experts: int) -> None:
+        if not hasattr(self, "n_experts_"):
+            self._validate_params()
+            self.n_experts_, self.rounds_, self.loss_ = n_experts, 0, 0.0
+            self.expert_losses_ = np.zeros(n_experts)
+            self._start()
+
+    def _check_width(self, rows: Vector) -> None:
+        if rows.shape[1] == 0:
+            raise ValueError("there must be at least one expert")
+        if hasattr(self, "n_experts_") and rows.shape[1] != self.n_experts_:
+            raise ValueError(
+                f"there are {self.n_experts_} experts since the first round; got {rows.shape[1]}"
+            )
+
+    def _check_advice(self, rows: Vector) -> Vector:
+        if rows.ndim != 2:
+            raise ValueError(
+                f"advice must have shape (n_rounds, n_experts), or (n_experts,) for a round; got {rows.shape}"
+            )
+        self._check_width(rows)
+        return self._check_range(rows, "advice")
+
+    def _check_range(self, values: Vector, name: str) -> Vector:
+        wrong = ~np.isin(values, (0.0, 1.0)) if self._binary else ~((values >= 0.0) & (values <= 1.0))
+        if wrong.any():
+            where = tuple(int(i) for i in np.argwhere(wrong)[0])
+            kind = "0 or 1" if self._binary else "in [0, 1]"
+            raise ValueError(f"{name} must be {kind}; at {where} stands {values[where]}")
+        return values
+
+    def _check_losses(self, values: Vector, name: str) -> Vector:
+        return self._check_range(np.asarray(values, np.float64), name)
+
+
+def normalized(log_weights: Vector) -> Vector:
+    """Weights that sum to 1 in each row, from their logarithms; zeros where all are lost."""
+    highest = log_weights.max(axis=1, keepdims=True)
+    weights = np.exp(log_weights - np.where(np.isfinite(highest), highest, 0.0))
+    total = weights.sum(axis=1, keepdims=True)
+    shares: Vector = np.divide(weights, total, out=np.zeros_like(weights), where=total > 0.0)
+    return shares
+
+
+def before_each(losses: Vector, start: Vector) -> Vector:
+    """Running totals before each row, beginning with `start`."""
+    totals = np.empty_like(losses)
+    totals[0] = start
+    np.cumsum(losses[:-1], axis=0, out=totals[1:])
+    totals[1:] += start
+    return totals

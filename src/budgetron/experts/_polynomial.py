@@ -1,0 +1,73 @@
+"""Polynomial weights: 004 exercise 8.8."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from budgetron.experts._base import LOSSES, ExpertAlgorithm, Loss, Vector
+
+
+class PolynomialWeights(ExpertAlgorithm):
+    """The weighted average of the experts, with weights (regret against the expert)+ ** (alpha - 1).
+
+    Needs no learning rate and ignores experts that do worse than it does itself. Usually
+    behind `ExponentialWeights`, ahead of it where good experts are few and far between.
+
+    Parameters
+    ----------
+    alpha : float above 2, default=None
+        The exponent. By default 2 log N, the best choice for many experts, and at least 4.
+    loss : {"absolute", "squared"} or callable, default="absolute"
+        Loss of a prediction given the outcome, convex in the prediction, in [0, 1], on arrays.
+
+    Notes
+    -----
+    A round costs O(N). The regret is at most sqrt((alpha - 1) T) N ** (1 / alpha), and for
+    alpha = 2 log N at most sqrt(e (2 log N - 1) T). While no expert is ahead (and in the first
+    round) all weights vanish; the plain average is taken then.
+
+    Examples
+    --------
+    >>> from budgetron.experts import PolynomialWeights
+    >>> experts = PolynomialWeights(alpha=4.0)
+    >>> experts.update([0.0, 1.0], 0.0)
+    0.5
+    >>> experts.predict([0.0, 1.0])
+    0.0
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "alpha": [Interval(Real, 2.0, None, closed="neither"), None],
+        "loss": [StrOptions(set(LOSSES)), callable],
+    }
+
+    def __init__(self, alpha: float | None = None, loss: str | Loss = "absolute") -> None:
+        self.alpha = alpha
+        self.loss = loss
+
+    def _start(self) -> None:
+        self._regrets = np.zeros(self.n_experts_)  # R_{t,i}
+
+    def _segment(self, rounds: int) -> int:
+        return 1  # the next weights depend on the own loss
+
+    def _log_weights(self, losses: Vector) -> Vector:
+        alpha = max(4.0, 2.0 * np.log(self.n_experts_)) if self.alpha is None else self.alpha
+        ahead = self._regrets > 0.0
+        if not ahead.any():
+            return np.zeros((1, self.n_experts_))
+        logs = np.full(self.n_experts_, -np.inf)
+        logs[ahead] = (alpha - 1.0) * np.log(self._regrets[ahead])
+        return logs[None, :]
+
+    def _own_losses(self, predictions: Any, outcomes: Any, weights: Vector, losses: Vector) -> Vector:
+        if predictions is None:
+            return super()._own_losses(predictions, outcomes, weights, losses)
+        return self._check_losses(self._loss_function()(predictions, outcomes), "the loss function's values")
+
+    def _absorb(self, losses: Vector, own: Vector) -> None:
+        self._regrets = self._regrets + (own[0] - losses[0])
