@@ -218,6 +218,16 @@ def test_a_million_rounds(algorithm):
     assert trace.best_expert == 0
 
 
+def test_shares_that_round_to_more_than_one():
+    # All experts agree, and their shares sum to a little more than 1: still advice within [0, 1].
+    rng = np.random.default_rng(0)
+    algorithm = ExponentialWeights()
+    algorithm.play(rng.random((500, 7)), rng.random(500))
+    trace = algorithm.play(np.ones((500, 7)), np.zeros(500))
+    assert trace.predictions.max() <= 1.0
+    assert trace.losses.max() <= 1.0
+
+
 def test_thousands_of_experts():
     rng = np.random.default_rng(0)
     losses = rng.random((300, 5000))

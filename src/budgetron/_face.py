@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from budgetron._threads import one_thread
 from budgetron._trace import Trace
 
-__all__ = ["Hypothesis", "OnlineClassifier", "Rows"]
+__all__ = ["Hypothesis", "OnlineClassifier", "Rows", "check_classes", "encode"]
 
 # What scikit-learn takes for X: anything like an array, a data frame, or a CSR matrix.
 Rows = Any
@@ -191,7 +191,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         with self._unchanged_on_error():
             self._validate_params()
             checked = self._check_rows(row[None, :])
-            self._start(checked, self._check_classes(classes))
+            self._start(checked, check_classes(self, classes))
             return self.play(checked[0], y)
 
     def _learn(
@@ -213,12 +213,12 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
             if not classes_from_y:
                 raise ValueError("classes must be given in the first call of partial_fit")
             classes = y
-        known = self._check_classes(classes) if first else self.classes_
-        if not first and classes is not None and not np.array_equal(self._check_classes(classes), known):
+        known = check_classes(self, classes) if first else self.classes_
+        if not first and classes is not None and not np.array_equal(check_classes(self, classes), known):
             raise ValueError(
                 f"classes are {known.tolist()} since the first call; got {np.unique(classes).tolist()}"
             )
-        codes = _encode(y, known)
+        codes = encode(y, known)
         if first:
             self._start(X, known)
 
@@ -371,14 +371,6 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         dtype = (np.float64, np.float32) if first else self._learners[0].row.dtype
         return validate_data(self, X, y, accept_sparse="csr", dtype=dtype, order="C", reset=first)
 
-    def _check_classes(self, classes: ArrayLike | None) -> NDArray[Any]:
-        unique = np.unique(np.asarray(classes))
-        if len(unique) < 2:
-            raise ValueError(
-                f"{type(self).__name__} needs at least two classes; got 1 class: {unique.tolist()}"
-            )
-        return unique
-
     def _check_parameters(self) -> None:
         """Parameters must be valid at the first call and stay as they were then."""
         if not self.__sklearn_is_fitted__():
@@ -416,7 +408,16 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
             yield start, np.ascontiguousarray(X[start : start + step].toarray())
 
 
-def _encode(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
+def check_classes(model: Any, classes: ArrayLike | None) -> NDArray[Any]:
+    """The classes, sorted; there must be two."""
+    unique = np.unique(np.asarray(classes))
+    if len(unique) < 2:
+        raise ValueError(f"{type(model).__name__} needs at least two classes; got 1 class: {unique.tolist()}")
+    return unique
+
+
+def encode(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
+    """Each label's place among the classes."""
     if y.dtype.kind in "biuf" and classes.dtype.kind in "biuf":
         codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
         unknown = classes[codes] != y

@@ -90,7 +90,7 @@ class ExpertAlgorithm(BaseEstimator):
 
     def _predict_rows(self, weights: Vector, advice: Vector) -> Vector:
         average: Vector = np.einsum("ti,ti->t", weights, advice)  # (8.13)
-        return average
+        return np.clip(average, 0.0, 1.0)  # shares sum to 1 but for rounding
 
     def _loss_function(self) -> Loss:
         loss: str | Loss = getattr(self, "loss", "absolute")

@@ -1,0 +1,134 @@
+"""Whole learners as experts."""
+
+import copy
+from math import log, sqrt
+
+import numpy as np
+import pytest
+from cases import stream
+from sklearn.linear_model import SGDClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from budgetron import Forgetron, KernelPerceptron, ProjectronPlusPlus
+from budgetron.experts import (
+    ExpertClassifier,
+    ExponentialWeights,
+    RandomizedWeightedMajority,
+    WeightedMajority,
+)
+
+X, Y = stream("random", 700, 1)
+WIDTHS = (0.01, 0.1, 0.5, 2.0, 10.0)
+COMBINE = ["exponential", "majority", "randomized"]
+
+
+def widths():
+    return [Forgetron(40, gamma=gamma) for gamma in WIDTHS]
+
+
+@parametrize_with_checks(
+    [ExpertClassifier([KernelPerceptron(), ProjectronPlusPlus(1.0)], combine) for combine in COMBINE]
+)
+def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("combine", COMBINE)
+def test_is_the_algorithm_over_the_learners(combine):
+    advice = np.stack([learner.progressive_fit(X, Y).margins > 0 for learner in widths()], axis=1)
+    algorithm = {
+        "exponential": ExponentialWeights("anytime"),
+        "majority": WeightedMajority(0.6),
+        "randomized": RandomizedWeightedMajority(0.6, random_state=3),
+    }[combine]
+    expected = algorithm.play(advice, Y > 0)
+    model = ExpertClassifier(widths(), combine, beta=0.6, random_state=3)
+    trace = model.progressive_fit(X, Y)
+    np.testing.assert_allclose(trace.margins, 2 * expected.predictions - 1)
+    np.testing.assert_array_equal(trace.mistakes, (expected.predictions >= 0.5) != (Y > 0))
+    np.testing.assert_array_equal(model.learner_mistakes_, (advice != (Y > 0)[:, None]).sum(axis=0))
+    np.testing.assert_allclose(model.weights_[0], expected.weights)
+    assert model.regret_ == pytest.approx(expected.regret)
+    assert model.best_learner_ == model.learner_mistakes_.argmin()
+    assert model.mistakes_ == trace.mistakes.sum()
+    alone = [learner.fit(X, Y).decision_function(X) > 0 for learner in widths()]
+    votes = 2 * np.stack(alone, axis=1) @ expected.weights - 1
+    np.testing.assert_allclose(model.decision_function(X), votes, atol=1e-12)
+    assert trace.support_sizes[-1] == sum(learner.n_support_ for learner in model.learners_)
+
+
+@pytest.mark.parametrize("combine", ["exponential", "majority"])
+def test_any_cut(combine):
+    whole = ExpertClassifier(widths(), combine).fit(X, Y)
+    pieces = ExpertClassifier(widths(), combine)
+    for start in range(0, len(Y), 90):
+        pieces.partial_fit(X[start : start + 90], Y[start : start + 90], classes=[-1, 1])
+    np.testing.assert_allclose(pieces.weights_, whole.weights_, rtol=1e-9)
+    assert pieces.mistakes_ == whole.mistakes_
+    assert pieces.regret_ == pytest.approx(whole.regret_)
+
+
+def test_regret_is_within_the_theorem():
+    T, N = len(Y), len(WIDTHS)
+    doubling = ExpertClassifier(widths(), eta="doubling").fit(X, Y)
+    assert doubling.regret_ <= sqrt(2) / (sqrt(2) - 1) * sqrt(T / 2 * log(N)) + sqrt(log(N) / 2)
+    fixed = ExpertClassifier(widths(), eta=sqrt(8 * log(N) / T)).fit(X, Y)
+    assert fixed.regret_ <= sqrt(T / 2 * log(N))
+    vote = ExpertClassifier(widths(), "majority", beta=0.5).fit(X, Y)
+    best = vote.learner_mistakes_.min()
+    assert vote.mistakes_ <= (log(N) + best * log(2)) / log(4 / 3)
+    drawn = ExpertClassifier(widths(), "randomized", beta=0.5).fit(X, Y)
+    assert drawn.algorithms_[0].loss_ <= 2 * log(N) + 1.5 * best
+
+
+def test_other_libraries_learners():
+    model = ExpertClassifier([SGDClassifier(random_state=0), Forgetron(40, gamma=0.5)])
+    trace = model.progressive_fit(X[:150], Y[:150])
+    sgd, said = SGDClassifier(random_state=0), []
+    for t in range(150):
+        said.append(sgd.predict(X[t : t + 1])[0] if t else -1.0)
+        sgd.partial_fit(X[t : t + 1], Y[t : t + 1], classes=[-1, 1])
+    assert model.learner_mistakes_[0] == np.sum(np.array(said) != Y[:150])
+    assert len(trace) == 150
+
+
+def test_many_classes():
+    y = np.digitize(X[:, 0], [-1, 0, 1])
+    model = ExpertClassifier(widths())
+    trace = model.progressive_fit(X, y)
+    assert trace.margins.shape == (700, 4)
+    assert model.weights_.shape == (4, 5)
+    bound = 2 * sqrt(700 / 2 * log(5)) + sqrt(log(5) / 8)  # each class' own regret
+    assert model.regret_ <= bound
+    assert set(model.predict(X)) == {0, 1, 2, 3}
+
+
+def test_a_learner_that_fails_leaves_all_as_they_were():
+    def kernel(A, B):
+        values = np.exp(-((A[:, None] - B[None]) ** 2).sum(axis=2))
+        return values if A.max() < 50 else values * np.nan
+
+    model = ExpertClassifier([Forgetron(40, gamma=0.5), Forgetron(40, kernel=kernel)]).fit(X, Y)
+    before = copy.deepcopy(model)
+    bad = X.copy()
+    bad[600] = 100.0
+    with pytest.raises(ValueError, match="kernel function returned"):
+        model.partial_fit(bad, Y)
+    assert model.rounds_ == before.rounds_ == model.learners_[0].rounds_
+    np.testing.assert_array_equal(model.decision_function(X), before.decision_function(X))
+
+
+@pytest.mark.parametrize(
+    ("model", "error", "message"),
+    [
+        (ExpertClassifier([]), ValueError, "at least one classifier"),
+        (ExpertClassifier([3]), TypeError, "partial_fit and decision_function"),
+        (ExpertClassifier(widths(), "vote"), ValueError, "'combine' parameter"),
+        (ExpertClassifier(widths(), eta=0.0), ValueError, "'eta' parameter"),
+        (ExpertClassifier(widths(), "randomized", beta=0.2), ValueError, "'beta' parameter"),
+    ],
+)
+def test_bad_parameters(model, error, message):
+    with pytest.raises(error, match=message):
+        model.fit(X, Y)
+    assert not hasattr(model, "learners_")
