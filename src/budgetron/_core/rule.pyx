@@ -26,11 +26,10 @@ and of the moves:
     draw(n)          a random whole number in 0 .. n-1
     note(NAME, v)    enter v in the ledger
 
-`keeps_tail` and `keeps_gram` choose how f(x_p) is known. The tail is, for each
-support, the value there of the part of f made of that support and all newer ones;
-it costs O(B) a change and, once a support is the oldest, is f itself; only the oldest may
-then be removed. The Gram
-matrix keeps f at all supports under any removal. With neither, f(x_p) is computed
+`tail` and `gram` choose how f(x_p) is known. The tail is, for each support, the value
+there of the part of f made of that support and all newer ones; it costs O(B) a change
+and, once a support is the oldest, is f itself; only the oldest may then be removed. The
+Gram matrix keeps f at all supports under any removal. With neither, f(x_p) is computed
 when asked for, at the price of a kernel row. `projection` keeps the factor that
 projects onto the span of the supports.
 """
