@@ -7,7 +7,7 @@ nothing are written once, here, over hypotheses that play rounds of rows labelle
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, Self
 
@@ -66,14 +66,14 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
 
     classes_: NDArray[Any]
     n_features_in_: int
-    _learners: list[Any]
+    _learners: Sequence[Hypothesis]
     _codes: dict[Any, int]
     _mistakes: int
     _started_with: dict[str, Any]
 
     # ------------------------------------------------------------------ what a learner says
 
-    def _make(self, X: Any, outputs: int) -> list[Any]:
+    def _make(self, X: Any, outputs: int) -> Sequence[Hypothesis]:
         """One `Hypothesis` for each output, ready for its first round, given the first rows."""
         raise NotImplementedError(f"{type(self).__name__} does not say how its hypotheses are made")
 
@@ -264,7 +264,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         if all(learner.is_safe(_largest_square(X)) for learner in learners):
             yield
             return
-        before = copy.deepcopy(learners, {id(learner.kernel): learner.kernel for learner in learners})
+        before = copy.deepcopy(learners)
         try:
             yield
         except BaseException:
@@ -320,15 +320,13 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
     @property
     def rounds_(self) -> int:
         """Number of rounds played."""
-        rounds: int = self._fitted()[0].rounds
-        return rounds
+        return self._fitted()[0].rounds
 
     @property
     def mistakes_(self) -> int:
         """Number of rounds that were mistakes."""
         learners = self._fitted()
-        mistakes: int = learners[0].mistakes if len(learners) == 1 else self._mistakes
-        return mistakes
+        return learners[0].mistakes if len(learners) == 1 else self._mistakes
 
     @property
     def nbytes_(self) -> int:
@@ -345,7 +343,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    def _fitted(self) -> list[Any]:
+    def _fitted(self) -> Sequence[Hypothesis]:
         # An AttributeError, so that hasattr says what is so.
         if not self.__sklearn_is_fitted__():
             raise AttributeError(f"this {type(self).__name__} has not learned anything yet")

@@ -72,6 +72,10 @@ class KernelClassifier(OnlineClassifier):
             for generator in self._generators(outputs)
         ]
 
+    def _fitted(self) -> list[Learner]:
+        super()._fitted()
+        return self._learners
+
     @property
     def support_(self) -> NDArray[np.int64]:
         """The 0-based round in which each support was added, oldest first."""

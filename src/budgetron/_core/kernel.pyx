@@ -68,6 +68,9 @@ cdef class Kernel:
         kernel = self.name if self.function is None else self.function
         return Kernel, (kernel, self.gamma, self.degree, self.coef0, self.normalized)
 
+    def __deepcopy__(self, memo):
+        return self  # nothing in it changes, and a function of the caller's may not be copied
+
     cdef double self_value(self, double raw) noexcept nogil:
         """k(x, x), given the raw one. A row that the kernel maps to 0 stays at 0."""
         if self.normalized:
