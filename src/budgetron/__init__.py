@@ -7,11 +7,11 @@ row in the given order; `progressive_fit` also returns the `Trace` of the run, a
 
 from importlib.metadata import version
 
-from budgetron import experts, games, kernels
+from budgetron import batch, experts, games, kernels, linear
 from budgetron._trace import Trace
 from budgetron.kernelized import *  # noqa: F403 - each learner is registered there, and only there
 from budgetron.kernelized import learners
 
 __version__ = version("budgetron")
 
-__all__ = ["Trace", "experts", "games", "kernels", "learners", *(cls.__name__ for cls in learners())]
+__all__ = ["Trace", "batch", "experts", "games", "kernels", "learners", "linear", *(cls.__name__ for cls in learners())]

@@ -19,10 +19,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from budgetron._core.history import Average, Journal
 from budgetron._threads import one_thread
 from budgetron._trace import Trace
 
-__all__ = ["Hypothesis", "OnlineClassifier", "Rows", "check_classes", "encode"]
+__all__ = ["Hypothesis", "OnlineClassifier", "Rows", "check_classes", "encode", "lead"]
 
 # What scikit-learn takes for X: anything like an array, a data frame, or a CSR matrix.
 Rows = Any
@@ -57,12 +58,24 @@ class Hypothesis(Protocol):
     def open_round(self, x: Any) -> float: ...
     def close_round(self, y: float) -> None: ...
     def decide(self, X: NDArray[Any]) -> NDArray[np.float64]: ...
+    @property
+    def average(self) -> Average | None: ...
+    @property
+    def journal(self) -> Journal | None: ...
+    def keep_average(self) -> None: ...
+    def keep_journal(self) -> None: ...
+    def decide_average(self, X: Any) -> NDArray[np.float64]: ...
+    def basis(self, X: Any) -> Any: ...
+    def columns(self, places: NDArray[np.int64]) -> NDArray[np.int64]: ...
     def __getstate__(self) -> dict[str, Any]: ...
     def __setstate__(self, state: dict[str, Any]) -> None: ...
 
 
 class OnlineClassifier(ClassifierMixin, BaseEstimator):
     """What all learners share. A subclass says how its hypotheses are made (`_make`)."""
+
+    # Whether the hypotheses take CSR rows as they are; otherwise they get dense ones.
+    _sparse_rounds: bool = False
 
     classes_: NDArray[Any]
     n_features_in_: int
@@ -179,7 +192,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         margins = np.array([learner.open_round(x) for learner in learners])
         for i, learner in enumerate(learners):
             learner.close_round(1.0 if i == code else -1.0)
-        self._mistakes += int(_missed(margins[None, :], np.array([code]))[0])
+        self._mistakes += int(lead(margins[None, :], np.array([code]), multiclass=True)[0] <= 0.0)
         return margins
 
     def _play_first(self, x: Rows, y: Any, classes: ArrayLike | None) -> float | NDArray[np.float64]:
@@ -230,8 +243,8 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         names = learners[0].ledger
         entries = np.empty((*shape, len(names))) if ledger else None
         with self._restored_on_error(X), one_thread():
-            for start, rows in self._dense_pieces(X):
-                piece = slice(start, start + len(rows))
+            for start, rows in self._pieces(X):
+                piece = slice(start, start + rows.shape[0])
                 for i, learner in enumerate(learners):
                     learner.learn(
                         rows,
@@ -242,7 +255,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
                     )
         if margins is None:
             return None
-        mistakes = _missed(margins.T, codes) if multiclass else signs[0] * margins[0] <= 0.0
+        mistakes = lead(margins.T if multiclass else margins[0], codes, multiclass=multiclass) <= 0.0
         self._mistakes += int(mistakes.sum()) if multiclass else 0
         if sizes is None:
             return None
@@ -289,13 +302,13 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         checked = self._check_rows(X)
         margins = np.empty((len(self._learners), checked.shape[0]))
         with one_thread():
-            for start, rows in self._dense_pieces(checked):
+            for start, rows in self._pieces(checked):
                 for i, learner in enumerate(self._learners):
-                    margins[i, start : start + len(rows)] = self._decide(learner, rows)
+                    margins[i, start : start + rows.shape[0]] = self._decide(learner, rows)
         if not np.isfinite(margins).all():
             row = int(np.flatnonzero(~np.isfinite(margins).all(axis=0))[0])
             raise ValueError(
-                f"f(x) of row {row} is not finite: its kernel values overflow; scale the features"
+                f"f(x) of row {row} is not finite: its features are too large; scale them"
             )
         return margins[0] if len(margins) == 1 else margins.T.copy()
 
@@ -397,8 +410,15 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         seed = np.random.SeedSequence(source.randint(0, 2**32, size=4, dtype=np.uint64).tolist())
         return [np.random.Generator(np.random.PCG64(child)) for child in seed.spawn(n)]
 
-    def _dense_pieces(self, X: Any) -> Iterator[tuple[int, NDArray[Any]]]:
+    def _pieces(self, X: Any) -> Iterator[tuple[int, Any]]:
+        """The rows as the hypotheses take them, and where each piece starts."""
         if not issparse(X):
+            yield 0, X
+            return
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        if self._sparse_rounds:
             yield 0, X
             return
         step = max(1, min(1024, DENSE_AT_ONCE // X.shape[1]))
@@ -429,14 +449,20 @@ def encode(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
     return codes
 
 
-def _missed(margins: NDArray[np.float64], codes: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Rounds in which the right class is not above all others; a tie is a mistake."""
-    rows = np.arange(len(codes))
-    right = margins[rows, codes]
+def lead(
+    margins: NDArray[np.float64], codes: NDArray[np.intp], *, multiclass: bool
+) -> NDArray[np.float64]:
+    """How far each row is right: y f(x), or the margin of its class less the largest other one.
+
+    Margins have the rows in their last axis; with more than two classes, in the one before it.
+    """
+    if not multiclass:
+        return np.where(codes == 1, margins, -margins)
+    places = np.broadcast_to(codes[:, None], (*margins.shape[:-1], 1))
     others = margins.copy()
-    others[rows, codes] = -np.inf
-    missed: NDArray[np.bool_] = right <= others.max(axis=1)
-    return missed
+    np.put_along_axis(others, places, -np.inf, axis=-1)
+    right: NDArray[np.float64] = np.take_along_axis(margins, places, axis=-1)[..., 0]
+    return right - others.max(axis=-1)
 
 
 def _ledger(names: tuple[str, ...], entries: NDArray[np.float64]) -> dict[str, NDArray[Any]]:
@@ -447,7 +473,6 @@ def _ledger(names: tuple[str, ...], entries: NDArray[np.float64]) -> dict[str, N
 
 
 def _largest_square(X: Any) -> float:
-    """The largest squared norm of a row."""
+    """A number that the squared norm of no row exceeds."""
     with np.errstate(over="ignore"):
-        squares = X.multiply(X).sum(axis=1) if issparse(X) else np.einsum("ij,ij->i", X, X)
-        return float(np.max(squares))
+        return float(X.data @ X.data if issparse(X) else np.einsum("ij,ij->i", X, X).max())

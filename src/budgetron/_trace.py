@@ -21,7 +21,7 @@ class Trace:
         Whether y f(x) <= 0. With more than two classes: whether the margin of the
         right class was not above all others.
     support_sizes : ndarray of shape (n_rounds,)
-        Supports stored after the round, over all classes.
+        Supports stored after the round, over all classes; linear learners store none.
     ledger : dict of str to ndarray, or None
         The quantities of the algorithm's proof, one entry per round (and class, if
         there are more than two), NaN where nothing happened:
@@ -33,6 +33,7 @@ class Trace:
           it was compared with;
         - ``tau``: step size; ``beta``: progress on a margin error (002 eq. 16);
         - ``grad_error``: error in the gradient (000 section 3.2);
+        - ``Z``: the sum that Winnow's new weights are divided by;
         - ``norm``: ||f|| after the round.
     """
 
@@ -56,7 +57,6 @@ class Trace:
         return curve
 
     def __repr__(self) -> str:
-        return (
-            f"Trace({len(self)} rounds, {int(self.mistakes.sum())} mistakes, "
-            f"error rate {self.error_rate:.4f}, {int(self.support_sizes[-1])} supports)"
-        )
+        supports = f", {int(self.support_sizes[-1])} supports" if self.support_sizes.any() else ""
+        mistakes = int(self.mistakes.sum())
+        return f"Trace({len(self)} rounds, {mistakes} mistakes, error rate {self.error_rate:.4f}{supports})"

@@ -27,6 +27,19 @@ cdef Py_ssize_t FIRST_SLOTS = 64
 cnp.import_array()
 
 
+cpdef cnp.ndarray one_row(x, Py_ssize_t d):
+    """The row x as an array of d numbers."""
+    cdef cnp.ndarray row
+    if not isinstance(x, np.ndarray):
+        x = x.toarray().reshape(-1) if issparse(x) else np.asarray(x)
+    row = x
+    if row.ndim != 1 or row.shape[0] != d:
+        raise ValueError(f"x must be one row of {d} features; got an array of shape {x.shape}")
+    if row.dtype.kind not in "fiub":
+        raise ValueError(f"x must hold numbers; got an array of dtype {row.dtype}")
+    return row
+
+
 cdef class Learner:
     """One hypothesis that learns from a stream of rows labelled -1 or +1.
 
@@ -145,14 +158,7 @@ cdef class Learner:
         """The first half of a round: check the row and predict."""
         cdef Py_ssize_t d = self.supports.d
         cdef Rule rule = self.rule
-        cdef cnp.ndarray row
-        if not isinstance(x, np.ndarray):
-            x = x.toarray().reshape(-1) if issparse(x) else np.asarray(x)
-        row = x
-        if row.ndim != 1 or row.shape[0] != d:
-            raise ValueError(f"x must be one row of {d} features; got an array of shape {x.shape}")
-        if row.dtype.kind not in "fiub":
-            raise ValueError(f"x must hold numbers; got an array of dtype {row.dtype}")
+        row = one_row(x, d)
         if rule.capacity() == 0 and self.supports.m == self.supports.capacity:
             self.reserve(self.supports.capacity * 3 // 2)
         # Into a row of our own: a round may end long after x was changed.
@@ -177,28 +183,74 @@ cdef class Learner:
 
     def decide(self, X, coef=None):
         """f(x) for each row of X; with other coefficients, in slot order, if given."""
-        margins = np.zeros((len(X), 1))
-        coef = self.rule.factor * self.rule.coef if coef is None else coef
-        self._blocks(X, coef, margins)
-        return margins[:, 0]
+        return sums(self.supports, X, self.rule.factor * self.rule.coef if coef is None else coef)
 
     def kernel_values(self, X):
         """k(x, s) for each row x of X and each support s from oldest to newest."""
-        values = np.zeros((len(X), self.supports.top))
-        self._blocks(X, None, values)
-        return values[:, self.supports.order[:self.supports.m]]
+        return values(self.supports, X)
 
-    def _blocks(self, X, const double[::1] coef, double[:, ::1] out):
-        cdef const double[:, ::1] rows
-        cdef const float[:, ::1] single
-        if len(X) == 0 or self.supports.top == 0:
-            return
-        if self.supports.single:
-            single = X
-            predict_blocks(self, <float*> &single[0, 0], len(X), coef, out)
-        else:
-            rows = X
-            predict_blocks(self, <double*> &rows[0, 0], len(X), coef, out)
+    def keep_average(self):
+        """Keep the average of the hypotheses from the first round on."""
+        self.rule.keep_average()
+
+    def keep_journal(self):
+        """Keep every hypothesis from the first round on."""
+        self.rule.keep_journal()
+
+    @property
+    def average(self):
+        """What is kept of the average, if it is."""
+        return self.rule.average
+
+    def decide_average(self, X):
+        """What the average of the hypotheses of all rounds says of each row of X."""
+        cdef Rule rule = self.rule
+        now = rule.average.total(rule.coef)
+        return (sums(self.supports, X, now) + sums(rule.departed, X, rule.departed_sums)) / rule.rounds
+
+    @property
+    def journal(self):
+        """The changes of the hypothesis, if they are kept: a place is the round of a support."""
+        return self.rule.journal
+
+    def basis(self, X):
+        """Kernel values of each row of X, a column for each support that there ever was, by round."""
+        values_ = [values(slab, X) for slab in (self.supports, self.rule.departed)]
+        return np.hstack(values_)[:, np.argsort(self._supports_ever(), kind="stable")]
+
+    def columns(self, places):
+        """The column of `basis` for each place of the journal."""
+        return np.searchsorted(np.sort(self._supports_ever()), places)
+
+    def _supports_ever(self):
+        return np.concatenate([slab.rounds[slab.order[:slab.m]] for slab in (self.supports, self.rule.departed)])
+
+
+def sums(Supports supports, X, const double[::1] coef):
+    """Kernel values of each row of X over the slots, summed with these coefficients."""
+    out = np.zeros((len(X), 1))
+    in_blocks(supports, X, coef, out)
+    return out[:, 0]
+
+
+def values(Supports supports, X):
+    """k(x, s) for each row x of X and each support s from oldest to newest."""
+    out = np.zeros((len(X), supports.top))
+    in_blocks(supports, X, None, out)
+    return out[:, supports.order[:supports.m]]
+
+
+cdef in_blocks(Supports supports, X, const double[::1] coef, double[:, ::1] out):
+    cdef const double[:, ::1] rows
+    cdef const float[:, ::1] single
+    if len(X) == 0 or supports.top == 0:
+        return
+    if supports.single:
+        single = X
+        predict_blocks(supports, <float*> &single[0, 0], len(X), coef, out)
+    else:
+        rows = X
+        predict_blocks(supports, <double*> &rows[0, 0], len(X), coef, out)
 
 
 cdef raise_overflow(int64_t round_number):
@@ -298,6 +350,8 @@ cdef int settle(Rule rule, double y, double* k, real* x, double square, double o
     rule.added = -1
     if y * rule.margin <= 0.0:
         rule.mistakes += 1
+    if rule.average is not None:
+        rule.average.tick(rule.factor, rule.norm2, rule.supports.kernel.self_value(own))
     if rule.wants_update():
         if real is float:
             for j in range(rule.supports.top):
@@ -306,6 +360,8 @@ cdef int settle(Rule rule, double y, double* k, real* x, double square, double o
         rule.k, rule.x, rule.x_square, rule.x_own = k, x, square, own
         rule.kxx = rule.supports.kernel.self_value(own)
         rule.update()
+    if rule.journal is not None and (y * rule.margin <= 0.0 or rule.journal.is_open()):
+        rule.journal.close(rule.rounds, rule.factor)
     rule.rounds += 1
     return 0
 
@@ -333,13 +389,12 @@ cdef double open_row(Learner learner, real* x, real* values) except? -1:
     return margin
 
 
-cdef int predict_blocks(Learner learner, real* X, Py_ssize_t n, const double[::1] coef,
+cdef int predict_blocks(Supports supports, real* X, Py_ssize_t n, const double[::1] coef,
                         double[:, ::1] out) except -1:
     """Sums of kernel values, weighted by `coef`, or with coef None the values themselves."""
-    cdef Kernel kernel = learner.kernel
-    cdef Supports supports = learner.supports
+    cdef Kernel kernel = supports.kernel
     cdef Py_ssize_t d = supports.d, start = 0, b, i, j, top = supports.top
-    dtype = learner.row.dtype
+    dtype = supports.rows.dtype
     cdef real[:, ::1] block = np.empty((LONGEST_BLOCK, top), dtype)
     cdef real[::1] square = np.empty(LONGEST_BLOCK, dtype)
     cdef double[::1] own = np.zeros(LONGEST_BLOCK)

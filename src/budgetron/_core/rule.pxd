@@ -1,11 +1,12 @@
 from libc.stdint cimport int64_t
 from numpy.random cimport bitgen_t
 
+from budgetron._core.history cimport Average, Journal
 from budgetron._core.projection cimport Projection
 from budgetron._core.supports cimport Supports
 
 cdef enum Entry:
-    NORM, REMOVED, PHI, PSI, Q, DELTA, THRESHOLD, TAU, BETA, GRAD_ERROR, ENTRIES
+    NORM, REMOVED, PHI, PSI, Q, DELTA, THRESHOLD, TAU, BETA, GRAD_ERROR, Z, ENTRIES
 
 
 cdef class Rule:
@@ -16,6 +17,11 @@ cdef class Rule:
     cdef readonly bint divides
     cdef readonly object generator
     cdef readonly Projection projection
+    cdef readonly Average average
+    cdef readonly Journal journal
+    # Supports that were removed, and what each weighs in the sum of the hypotheses
+    cdef readonly Supports departed
+    cdef readonly object departed_sums
     cdef bitgen_t* bits
 
     # The hypothesis: coefficients over the slots, and what is known about it
@@ -57,4 +63,5 @@ cdef class Rule:
     cdef int remove(self, Py_ssize_t position) except? -1 nogil
     cdef int shift(self, double c, double* d, double square) except? -1 nogil
     cdef Py_ssize_t draw(self, Py_ssize_t n) except? -1 nogil
+    cdef int keep_departed(self, Py_ssize_t slot) except -1 with gil
     cdef void note(self, Entry name, double value) noexcept nogil

@@ -3,6 +3,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetron._core.history import Average, Journal
 from budgetron._core.projection import Projection
 from budgetron._core.supports import Supports
 
@@ -15,6 +16,10 @@ class Rule:
     divides: bool
     generator: np.random.Generator | None
     projection: Projection | None
+    average: Average | None
+    journal: Journal | None
+    departed: Supports | None
+    departed_sums: NDArray[np.float64]
     supports: Supports
     coef: NDArray[np.float64]
     tail: NDArray[np.float64]
@@ -43,3 +48,6 @@ class Rule:
     def arrays(self) -> dict[str, NDArray[np.float64]]: ...
     def coefficients(self) -> NDArray[np.float64]: ...
     def refresh_norm(self) -> None: ...
+    def keep_average(self) -> None: ...
+    def keep_journal(self) -> None: ...
+    def make_departed(self) -> None: ...

@@ -40,6 +40,7 @@ from libc.stdint cimport uint32_t, uint64_t
 
 import numpy as np
 
+from budgetron._core.history cimport Average, Journal
 from budgetron._core.projection cimport Projection
 
 from budgetron._core.supports import writeable
@@ -59,7 +60,7 @@ cdef double CANCELLED = 1e-7
 
 ENTRY_NAMES = {
     "norm": NORM, "removed": REMOVED, "phi": PHI, "psi": PSI, "Q": Q, "delta": DELTA,
-    "threshold": THRESHOLD, "tau": TAU, "beta": BETA, "grad_error": GRAD_ERROR,
+    "threshold": THRESHOLD, "tau": TAU, "beta": BETA, "grad_error": GRAD_ERROR, "Z": Z,
 }
 
 
@@ -88,7 +89,7 @@ cdef class Rule:
 
     def __cinit__(self, *args, **kwargs):
         self.args = args
-        self.coef = self.tail = self.values = self.gram = self.scratch = np.zeros(0)
+        self.coef = self.tail = self.values = self.gram = self.scratch = self.departed_sums = np.zeros(0)
         self.factor = 1.0
         self.added = -1
 
@@ -126,7 +127,25 @@ cdef class Rule:
                 self.gram[:len(old), :len(old)] = old
         if self.projection is not None:
             self.projection.reserve(capacity)
+        if self.average is not None:
+            self.average.reserve(capacity)
         self.point()
+
+    def keep_average(self):
+        """Keep the average of the hypotheses from the first round on."""
+        self.average = Average(self.supports.capacity)
+        self.make_departed()
+
+    def keep_journal(self):
+        """Keep every hypothesis from the first round on."""
+        self.journal = Journal()
+        self.journal.close(-1, self.factor)
+        self.make_departed()
+
+    def make_departed(self):
+        """Room for supports that leave: an average, or an old hypothesis, still needs them."""
+        supports = self.supports
+        self.departed = Supports(supports.kernel, supports.d, supports.rows.dtype, 0)
 
     cdef void point(self):
         cdef size_t coef = self.coef.ctypes.data, tail = self.tail.ctypes.data
@@ -139,13 +158,24 @@ cdef class Rule:
         """Everything that takes memory."""
         arrays = {"coef": self.coef, "tail": self.tail, "values": self.values, "gram": self.gram,
                   "scratch": self.scratch}
-        return arrays if self.projection is None else arrays | self.projection.arrays()
+        if self.projection is not None:
+            arrays |= self.projection.arrays()
+        if self.average is not None:
+            arrays["lag"] = self.average.lag
+        if self.journal is not None:
+            arrays |= {f"journal {name}": array for name, array in self.journal.arrays().items()}
+        if self.departed is not None:
+            arrays |= {f"departed {name}": array for name, array in self.departed.arrays().items()}
+            arrays["departed sums"] = self.departed_sums
+        return arrays
 
     def __getstate__(self):
-        state = self.arrays() | {
-            "factor": self.factor, "norm2": self.norm2, "peak": self.peak, "tally": self.tally,
+        state = {
+            "coef": self.coef, "tail": self.tail, "values": self.values, "gram": self.gram,
+            "scratch": self.scratch, "factor": self.factor, "norm2": self.norm2, "peak": self.peak, "tally": self.tally,
             "rounds": self.rounds, "mistakes": self.mistakes, "supports": self.supports,
-            "projection": self.projection,
+            "projection": self.projection, "average": self.average, "journal": self.journal,
+            "departed": self.departed, "departed_sums": self.departed_sums,
         }
         if self.generator is not None:
             state["bits"] = self.generator.bit_generator.state
@@ -157,7 +187,9 @@ cdef class Rule:
         self.factor, self.norm2, self.peak = state["factor"], state["norm2"], state["peak"]
         self.tally = state["tally"]
         self.rounds, self.mistakes, self.supports = state["rounds"], state["mistakes"], state["supports"]
-        self.projection = state["projection"]
+        self.projection, self.average = state["projection"], state["average"]
+        self.journal, self.departed = state["journal"], state["departed"]
+        self.departed_sums = writeable(state["departed_sums"])
         if self.generator is not None:
             self.generator.bit_generator.state = state["bits"]
         self.point()
@@ -242,6 +274,10 @@ cdef class Rule:
                 self._gram[slot * n + j] = self.k[j]
                 self._gram[j * n + slot] = self.k[j]
         self._coef[slot] = stored
+        if self.average is not None:
+            self.average.late(slot, stored)
+        if self.journal is not None:
+            self.journal.note(self.rounds, stored)
         self.norm2 += c * (2.0 * self.value + c * self.kxx)
         self.peak = max(self.peak, self.norm2)
         self.value += c * self.kxx
@@ -254,6 +290,10 @@ cdef class Rule:
         self.peak *= phi * phi
         self.value *= phi
         if fabs(self.factor) < SMALLEST_FACTOR:
+            if self.average is not None:
+                self.average.settle(self._coef, self.supports.top)
+            if self.journal is not None:
+                self.journal.rescale(self.factor)
             multiply_out(self._coef, self.factor, self.supports.top)
             if self.keeps_tail:
                 multiply_out(self._tail, self.factor, self.supports.top)
@@ -273,21 +313,45 @@ cdef class Rule:
                 raise ValueError("a rule that keeps the tail may remove the oldest support only")
         slot, c = self.supports._order[position], self.weight(position)
         self.note(REMOVED, <double> self.supports._rounds[slot])
-        if self.recording or self.keeps_gram or (self.keeps_tail and position == 0):
+        if self.recording or self.average is not None or self.keeps_gram or (self.keeps_tail and position == 0):
             at = self.value_at(position)
         self.norm2 += c * (c * self.own(position) - 2.0 * at)
         self.value -= c * self.k[slot]
         if self.keeps_gram:
             bt_axpy(-self._coef[slot], self._gram + slot * self.supports.capacity, self._values,
                     self.supports.top)
+        if self.departed is not None:
+            self.keep_departed(slot)
         self._coef[slot] = 0.0  # a free slot weighs nothing, whatever its column holds
         self.supports.close(position)
         if self.norm2 < CANCELLED * self.peak:  # what is left is mostly rounding
             self.measure_norm()
         return 1
 
+    cdef int keep_departed(self, Py_ssize_t slot) except -1 with gil:
+        """Put a support that leaves aside, with its share of the sum of the hypotheses."""
+        cdef Supports departed = self.departed, supports = self.supports
+        cdef Py_ssize_t place
+        if departed.m == departed.capacity:
+            departed.reserve(max(64, departed.capacity * 3 // 2))
+            self.departed_sums = lengthen(self.departed_sums, departed.capacity)
+        place = departed.open(supports._rounds[slot])
+        departed.copy_from(place, supports, slot)
+        if self.average is not None:
+            self.departed_sums[place] = self.average.leave(slot, self._coef[slot])
+        if self.journal is not None:
+            self.journal.note(supports._rounds[slot], -self._coef[slot])
+        return 0
+
     cdef int shift(self, double c, double* d, double square) except? -1 nogil:
+        cdef Py_ssize_t p, slot
         bt_axpy(c / self.factor, d, self._coef, self.supports.top)
+        if self.average is not None:
+            self.average.late_vector(c / self.factor, d, self.supports.top)
+        if self.journal is not None:
+            for p in range(self.size()):
+                slot = self.supports._order[p]
+                self.journal.note(self.supports._rounds[slot], c / self.factor * d[slot])
         self.norm2 += c * (2.0 * self.value + c * square)
         self.peak = max(self.peak, self.norm2)
         self.value += c * square

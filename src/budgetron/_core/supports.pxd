@@ -19,4 +19,5 @@ cdef class Supports:
     cdef Py_ssize_t open(self, int64_t round_number) noexcept nogil
     cdef Py_ssize_t close(self, Py_ssize_t position) noexcept nogil
     cdef void store(self, Py_ssize_t slot, void* row, double square, double own) noexcept nogil
+    cdef void copy_from(self, Py_ssize_t slot, Supports other, Py_ssize_t place) noexcept nogil
     cdef int kernel_row(self, Py_ssize_t slot, double* out) except -1 nogil

@@ -97,6 +97,15 @@ cdef class Supports:
             (<double*> self._square)[slot] = square
         self._own[slot] = own
 
+    cdef void copy_from(self, Py_ssize_t slot, Supports other, Py_ssize_t place) noexcept nogil:
+        """Store what another slab holds at this place."""
+        cdef double square
+        if self.single:
+            square = (<float*> other._square)[place]
+        else:
+            square = (<double*> other._square)[place]
+        self.store(slot, <char*> other._rows + place * self.d * self.itemsize, square, other._own[place])
+
     cdef int kernel_row(self, Py_ssize_t slot, double* out) except -1 nogil:
         """Kernel values of one support against all slots up to `top`."""
         cdef Py_ssize_t j

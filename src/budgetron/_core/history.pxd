@@ -1,0 +1,33 @@
+from libc.stdint cimport int64_t
+
+
+cdef class Average:
+    cdef readonly object lag
+    cdef double* _lag
+    cdef readonly double elapsed, norm2, own
+
+    cdef void point(self)
+    cdef void tick(self, double factor, double norm2, double own) noexcept nogil
+    cdef void late(self, Py_ssize_t place, double delta) noexcept nogil
+    cdef void late_vector(self, double c, double* delta, Py_ssize_t n) noexcept nogil
+    cdef double leave(self, Py_ssize_t place, double weight) noexcept nogil
+    cdef void settle(self, double* weights, Py_ssize_t n) noexcept nogil
+
+
+cdef class Journal:
+    cdef readonly Py_ssize_t n, size
+    cdef readonly object rounds, factors, scales, ends, places, deltas
+    cdef int64_t* _rounds
+    cdef double* _factors
+    cdef double* _scales
+    cdef int64_t* _ends
+    cdef int64_t* _places
+    cdef double* _deltas
+    cdef Py_ssize_t room, room_for_moves
+    cdef double scale
+
+    cdef void point(self)
+    cdef int note(self, int64_t place, double delta) except -1 nogil
+    cdef int close(self, int64_t round_number, double factor) except -1 nogil
+    cdef void rescale(self, double by) noexcept nogil
+    cdef bint is_open(self) noexcept nogil

@@ -1,0 +1,153 @@
+# cython: cdivision=True
+"""What may be kept of the hypotheses that are gone: their average, or all of them.
+
+A hypothesis is `factor` times stored weights, one weight a place (a slot of the slab, a
+feature). Rounds that change nothing must cost nothing, so neither is kept round by round.
+
+The *average* follows from sums that only move with a weight. With A the sum of the factors
+of all rounds so far, the sum of the hypotheses is A times the weights less their lag,
+where a weight that changes by delta lags by A delta: it was not there before.
+
+The *journal* is the list of the changes themselves. Each entry leads from one hypothesis
+to the next, so that the margins of all of them at one point are one running sum.
+"""
+
+import numpy as np
+
+from budgetron._core.supports import writeable
+
+cdef extern from "simd.h" nogil:
+    void bt_axpy(double, const double*, double*, ptrdiff_t)
+
+
+cdef class Average:
+    """The sum of the hypotheses of all rounds, over `n` places."""
+
+    def __init__(self, Py_ssize_t n):
+        self.lag = np.zeros(n)
+        self.elapsed = self.norm2 = self.own = 0.0
+        self.point()
+
+    cdef void point(self):
+        cdef size_t lag = self.lag.ctypes.data
+        self._lag = <double*> lag
+
+    def __reduce__(self):
+        return Average, (0,), {"lag": self.lag, "elapsed": self.elapsed, "norm2": self.norm2, "own": self.own}
+
+    def __setstate__(self, state):
+        self.lag, self.elapsed = writeable(state["lag"]), state["elapsed"]
+        self.norm2, self.own = state["norm2"], state["own"]
+        self.point()
+
+    def reserve(self, Py_ssize_t n):
+        """Room for `n` places."""
+        lag = np.zeros(n)
+        lag[:len(self.lag)] = self.lag
+        self.lag = lag
+        self.point()
+
+    def total(self, weights):
+        """The sum of the hypotheses of all rounds, given the weights as they are stored now."""
+        return self.elapsed * weights - self.lag
+
+    cdef void tick(self, double factor, double norm2, double own) noexcept nogil:
+        """A round was predicted by the hypothesis of this factor and norm, from a row of this k(x, x)."""
+        self.elapsed += factor
+        self.norm2 = max(self.norm2, norm2)
+        self.own = max(self.own, own)
+
+    cdef void late(self, Py_ssize_t place, double delta) noexcept nogil:
+        """A weight moves by delta, from the next round on."""
+        self._lag[place] += self.elapsed * delta
+
+    cdef void late_vector(self, double c, double* delta, Py_ssize_t n) noexcept nogil:
+        """The first n weights move by c delta, from the next round on."""
+        bt_axpy(self.elapsed * c, delta, self._lag, n)
+
+    cdef double leave(self, Py_ssize_t place, double weight) noexcept nogil:
+        """A weight becomes 0 for good: what it adds to the sum of the hypotheses so far."""
+        cdef double total = self.elapsed * weight - self._lag[place]
+        self._lag[place] = 0.0
+        return total
+
+    cdef void settle(self, double* weights, Py_ssize_t n) noexcept nogil:
+        """Before the factor is multiplied into the weights: the sum so far goes into the lag alone."""
+        cdef Py_ssize_t j
+        for j in range(n):
+            self._lag[j] -= self.elapsed * weights[j]
+        self.elapsed = 0.0
+
+
+cdef class Journal:
+    """The changes that led from each hypothesis to the next.
+
+    The first entry, of round -1, is the hypothesis before any. Entry i says that in round `rounds[i]` the weights, times `scales[i]`, were moved by
+    `deltas` at `places` from `ends[i - 1]` to `ends[i]`, and that the hypothesis is
+    `factors[i]` times the weights from then on.
+    """
+
+    def __init__(self):
+        self.n = self.size = 0
+        self.scale = 1.0
+        self.rounds, self.ends, self.places = (np.zeros(16, np.int64) for _ in range(3))
+        self.factors, self.scales, self.deltas = (np.zeros(16) for _ in range(3))
+        self.point()
+
+    cdef void point(self):
+        cdef size_t rounds = self.rounds.ctypes.data, ends = self.ends.ctypes.data
+        cdef size_t places = self.places.ctypes.data, deltas = self.deltas.ctypes.data
+        self.room, self.room_for_moves = len(self.rounds), len(self.places)
+        cdef size_t factors = self.factors.ctypes.data, scales = self.scales.ctypes.data
+        self._rounds, self._ends, self._places = <int64_t*> rounds, <int64_t*> ends, <int64_t*> places
+        self._deltas, self._factors, self._scales = <double*> deltas, <double*> factors, <double*> scales
+
+    def arrays(self):
+        """Everything that takes memory."""
+        return {"rounds": self.rounds, "factors": self.factors, "scales": self.scales, "ends": self.ends,
+                "places": self.places, "deltas": self.deltas}
+
+    def __reduce__(self):
+        return Journal, (), self.arrays() | {"n": self.n, "size": self.size, "scale": self.scale}
+
+    def __setstate__(self, state):
+        self.rounds, self.ends, self.places = map(writeable, (state["rounds"], state["ends"], state["places"]))
+        self.factors, self.scales = map(writeable, (state["factors"], state["scales"]))
+        self.deltas, self.n, self.size = writeable(state["deltas"]), state["n"], state["size"]
+        self.scale = state["scale"]
+        self.point()
+
+    cdef int note(self, int64_t place, double delta) except -1 nogil:
+        """The weight at this place moves."""
+        if self.size == self.room_for_moves:
+            with gil:
+                self.places, self.deltas = (np.resize(a, 2 * len(a)) for a in (self.places, self.deltas))
+                self.point()
+        self._places[self.size] = place
+        self._deltas[self.size] = delta
+        self.size += 1
+        return 0
+
+    cdef int close(self, int64_t round_number, double factor) except -1 nogil:
+        """The round is over, and all its moves were noted."""
+        if self.n == self.room:
+            with gil:
+                self.rounds, self.ends = (np.resize(a, 2 * len(a)) for a in (self.rounds, self.ends))
+                self.factors, self.scales = (np.resize(a, 2 * len(a)) for a in (self.factors, self.scales))
+                self.point()
+        self._rounds[self.n], self._ends[self.n] = round_number, self.size
+        self._factors[self.n], self._scales[self.n] = factor, self.scale
+        self.scale = 1.0
+        self.n += 1
+        return 0
+
+    cdef void rescale(self, double by) noexcept nogil:
+        """All weights are multiplied by a number, and the factor divided by it."""
+        cdef Py_ssize_t j
+        for j in range(self._ends[self.n - 1] if self.n else 0, self.size):
+            self._deltas[j] *= by
+        self.scale *= by
+
+    cdef bint is_open(self) noexcept nogil:
+        """Whether moves were noted since the last round was closed."""
+        return self.size > (self._ends[self.n - 1] if self.n else 0)

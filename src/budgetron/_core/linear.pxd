@@ -1,0 +1,48 @@
+from libc.stdint cimport int32_t, int64_t
+
+from budgetron._core.history cimport Average, Journal
+from budgetron._core.rule cimport ENTRIES, Entry
+
+
+cdef class LinearRule:
+    # How it was made, and what it may keep
+    cdef readonly tuple args, ledger
+    cdef readonly Py_ssize_t d
+    cdef readonly bint single
+    cdef double reach
+    cdef readonly Average average
+    cdef readonly Journal journal
+
+    # The hypothesis: factor * weights, and what is known about it
+    cdef readonly object weights
+    cdef readonly dict extra
+    cdef double* _weights
+    cdef readonly double factor, norm2, peak
+    cdef readonly int64_t rounds, mistakes, updates
+
+    # The round being played: n features with their values, at places of their own if sparse
+    cdef readonly object row, places, wide
+    cdef Py_ssize_t n
+    cdef int32_t* index
+    cdef double* x
+    cdef double y, margin, value, square
+    cdef bint updated
+    cdef double entry[<int> ENTRIES]
+
+    cdef void point(self)
+
+    # What a learner says
+    cdef bint wants_update(self) noexcept nogil
+    cdef int update(self) except? -1 nogil
+
+    # What it says it with
+    cdef Py_ssize_t place(self, Py_ssize_t k) noexcept nogil
+    cdef double norm(self) noexcept nogil
+    cdef int add(self, double c) except? -1 nogil
+    cdef int add_vector(self, double c, double* direction) except? -1 nogil
+    cdef int shrink(self, double phi) except? -1 nogil
+    cdef int set_weight(self, Py_ssize_t place, double weight) except? -1 nogil
+    cdef int rescaled(self, double by) except? -1 nogil
+    cdef int check(self, double step, double after) except -1 nogil
+    cdef void moved(self, double norm2) noexcept nogil
+    cdef void note(self, Entry name, double value) noexcept nogil

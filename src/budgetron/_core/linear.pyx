@@ -1,0 +1,451 @@
+# cython: cdivision=True
+"""Linear hypotheses: a weight a feature, and rounds over dense or sparse rows.
+
+A linear learner is a subclass of `LinearRule` that says *when* to update (`wants_update`, by
+default on a mistake) and *how* (`update`), in terms of the round that is being played:
+
+    y, margin        the label (-1 or +1) and w_t . x_t
+    value            w . x_t of the hypothesis as it is now, in the middle of an update
+    square           ||x_t||^2
+    n, x, place(k)   the features of x_t that may differ from 0: how many, their values,
+                     and which they are
+    norm()           ||w||
+
+and of the moves:
+
+    add(c)                 w += c x_t
+    add_vector(c, v)       w += c v
+    shrink(phi)            w *= phi
+    set_weight(i, v)       the stored weight of feature i becomes v; `factor` times it is w_i
+    rescaled(f)            said before all stored weights are multiplied by f
+    note(NAME, v)          enter v in the ledger
+
+A round that does not update reads the features of its row and nothing else, also under
+decay and when averages are kept: w is `factor` times the stored weights, and the average
+moves with them (see `budgetron._core.history`). Weights and sums are float64
+whatever the rows are.
+"""
+
+from libc.math cimport NAN, fabs, isfinite, sqrt
+from libc.stdint cimport int32_t, int64_t
+
+cimport numpy as cnp
+
+import numpy as np
+from scipy.sparse import issparse
+
+from budgetron._core.kernel cimport dot, real
+from budgetron._core.rule cimport NORM
+
+from budgetron._core.rounds import one_row
+from budgetron._core.rule import ENTRY_NAMES, rebuild
+from budgetron._core.supports import writeable
+
+cdef extern from "simd.h" nogil:
+    double bt_dot_d(const double*, const double*, ptrdiff_t)
+    void bt_axpy(double, const double*, double*, ptrdiff_t)
+    double bt_square_d(const double*, ptrdiff_t)
+
+# The lazy factor is multiplied out before it comes near the end of the range.
+cdef double SMALLEST_FACTOR = 1e-100
+
+# A norm below this share of what it once was has lost too many digits.
+cdef double CANCELLED = 1e-7
+
+cnp.import_array()
+
+
+cdef class LinearRule:
+    """An online algorithm over a weight vector.
+
+    Parameters
+    ----------
+    d : int
+        Number of features.
+    single : bool
+        Whether rows are float32.
+    ledger : tuple of str
+        Names of the quantities that the algorithm's proof speaks of.
+    reach : float
+        A number that |c| ||x|| / max(1, ||x||) never exceeds in `add`; 0 if there is none.
+    """
+
+    def __cinit__(self, *args, **kwargs):
+        self.args = args
+        self.factor = 1.0
+        self.extra = {}
+
+    def __init__(self, Py_ssize_t d, bint single, tuple ledger=("tau", "norm"), double reach=0.0):
+        self.d, self.single, self.ledger, self.reach = d, single, ledger, reach
+        self.weights = np.zeros(d)
+        self.row = np.zeros(d, np.float32 if single else np.float64)
+        self.places = np.zeros(0, np.int32)
+        self.wide = np.zeros(d if single else 0)
+        self.point()
+
+    cdef void point(self):
+        cdef size_t weights = self.weights.ctypes.data
+        self._weights = <double*> weights
+
+    def arrays(self):
+        """Everything that outlives a round."""
+        arrays = {"weights": self.weights} | self.extra
+        if self.average is not None:
+            arrays["lag"] = self.average.lag
+        return arrays if self.journal is None else arrays | self.journal.arrays()
+
+    def __getstate__(self):
+        return {
+            "weights": self.weights, "extra": dict(self.extra), "factor": self.factor, "norm2": self.norm2,
+            "peak": self.peak, "rounds": self.rounds, "mistakes": self.mistakes, "updates": self.updates,
+            "average": self.average, "journal": self.journal,
+        }
+
+    def __setstate__(self, state):
+        self.weights = writeable(state["weights"])
+        self.extra = {name: writeable(array) for name, array in state["extra"].items()}
+        self.factor, self.norm2, self.peak = state["factor"], state["norm2"], state["peak"]
+        self.rounds, self.mistakes, self.updates = state["rounds"], state["mistakes"], state["updates"]
+        self.average, self.journal = state["average"], state["journal"]
+        self.point()
+
+    def __reduce__(self):
+        return rebuild, (type(self), self.args, self.__getstate__())
+
+    @property
+    def nbytes(self):
+        """Bytes of all arrays that outlive a call."""
+        arrays = [self.row, self.places, self.wide, *self.arrays().values()]
+        return sum(array.nbytes for array in arrays)
+
+    def keep_average(self):
+        """Keep the average of the hypotheses from the first round on."""
+        self.average = Average(self.d)
+
+    def keep_journal(self):
+        """Keep every hypothesis from the first round on."""
+        cdef Py_ssize_t i
+        self.journal = Journal()
+        for i in range(self.d):
+            if self._weights[i] != 0.0:
+                self.journal.note(i, self._weights[i])
+        self.journal.close(-1, self.factor)
+
+    def is_safe(self, double square):
+        """Whether rows of at most this squared norm cannot make a margin or a weight overflow."""
+        cdef double most = sqrt(self.norm2) + 1e15 * self.reach * max(1.0, sqrt(square))
+        return self.reach > 0.0 and most * max(1.0, sqrt(square)) < 1e150
+
+    def learn(self, X, y, double[::1] margins=None, int64_t[::1] sizes=None, double[:, ::1] ledger=None):
+        """Play one round per row of X, in order.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d), C-contiguous, or CSR without duplicates; in the rows' dtype
+        y : ndarray of shape (n,), float64
+            Labels, -1.0 or +1.0.
+        margins, sizes, ledger : arrays to fill, optional
+            w_t . x_t before the label; supports after the round, of which there are none; and
+            one column for each name in the ledger.
+        """
+        if sizes is not None:
+            sizes[:] = 0
+        cdef cnp.ndarray values, places, starts
+        values, places, starts = parts(X, self.row.dtype)
+        cdef int32_t* index = <int32_t*> places.data if places is not None else NULL
+        cdef int64_t* start = <int64_t*> starts.data if starts is not None else NULL
+        cdef double[::1] labels = y
+        cdef Py_ssize_t n = X.shape[0]
+        if self.single:
+            play_rows(self, <float*> values.data, index, start, n, labels, margins, ledger)
+        else:
+            play_rows(self, <double*> values.data, index, start, n, labels, margins, ledger)
+
+    def play(self, x, double y):
+        """One round on one row: the margin before y is seen; then learn."""
+        cdef double margin = self.open_round(x)
+        self.close_round(y)
+        return margin
+
+    def open_round(self, x):
+        """The first half of a round: check the row and predict."""
+        cdef cnp.ndarray places
+        # Into a row of our own: a round may end long after x was changed.
+        if issparse(x):
+            places, values = sparse_row(x, self.d)
+            self.n = len(values)
+            self.row[:self.n] = values
+            self.places = places
+            self.index = <int32_t*> places.data
+        else:
+            self.row[:] = one_row(x, self.d)
+            self.n, self.index = self.d, NULL
+        cdef char* row = (<cnp.ndarray> self.row).data
+        if self.single:
+            self.margin = open_row(self, <float*> row)
+        else:
+            self.margin = open_row(self, <double*> row)
+        return self.margin
+
+    def close_round(self, double y):
+        """The second half: the label is seen, and perhaps an update follows."""
+        cdef char* row = (<cnp.ndarray> self.row).data
+        cdef double* wide = <double*> (<cnp.ndarray> self.wide).data
+        self.y = y
+        if self.single:
+            settle(self, <float*> row, wide)
+        else:
+            settle(self, <double*> row, wide)
+
+    def decide(self, X, weights=None):
+        """w . x for each row of X; with other weights, if given."""
+        cdef cnp.ndarray values, places, starts, margins = np.empty(X.shape[0])
+        cdef cnp.ndarray used = self.factor * self.weights if weights is None else weights
+        values, places, starts = parts(X, self.row.dtype)
+        cdef int32_t* index = <int32_t*> places.data if places is not None else NULL
+        cdef int64_t* start = <int64_t*> starts.data if starts is not None else NULL
+        cdef char* x = values.data
+        cdef char* w = used.data
+        cdef char* out = margins.data
+        cdef Py_ssize_t n = len(margins)
+        with nogil:
+            if self.single:
+                decide_rows(<float*> x, index, start, n, self.d, <double*> w, <double*> out)
+            else:
+                decide_rows(<double*> x, index, start, n, self.d, <double*> w, <double*> out)
+        return margins
+
+    def averaged(self):
+        """The average of the hypotheses of all rounds."""
+        return self.average.total(self.weights) / self.rounds
+
+    def decide_average(self, X):
+        """What the average of the hypotheses of all rounds says of each row of X."""
+        return self.decide(X, self.averaged())
+
+    def basis(self, X):
+        """The values of the places that the journal speaks of, a column each, for each row of X."""
+        return X
+
+    def columns(self, places):
+        """The column of `basis` for each place of the journal."""
+        return places
+
+    cdef bint wants_update(self) noexcept nogil:
+        return self.y * self.margin <= 0.0
+
+    cdef int update(self) except? -1 nogil:
+        return self.add(self.y)
+
+    cdef Py_ssize_t place(self, Py_ssize_t k) noexcept nogil:
+        return k if self.index == NULL else self.index[k]
+
+    cdef double norm(self) noexcept nogil:
+        return sqrt(self.norm2) if self.norm2 > 0.0 else 0.0
+
+    cdef int add(self, double c) except? -1 nogil:
+        cdef double step = c / self.factor, after = self.norm2 + c * (2.0 * self.value + c * self.square)
+        cdef Py_ssize_t k
+        self.check(step, after)
+        if self.index == NULL:
+            bt_axpy(step, self.x, self._weights, self.n)
+            if self.average is not None:
+                self.average.late_vector(step, self.x, self.n)
+        else:
+            for k in range(self.n):
+                self._weights[self.index[k]] += step * self.x[k]
+            if self.average is not None:
+                for k in range(self.n):
+                    self.average.late(self.index[k], step * self.x[k])
+        if self.journal is not None:
+            for k in range(self.n):
+                if self.x[k] != 0.0:
+                    self.journal.note(self.place(k), step * self.x[k])
+        self.moved(after)
+        self.value += c * self.square
+        return 1
+
+    cdef int add_vector(self, double c, double* direction) except? -1 nogil:
+        cdef double step = c / self.factor
+        cdef double along = self.factor * bt_dot_d(direction, self._weights, self.d)
+        cdef double after = self.norm2 + c * (2.0 * along + c * bt_square_d(direction, self.d))
+        cdef Py_ssize_t i
+        self.check(step, after)
+        bt_axpy(step, direction, self._weights, self.d)
+        if self.average is not None:
+            self.average.late_vector(step, direction, self.d)
+        if self.journal is not None:
+            for i in range(self.d):
+                self.journal.note(i, step * direction[i])
+        self.moved(after)
+        return 1
+
+    cdef int check(self, double step, double after) except -1 nogil:
+        if not isfinite(step) or not isfinite(after):
+            with gil:
+                raise ValueError(f"the step of round {self.rounds} is not finite: scale the features")
+        return 0
+
+    cdef void moved(self, double norm2) noexcept nogil:
+        """||w||^2 is this now, by sums that may have cancelled."""
+        self.norm2 = norm2
+        self.peak = max(self.peak, norm2)
+        if norm2 < CANCELLED * self.peak:
+            self.norm2 = self.peak = self.factor * self.factor * bt_square_d(self._weights, self.d)
+        self.updated = True
+
+    cdef int shrink(self, double phi) except? -1 nogil:
+        cdef Py_ssize_t i
+        self.factor *= phi
+        self.norm2 *= phi * phi
+        self.peak *= phi * phi
+        self.value *= phi
+        if fabs(self.factor) < SMALLEST_FACTOR:
+            self.rescaled(self.factor)
+            for i in range(self.d):
+                self._weights[i] *= self.factor
+            self.factor = 1.0
+        return 1
+
+    cdef int set_weight(self, Py_ssize_t place, double weight) except? -1 nogil:
+        cdef double delta = weight - self._weights[place]
+        if self.average is not None:
+            self.average.late(place, delta)
+        if self.journal is not None:
+            self.journal.note(place, delta)
+        self._weights[place] = weight
+        self.updated = True
+        return 1
+
+    cdef int rescaled(self, double by) except? -1 nogil:
+        if self.average is not None:
+            self.average.settle(self._weights, self.d)
+        if self.journal is not None:
+            self.journal.rescale(by)
+        return 1
+
+    cdef void note(self, Entry name, double value) noexcept nogil:
+        self.entry[<int> name] = value
+
+
+def parts(X, dtype):
+    """Values, places and starts of sparse rows; of dense ones the values alone."""
+    if not issparse(X):
+        return np.ascontiguousarray(X, dtype), None, None
+    return (
+        np.ascontiguousarray(X.data, dtype),
+        np.ascontiguousarray(X.indices, np.int32),
+        np.ascontiguousarray(X.indptr, np.int64),
+    )
+
+
+def sparse_row(x, Py_ssize_t d):
+    """Places and values of one sparse row."""
+    width = x.shape[x.ndim - 1]
+    if width != d or (x.ndim == 2 and x.shape[0] != 1):
+        raise ValueError(f"x must be one row of {d} features; got an array of shape {x.shape}")
+    if x.ndim == 2 and x.format == "csr" and x.has_canonical_format:
+        return x.indices.astype(np.int32), x.data
+    x = x.tocoo(copy=True)
+    x.sum_duplicates()
+    return np.ascontiguousarray(x.coords[x.ndim - 1], np.int32), x.data
+
+
+cdef inline double dot_row(real* x, int32_t* index, Py_ssize_t n, double* weights) noexcept nogil:
+    # Two sums: one alone would wait for each addition to end.
+    cdef double even = 0.0, odd = 0.0
+    cdef Py_ssize_t k
+    if index == NULL:
+        return dot(x, weights, n)
+    for k in range(0, n - 1, 2):
+        even += x[k] * weights[index[k]]
+        odd += x[k + 1] * weights[index[k + 1]]
+    if n % 2:
+        even += x[n - 1] * weights[index[n - 1]]
+    return even + odd
+
+
+cdef raise_overflow(int64_t round_number):
+    raise ValueError(f"the margin of round {round_number} is not finite: scale the features")
+
+
+cdef int settle(LinearRule rule, real* x, double* wide) except -1 nogil:
+    """What follows a prediction: the label is seen, and perhaps an update."""
+    cdef Py_ssize_t k
+    cdef bint mistake = rule.y * rule.margin <= 0.0
+    rule.updated = False
+    if rule.average is not None or rule.wants_update():
+        if real is float:
+            for k in range(rule.n):
+                wide[k] = x[k]
+            rule.x = wide
+        else:
+            rule.x = x
+        rule.square = bt_square_d(rule.x, rule.n)
+    if rule.average is not None:
+        rule.average.tick(rule.factor, rule.norm2, rule.square)
+    if rule.wants_update():
+        rule.value = rule.margin
+        rule.update()
+    if rule.journal is not None and (mistake or rule.journal.is_open()):
+        rule.journal.close(rule.rounds, rule.factor)
+    rule.mistakes += mistake
+    rule.updates += rule.updated
+    rule.rounds += 1
+    return 0
+
+
+cdef int play_rows(LinearRule rule, real* values, int32_t* places, int64_t* starts, Py_ssize_t n,
+                   double[::1] y, double[::1] margins, double[:, ::1] ledger) except -1:
+    """All rounds of a batch."""
+    cdef bint recording = ledger is not None
+    cdef int[::1] columns = np.array([ENTRY_NAMES[name] for name in rule.ledger], np.intc)
+    cdef double* wide = <double*> (<cnp.ndarray> rule.wide).data
+    cdef real* x
+    cdef Py_ssize_t i, j
+    rule.n, rule.index = rule.d, NULL
+    with nogil:
+        for i in range(n):
+            if places == NULL:
+                x = values + i * rule.d
+            else:
+                x, rule.index, rule.n = values + starts[i], places + starts[i], starts[i + 1] - starts[i]
+            rule.margin = rule.factor * dot_row(x, rule.index, rule.n, rule._weights)
+            if not isfinite(rule.margin):
+                with gil:
+                    raise_overflow(rule.rounds)
+            rule.y = y[i]
+            if margins is not None:
+                margins[i] = rule.margin
+            if recording:
+                for j in range(<int> ENTRIES):
+                    rule.entry[j] = NAN
+            settle(rule, x, wide)
+            if recording:
+                rule.entry[<int> NORM] = rule.norm()
+                for j in range(columns.shape[0]):
+                    ledger[i, j] = rule.entry[columns[j]]
+    return 0
+
+
+cdef double open_row(LinearRule rule, real* x) except? -1:
+    """The margin of the row that is kept for a single round."""
+    cdef Py_ssize_t k
+    cdef double margin
+    for k in range(rule.n):
+        if not isfinite(x[k]):
+            raise ValueError(f"x must be finite; feature {rule.place(k)} is {x[k]}")
+    margin = rule.factor * dot_row(x, rule.index, rule.n, rule._weights)
+    if not isfinite(margin):
+        raise_overflow(rule.rounds)
+    return margin
+
+
+cdef void decide_rows(real* values, int32_t* places, int64_t* starts, Py_ssize_t n, Py_ssize_t d,
+                      double* weights, double* out) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n):
+        if places == NULL:
+            out[i] = dot(values + i * d, weights, d)
+        else:
+            out[i] = dot_row(values + starts[i], places + starts[i], starts[i + 1] - starts[i], weights)

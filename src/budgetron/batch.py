@@ -1,0 +1,301 @@
+"""On-line to batch conversion: one hypothesis from all that a learner had, with a bound on its risk.
+
+An online learner's last hypothesis may be a bad one. If the stream is a sample (rows drawn
+independently from one distribution), 004 section 8.4 tells how to make one hypothesis of
+them all whose risk is bounded with high probability, by what the learner lost on the way.
+"""
+
+from __future__ import annotations
+
+from math import log, sqrt
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import column_or_1d
+
+from budgetron._face import Hypothesis, OnlineClassifier, Rows, encode, lead
+from budgetron._hypotheses import Hypotheses, blocks
+from budgetron._trace import Trace
+
+__all__ = ["AveragedClassifier", "PenalizedRiskClassifier"]
+
+
+class _Converter(OnlineClassifier):
+    """A classifier over the hypotheses of another; it learns exactly as that one does."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "learner": [OnlineClassifier],
+        "delta": [Interval(Real, 0.0, 1.0, closed="neither")],
+    }
+
+    learner: OnlineClassifier
+    delta: float
+    learner_: OnlineClassifier
+
+    def _keep(self, hypothesis: Any) -> None:
+        """Tell a new hypothesis what it must keep of its past."""
+        raise NotImplementedError
+
+    def _make(self, X: Any, outputs: int) -> Any:
+        if isinstance(self.learner, _Converter):
+            raise ValueError(f"learner must be an online learner itself; got {self.learner!r}")
+        learner = clone(self.learner)
+        learner._validate_params()
+        learner.n_features_in_ = self.n_features_in_
+        learner._start(X, self.classes_)
+        for hypothesis in learner._learners:
+            self._keep(hypothesis)
+        self.learner_ = learner
+        return learner._learners
+
+    @property
+    def _sparse_rounds(self) -> bool:  # type: ignore[override]
+        return self.learner_._sparse_rounds
+
+    def _learn(self, X: Any, y: Any, *args: Any, **options: Any) -> Trace | None:
+        start = self.rounds_ if self.__sklearn_is_fitted__() else 0
+        trace = super()._learn(X, y, *args, **options | {"trace": True})
+        assert trace is not None
+        self.learner_._mistakes = self._mistakes
+        self._count(X, encode(column_or_1d(y), self.classes_), trace.margins, start)
+        return trace
+
+    def play(self, x: Rows, y: Any, classes: ArrayLike | None = None) -> float | NDArray[np.float64]:
+        if not self.__sklearn_is_fitted__():
+            return super().play(x, y, classes)  # which comes back here, with a model
+        start = self.rounds_
+        margins = super().play(x, y, classes)
+        self.learner_._mistakes = self._mistakes
+        row = x if hasattr(x, "toarray") else np.asarray(x)
+        self._count(row.reshape(1, -1), np.array([self._codes[y]]), np.asarray(margins)[None], start)
+        return margins
+
+    play.__doc__ = OnlineClassifier.play.__doc__
+
+    def _count(self, X: Any, codes: NDArray[np.intp], margins: NDArray[np.float64], start: int) -> None:
+        """Take account of rounds from `start` on that were just played."""
+        raise NotImplementedError
+
+
+class AveragedClassifier(_Converter):
+    """The average of all hypotheses that an online learner has had.
+
+    Steadier than the last hypothesis, at hardly any cost: use it to turn a learner into a
+    model that is frozen and applied to other data of the same kind. Not for streams that
+    drift, where the past does not speak for the future.
+
+    Parameters
+    ----------
+    learner : online learner
+        Any kernel or linear learner of Budgetron. It is cloned.
+    delta : float, default=0.05
+        The probability with which `risk_bound_` may fail.
+    loss_bound : float, optional
+        M of the theorem: a number that the hinge loss of no hypothesis can exceed on any
+        row that may come. By default 1 + max ||h_t|| max sqrt(k(x, x)) over the rounds seen
+        (twice the product with more than two classes). Strictly the theorem wants it known
+        beforehand: give it if you do know it.
+
+    Attributes
+    ----------
+    learner_ : online learner
+        The learner after its last round.
+    total_loss_ : float
+        Sum over the rounds of the hinge loss max(0, 1 - y h_t(x_t)); with more than two classes,
+        of max(0, 1 - (right margin - best other margin)).
+
+    Notes
+    -----
+    `progressive_fit` and `play` report the learner's own rounds; `decision_function` and `predict`
+    speak for the average (h_1 + ... + h_T) / T, where h_t predicted round t.
+
+    What is kept: sums that move only with an update, so that a round without one costs nothing more.
+    For linear learners that is one more weight vector. For kernel learners it is one more
+    coefficient for each support *that there ever was*: what leaves the budget stays in the
+    average, and leaving it out would give up the theorem. So the expansion is bounded
+    for learners that never remove (`Projectron` and `ProjectronPlusPlus`, whose average lies in
+    the span of their supports, and `Stoptron`), and for the others it grows with every update,
+    as the Perceptron does: `nbytes_` counts it. If memory is short, average a Projectron.
+
+    With probability 1 - delta over the sample, the risk of the average for the hinge loss (and so
+    the probability of a mistake) is at most ``risk_bound_`` (004 Theorem 8.15, eq. 8.27). The
+    hinge loss of learners with large norms is large: a bound above 1 says nothing
+    about mistakes.
+
+    References
+    ----------
+    Mohri, Rostamizadeh, Talwalkar: Foundations of Machine Learning, section 8.4.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from budgetron import Projectron
+    >>> from budgetron.batch import AveragedClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> learner = Projectron(gamma=0.001, eta=0.3)
+    >>> model = AveragedClassifier(learner).fit(X[:1000], y[:1000] % 2)
+    >>> round(model.score(X[1000:], y[1000:] % 2), 3)
+    0.946
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = _Converter._parameter_constraints | {
+        "loss_bound": [None, Interval(Real, 0.0, None, closed="neither")],
+    }
+
+    total_loss_: float
+
+    def __init__(
+        self, learner: OnlineClassifier, delta: float = 0.05, loss_bound: float | None = None
+    ) -> None:
+        self.learner = learner
+        self.delta = delta
+        self.loss_bound = loss_bound
+
+    def _keep(self, hypothesis: Any) -> None:
+        hypothesis.keep_average()
+        self.total_loss_ = 0.0
+
+    def _decide(self, learner: Any, X: Any) -> NDArray[np.float64]:
+        values: NDArray[np.float64] = learner.decide_average(X)
+        return values
+
+    def _count(self, X: Any, codes: NDArray[np.intp], margins: NDArray[np.float64], start: int) -> None:
+        self.total_loss_ += float(np.maximum(0.0, 1.0 - lead(margins, codes, multiclass=margins.ndim == 2)).sum())
+
+    @property
+    def risk_bound_(self) -> float:
+        """What the expected hinge loss of the average does not exceed, with probability 1 - delta."""
+        learners, T = self._fitted(), self.rounds_
+        M = self.loss_bound
+        if M is None:
+            norm, length = (sqrt(max(getattr(h.average, name) for h in learners)) for name in ("norm2", "own"))
+            M = 1.0 + norm * length * (2 if len(learners) > 1 else 1)
+        return self.total_loss_ / T + M * sqrt(2 * log(1 / self.delta) / T)
+
+    @property
+    def coef_(self) -> NDArray[np.float64]:
+        """Average weights of shape (n_outputs, n_features), of a linear learner."""
+        learners: Any = self._fitted()
+        if not hasattr(self.learner_, "coef_"):
+            raise AttributeError(f"coef_: {type(self.learner_).__name__} is not a linear learner")
+        return np.array([hypothesis.averaged() for hypothesis in learners])
+
+
+class PenalizedRiskClassifier(_Converter):
+    """Of all hypotheses that an online learner has had, the one with the least penalized risk.
+
+    Each hypothesis is tried on all rounds from its own on, and charged for how few these
+    are. Use it like `AveragedClassifier` where a single hypothesis is wanted, or a bound on mistakes
+    that says something for any learner.
+
+    Parameters
+    ----------
+    learner : online learner
+        Any kernel or linear learner of Budgetron. It is cloned.
+    delta : float, default=0.05
+        The probability with which `risk_bound_` may fail. It enters the penalty, too.
+
+    Attributes
+    ----------
+    learner_ : online learner
+        The learner after its last round.
+    losses_ : ndarray of shape (n_candidates,)
+        Mistakes of each candidate on the rounds from its own on.
+    births_ : ndarray of shape (n_candidates,)
+        The 0-based round that each candidate predicted first.
+
+    Notes
+    -----
+    With m_i the mistakes of h_i on rounds i, ..., T, the hypothesis with the least
+    m_i / (T - i + 1) + sqrt(log(T (T + 1) / delta) / (2 (T - i + 1))) is chosen, the first if
+    several. Between two updates all h_i are the same, and the first of them, or the first
+    after a mistake without an update, is always the best: only these candidates are kept.
+
+    With probability 1 - delta over the sample, the chosen hypothesis errs with probability at
+    most ``risk_bound_`` (004 eq. 8.31).
+
+    What is kept: the changes of every update, and for kernel learners every support that there
+    ever was; memory follows the number of updates. So does time: a round costs O(updates)
+    on top of the learner's, for one running sum gives the margins of all hypotheses (for the
+    Projectrons, whose updates change all coefficients, O(updates x supports)).
+
+    References
+    ----------
+    Mohri, Rostamizadeh, Talwalkar: Foundations of Machine Learning, exercise 8.10.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from budgetron import KernelPerceptron
+    >>> from budgetron.batch import PenalizedRiskClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = PenalizedRiskClassifier(KernelPerceptron(gamma=0.001)).fit(X[:1000], y[:1000] % 2)
+    >>> round(model.score(X[1000:], y[1000:] % 2), 3), round(model.risk_bound_, 3)
+    (0.9, 0.5)
+    """
+
+    losses_: NDArray[np.int64]
+    births_: NDArray[np.int64]
+
+    def __init__(self, learner: OnlineClassifier, delta: float = 0.05) -> None:
+        self.learner = learner
+        self.delta = delta
+
+    def _keep(self, hypothesis: Any) -> None:
+        hypothesis.keep_journal()
+        self.losses_ = np.zeros(1, np.int64)
+        self.births_ = np.zeros(1, np.int64)
+
+    def _count(self, X: Any, codes: NDArray[np.intp], margins: NDArray[np.float64], start: int) -> None:
+        X = self._check_rows(X)
+        runs = [Hypotheses(learner) for learner in self._learners]
+        births = np.unique(np.concatenate([run.rounds for run in runs])) + 1
+        losses = np.zeros(len(births), np.int64)
+        losses[: len(self.losses_)] = self.losses_
+        for first, rows in self._pieces(X):
+            for piece in blocks(len(births) * len(runs), rows.shape[0]):
+                t = start + first + np.arange(piece.start, piece.stop)
+                part = codes[t - start]
+                values = [run.margins(rows[piece])[np.searchsorted(run.rounds, births) - 1] for run in runs]
+                multiclass = len(runs) > 1
+                margins = np.stack(values, axis=-1) if multiclass else values[0]
+                wrong = lead(margins, part, multiclass=multiclass) <= 0.0
+                losses += (wrong & (births[:, None] <= t)).sum(axis=1)
+        self.births_, self.losses_ = births, losses
+
+    @property
+    def chosen_(self) -> int:
+        """The candidate with the least penalized risk."""
+        self._fitted()
+        return int(np.argmin(self.penalized_risks_))
+
+    @property
+    def penalized_risks_(self) -> NDArray[np.float64]:
+        """Each candidate's share of mistakes on the rounds from its own on, and the penalty for their number.
+
+        One that has predicted no round yet has none, and is infinite.
+        """
+        self._fitted()
+        T = self.rounds_
+        left = T - self.births_
+        with np.errstate(divide="ignore"):
+            penalty = np.sqrt(log(T * (T + 1) / self.delta) / (2 * left))
+        return np.where(left > 0, self.losses_ / np.maximum(left, 1) + penalty, np.inf)
+
+    @property
+    def risk_bound_(self) -> float:
+        """What the chosen hypothesis' probability of a mistake does not exceed, with probability 1 - delta."""
+        T = self.rounds_
+        return self.mistakes_ / T + 6 * sqrt(log(2 * (T + 1) / self.delta) / T)
+
+    def _decide(self, learner: Any, X: Any) -> NDArray[np.float64]:
+        run = Hypotheses(learner)
+        which = int(np.searchsorted(run.rounds, self.births_[self.chosen_])) - 1
+        values = np.empty(X.shape[0])
+        for piece in blocks(len(run), X.shape[0]):
+            values[piece] = run.decide(which, X[piece])
+        return values
