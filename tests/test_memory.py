@@ -19,6 +19,8 @@ def arrays_of(model):
         seen.add(id(thing))
         if isinstance(thing, np.ndarray):
             found[id(thing)] = thing
+        elif isinstance(thing, dict):
+            todo.extend(thing.values())
         elif type(thing).__module__.startswith("budgetron"):
             names = [name for name in dir(thing) if not name.startswith("__")]
             values = [getattr(thing, name) for name in names if not callable(getattr(thing, name))]

@@ -28,38 +28,50 @@ class Hypotheses:
     def __init__(self, learner: Any) -> None:
         self._learner, journal = learner, learner.journal
         self.rounds = journal.rounds[: journal.n]  # after which each was made; -1 for the first
-        self._scales, self._factors = journal.scales[: journal.n], journal.factors
+        self._scales = journal.scales[: journal.n]
+        self._factor_rounds = journal.factor_rounds[: journal.steps]
+        self._factors = journal.factors[: journal.steps]
         ends = np.concatenate([[0], journal.ends[: journal.n]])
         columns = learner.columns(journal.places[: ends[-1]])
         width = int(columns.max(initial=-1)) + 1
-        changes = csr_array((journal.deltas[: ends[-1]], columns, ends), shape=(journal.n, width))
-        self._changes = changes
-        if changes.nnz > DENSE_SHARE * changes.shape[0] * changes.shape[1]:
-            self._changes = changes.toarray()
+        self._changes = csr_array((journal.deltas[: ends[-1]], columns, ends), shape=(journal.n, width))
+        if self._changes.nnz > DENSE_SHARE * journal.n * width:
+            self._changes = self._changes.toarray()
 
     def __len__(self) -> int:
         return len(self.rounds)
 
     def _features(self, X: Any) -> Any:
-        return self._learner.basis(X)[:, : self._changes.shape[1]]
+        features = self._learner.basis(X)[:, : self._changes.shape[1]]
+        return features.toarray() if issparse(features) else features
 
-    def margins(self, X: Any) -> NDArray[np.float64]:
-        """Margins of shape (hypotheses, rows), each hypothesis' up to a positive factor of its own."""
-        values = self._changes @ self._features(X).T
-        margins: NDArray[np.float64] = values.toarray() if issparse(values) else values
+    def _factor(self, births: Any) -> Any:
+        return self._factors[np.searchsorted(self._factor_rounds, births) - 1]
+
+    def _which(self, births: Any) -> Any:
+        return np.searchsorted(self.rounds, births) - 1
+
+    def margins(self, X: Any, births: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Margins at each row of X of the hypotheses that predicted the rounds `births`, a row each."""
+        margins: NDArray[np.float64] = self._changes @ self._features(X).T
         start = 0
         for cut in [*np.flatnonzero(self._scales != 1.0), len(self)]:
             if start > 0:
                 margins[start] += self._scales[start] * margins[start - 1]
             np.cumsum(margins[start:cut], axis=0, out=margins[start:cut])
             start = cut
+        which = self._which(births)
+        if not np.array_equal(which, np.arange(len(self))):
+            margins = margins[which]
+        margins *= self._factor(births)[:, None]
         return margins
 
-    def decide(self, which: int, X: Any) -> NDArray[np.float64]:
-        """f(x) of one hypothesis for each row of X."""
+    def decide(self, birth: int, X: Any) -> NDArray[np.float64]:
+        """f(x) for each row of X, of the hypothesis that predicted this round."""
+        which = int(self._which(birth))
         scales = np.cumprod(np.append(1.0, self._scales[which:0:-1]))[::-1]  # later ones act on earlier changes
         weights = self._changes[: which + 1].T @ scales
-        return np.asarray(self._factors[which] * (self._features(X) @ weights))
+        return np.asarray(self._factor(birth) * (self._features(X) @ weights))
 
 
 def blocks(hypotheses: int, rows: int) -> Iterator[slice]:

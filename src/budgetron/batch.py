@@ -258,13 +258,16 @@ class PenalizedRiskClassifier(_Converter):
         losses[: len(self.losses_)] = self.losses_
         for first, rows in self._pieces(X):
             for piece in blocks(len(births) * len(runs), rows.shape[0]):
+                values = [run.margins(rows[piece], births) for run in runs]
+                right = codes[first + piece.start : first + piece.stop]
+                if len(runs) > 1:
+                    wrong = lead(np.stack(values, axis=-1), right, multiclass=True) <= 0.0
+                else:
+                    wrong = lead(values[0], right, multiclass=False) <= 0.0
                 t = start + first + np.arange(piece.start, piece.stop)
-                part = codes[t - start]
-                values = [run.margins(rows[piece])[np.searchsorted(run.rounds, births) - 1] for run in runs]
-                multiclass = len(runs) > 1
-                margins = np.stack(values, axis=-1) if multiclass else values[0]
-                wrong = lead(margins, part, multiclass=multiclass) <= 0.0
-                losses += (wrong & (births[:, None] <= t)).sum(axis=1)
+                young = int(np.searchsorted(births, t[0]))  # from here on, born in this piece
+                wrong[young:] &= births[young:, None] <= t
+                losses += np.count_nonzero(wrong, axis=1)
         self.births_, self.losses_ = births, losses
 
     @property
@@ -293,9 +296,8 @@ class PenalizedRiskClassifier(_Converter):
         return self.mistakes_ / T + 6 * sqrt(log(2 * (T + 1) / self.delta) / T)
 
     def _decide(self, learner: Any, X: Any) -> NDArray[np.float64]:
-        run = Hypotheses(learner)
-        which = int(np.searchsorted(run.rounds, self.births_[self.chosen_])) - 1
+        run, birth = Hypotheses(learner), int(self.births_[self.chosen_])
         values = np.empty(X.shape[0])
         for piece in blocks(len(run), X.shape[0]):
-            values[piece] = run.decide(which, X[piece])
+            values[piece] = run.decide(birth, X[piece])
         return values

@@ -15,19 +15,21 @@ cdef class Average:
 
 
 cdef class Journal:
-    cdef readonly Py_ssize_t n, size
-    cdef readonly object rounds, factors, scales, ends, places, deltas
+    cdef readonly Py_ssize_t n, size, steps
+    cdef readonly object rounds, scales, ends, places, deltas, factor_rounds, factors
     cdef int64_t* _rounds
+    cdef int64_t* _factor_rounds
     cdef double* _factors
     cdef double* _scales
     cdef int64_t* _ends
     cdef int64_t* _places
     cdef double* _deltas
-    cdef Py_ssize_t room, room_for_moves
+    cdef Py_ssize_t room, room_for_moves, room_for_factors
     cdef double scale
 
     cdef void point(self)
     cdef int note(self, int64_t place, double delta) except -1 nogil
-    cdef int close(self, int64_t round_number, double factor) except -1 nogil
+    cdef int close(self, int64_t round_number, double factor, bint mistake) except -1 nogil
+    cdef Py_ssize_t closed(self) noexcept nogil
     cdef void rescale(self, double by) noexcept nogil
-    cdef bint is_open(self) noexcept nogil
+    cdef void clear(self) noexcept nogil

@@ -15,9 +15,11 @@ class Average:
 class Journal:
     n: int
     size: int
+    steps: int
     rounds: NDArray[np.int64]
     ends: NDArray[np.int64]
     places: NDArray[np.int64]
+    factor_rounds: NDArray[np.int64]
     factors: NDArray[np.float64]
     scales: NDArray[np.float64]
     deltas: NDArray[np.float64]

@@ -82,39 +82,44 @@ cdef class Average:
 cdef class Journal:
     """The changes that led from each hypothesis to the next.
 
-    The first entry, of round -1, is the hypothesis before any. Entry i says that in round `rounds[i]` the weights, times `scales[i]`, were moved by
-    `deltas` at `places` from `ends[i - 1]` to `ends[i]`, and that the hypothesis is
-    `factors[i]` times the weights from then on.
+    The first entry, of round -1, is the hypothesis before any. Entry i says that in round
+    `rounds[i]` there was a mistake or an update, and that the weights, times `scales[i]`,
+    were moved by `deltas` at `places` from `ends[i - 1]` to `ends[i]`. After round
+    `factor_rounds[j]` and up to the next of them the hypothesis is `factors[j]` times the weights.
     """
 
     def __init__(self):
-        self.n = self.size = 0
+        self.n = self.size = self.steps = 0
         self.scale = 1.0
-        self.rounds, self.ends, self.places = (np.zeros(16, np.int64) for _ in range(3))
-        self.factors, self.scales, self.deltas = (np.zeros(16) for _ in range(3))
+        self.rounds, self.ends, self.places, self.factor_rounds = (np.zeros(16, np.int64) for _ in range(4))
+        self.scales, self.deltas, self.factors = (np.zeros(16) for _ in range(3))
         self.point()
 
     cdef void point(self):
         cdef size_t rounds = self.rounds.ctypes.data, ends = self.ends.ctypes.data
         cdef size_t places = self.places.ctypes.data, deltas = self.deltas.ctypes.data
-        self.room, self.room_for_moves = len(self.rounds), len(self.places)
         cdef size_t factors = self.factors.ctypes.data, scales = self.scales.ctypes.data
+        cdef size_t factor_rounds = self.factor_rounds.ctypes.data
         self._rounds, self._ends, self._places = <int64_t*> rounds, <int64_t*> ends, <int64_t*> places
         self._deltas, self._factors, self._scales = <double*> deltas, <double*> factors, <double*> scales
+        self._factor_rounds = <int64_t*> factor_rounds
+        self.room, self.room_for_moves = len(self.rounds), len(self.places)
+        self.room_for_factors = len(self.factors)
 
     def arrays(self):
         """Everything that takes memory."""
-        return {"rounds": self.rounds, "factors": self.factors, "scales": self.scales, "ends": self.ends,
-                "places": self.places, "deltas": self.deltas}
+        return {"rounds": self.rounds, "ends": self.ends, "scales": self.scales, "places": self.places,
+                "deltas": self.deltas, "factor_rounds": self.factor_rounds, "factors": self.factors}
 
     def __reduce__(self):
-        return Journal, (), self.arrays() | {"n": self.n, "size": self.size, "scale": self.scale}
+        counts = {"n": self.n, "size": self.size, "steps": self.steps, "scale": self.scale}
+        return Journal, (), self.arrays() | counts
 
     def __setstate__(self, state):
-        self.rounds, self.ends, self.places = map(writeable, (state["rounds"], state["ends"], state["places"]))
-        self.factors, self.scales = map(writeable, (state["factors"], state["scales"]))
-        self.deltas, self.n, self.size = writeable(state["deltas"]), state["n"], state["size"]
-        self.scale = state["scale"]
+        self.rounds, self.ends, self.scales = map(writeable, (state["rounds"], state["ends"], state["scales"]))
+        self.places, self.deltas = map(writeable, (state["places"], state["deltas"]))
+        self.factor_rounds, self.factors = map(writeable, (state["factor_rounds"], state["factors"]))
+        self.n, self.size, self.steps, self.scale = (state[name] for name in ("n", "size", "steps", "scale"))
         self.point()
 
     cdef int note(self, int64_t place, double delta) except -1 nogil:
@@ -128,26 +133,40 @@ cdef class Journal:
         self.size += 1
         return 0
 
-    cdef int close(self, int64_t round_number, double factor) except -1 nogil:
+    cdef int close(self, int64_t round_number, double factor, bint mistake) except -1 nogil:
         """The round is over, and all its moves were noted."""
+        if self.steps == 0 or factor != self._factors[self.steps - 1]:
+            if self.steps == self.room_for_factors:
+                with gil:
+                    self.factors = np.resize(self.factors, 2 * self.steps)
+                    self.factor_rounds = np.resize(self.factor_rounds, 2 * self.steps)
+                    self.point()
+            self._factors[self.steps], self._factor_rounds[self.steps] = factor, round_number
+            self.steps += 1
+        if not mistake and self.size == self.closed() and self.scale == 1.0:
+            return 0
         if self.n == self.room:
             with gil:
                 self.rounds, self.ends = (np.resize(a, 2 * len(a)) for a in (self.rounds, self.ends))
-                self.factors, self.scales = (np.resize(a, 2 * len(a)) for a in (self.factors, self.scales))
+                self.scales = np.resize(self.scales, 2 * len(self.scales))
                 self.point()
-        self._rounds[self.n], self._ends[self.n] = round_number, self.size
-        self._factors[self.n], self._scales[self.n] = factor, self.scale
+        self._rounds[self.n], self._ends[self.n], self._scales[self.n] = round_number, self.size, self.scale
         self.scale = 1.0
         self.n += 1
         return 0
 
+    cdef Py_ssize_t closed(self) noexcept nogil:
+        """Moves of the rounds that are over."""
+        return self._ends[self.n - 1] if self.n else 0
+
     cdef void rescale(self, double by) noexcept nogil:
         """All weights are multiplied by a number, and the factor divided by it."""
         cdef Py_ssize_t j
-        for j in range(self._ends[self.n - 1] if self.n else 0, self.size):
+        for j in range(self.closed(), self.size):
             self._deltas[j] *= by
         self.scale *= by
 
-    cdef bint is_open(self) noexcept nogil:
-        """Whether moves were noted since the last round was closed."""
-        return self.size > (self._ends[self.n - 1] if self.n else 0)
+    cdef void clear(self) noexcept nogil:
+        """All weights become 0, to be moved from there."""
+        self.size = self.closed()
+        self.scale = 0.0

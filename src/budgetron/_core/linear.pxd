@@ -42,7 +42,7 @@ cdef class LinearRule:
     cdef int add_vector(self, double c, double* direction) except? -1 nogil
     cdef int shrink(self, double phi) except? -1 nogil
     cdef int set_weight(self, Py_ssize_t place, double weight) except? -1 nogil
-    cdef int rescaled(self, double by) except? -1 nogil
+    cdef int clear(self) except? -1 nogil
     cdef int check(self, double step, double after) except -1 nogil
     cdef void moved(self, double norm2) noexcept nogil
     cdef void note(self, Entry name, double value) noexcept nogil

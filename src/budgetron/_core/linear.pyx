@@ -17,7 +17,7 @@ and of the moves:
     add_vector(c, v)       w += c v
     shrink(phi)            w *= phi
     set_weight(i, v)       the stored weight of feature i becomes v; `factor` times it is w_i
-    rescaled(f)            said before all stored weights are multiplied by f
+    clear()                all stored weights become 0, to be set anew
     note(NAME, v)          enter v in the ledger
 
 A round that does not update reads the features of its row and nothing else, also under
@@ -28,6 +28,7 @@ whatever the rows are.
 
 from libc.math cimport NAN, fabs, isfinite, sqrt
 from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memset
 
 cimport numpy as cnp
 
@@ -47,7 +48,9 @@ cdef extern from "simd.h" nogil:
     double bt_square_d(const double*, ptrdiff_t)
 
 # The lazy factor is multiplied out before it comes near the end of the range.
-cdef double SMALLEST_FACTOR = 1e-100
+# The sum of the hypotheses is a difference that loses as many digits as the factor does, so
+# that with averages it is multiplied out earlier.
+cdef double SMALLEST_FACTOR = 1e-100, SMALLEST_AVERAGED = 1e-4
 
 # A norm below this share of what it once was has lost too many digits.
 cdef double CANCELLED = 1e-7
@@ -129,7 +132,7 @@ cdef class LinearRule:
         for i in range(self.d):
             if self._weights[i] != 0.0:
                 self.journal.note(i, self._weights[i])
-        self.journal.close(-1, self.factor)
+        self.journal.close(-1, self.factor, True)
 
     def is_safe(self, double square):
         """Whether rows of at most this squared norm cannot make a margin or a weight overflow."""
@@ -300,8 +303,11 @@ cdef class LinearRule:
         self.norm2 *= phi * phi
         self.peak *= phi * phi
         self.value *= phi
-        if fabs(self.factor) < SMALLEST_FACTOR:
-            self.rescaled(self.factor)
+        if fabs(self.factor) < (SMALLEST_FACTOR if self.average is None else SMALLEST_AVERAGED):
+            if self.average is not None:
+                self.average.settle(self._weights, self.d)
+            if self.journal is not None:
+                self.journal.rescale(self.factor)
             for i in range(self.d):
                 self._weights[i] *= self.factor
             self.factor = 1.0
@@ -317,11 +323,12 @@ cdef class LinearRule:
         self.updated = True
         return 1
 
-    cdef int rescaled(self, double by) except? -1 nogil:
+    cdef int clear(self) except? -1 nogil:
         if self.average is not None:
             self.average.settle(self._weights, self.d)
         if self.journal is not None:
-            self.journal.rescale(by)
+            self.journal.clear()
+        memset(self._weights, 0, self.d * sizeof(double))
         return 1
 
     cdef void note(self, Entry name, double value) noexcept nogil:
@@ -387,8 +394,8 @@ cdef int settle(LinearRule rule, real* x, double* wide) except -1 nogil:
     if rule.wants_update():
         rule.value = rule.margin
         rule.update()
-    if rule.journal is not None and (mistake or rule.journal.is_open()):
-        rule.journal.close(rule.rounds, rule.factor)
+    if rule.journal is not None:
+        rule.journal.close(rule.rounds, rule.factor, mistake)
     rule.mistakes += mistake
     rule.updates += rule.updated
     rule.rounds += 1

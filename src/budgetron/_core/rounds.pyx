@@ -360,8 +360,8 @@ cdef int settle(Rule rule, double y, double* k, real* x, double square, double o
         rule.k, rule.x, rule.x_square, rule.x_own = k, x, square, own
         rule.kxx = rule.supports.kernel.self_value(own)
         rule.update()
-    if rule.journal is not None and (y * rule.margin <= 0.0 or rule.journal.is_open()):
-        rule.journal.close(rule.rounds, rule.factor)
+    if rule.journal is not None:
+        rule.journal.close(rule.rounds, rule.factor, y * rule.margin <= 0.0)
     rule.rounds += 1
     return 0
 

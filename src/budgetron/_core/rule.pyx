@@ -53,7 +53,9 @@ cdef extern from "float.h":
     const double DBL_MIN
 
 # The lazy factor is multiplied out before it comes near the end of the range.
-cdef double SMALLEST_FACTOR = 1e-100
+# The sum of the hypotheses is a difference that loses as many digits as the factor does, so
+# that with averages it is multiplied out earlier.
+cdef double SMALLEST_FACTOR = 1e-100, SMALLEST_AVERAGED = 1e-4
 
 # A norm below this share of what it once was has lost too many digits.
 cdef double CANCELLED = 1e-7
@@ -139,7 +141,7 @@ cdef class Rule:
     def keep_journal(self):
         """Keep every hypothesis from the first round on."""
         self.journal = Journal()
-        self.journal.close(-1, self.factor)
+        self.journal.close(-1, self.factor, True)
         self.make_departed()
 
     def make_departed(self):
@@ -289,7 +291,7 @@ cdef class Rule:
         self.norm2 *= phi * phi
         self.peak *= phi * phi
         self.value *= phi
-        if fabs(self.factor) < SMALLEST_FACTOR:
+        if fabs(self.factor) < (SMALLEST_FACTOR if self.average is None else SMALLEST_AVERAGED):
             if self.average is not None:
                 self.average.settle(self._coef, self.supports.top)
             if self.journal is not None:

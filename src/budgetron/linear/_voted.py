@@ -80,5 +80,5 @@ class VotedPerceptron(LinearClassifier):
         lasted = np.diff(run.rounds, append=learner.rounds - 1) / learner.rounds  # c_k / T
         votes = np.empty(X.shape[0])
         for piece in blocks(len(run), X.shape[0]):
-            votes[piece] = lasted @ np.sign(run.margins(X[piece]))
+            votes[piece] = lasted @ np.sign(run.margins(X[piece], run.rounds + 1))
         return votes

@@ -7,14 +7,16 @@ import cython
 import numpy as np
 from cython.cimports.budgetron._core.linear import LinearRule
 from cython.cimports.budgetron._core.rule import Z
-from cython.cimports.libc.math import INFINITY, exp, fabs, sinh
+from cython.cimports.libc.math import INFINITY, exp, fabs, log, sinh
 from sklearn.utils._param_validation import Interval
 
 from budgetron._linear_face import LinearClassifier
 
 
-# When the sum of the stored weights has fallen to this share of its peak, it is taken anew.
+# When the sum of the stored weights has fallen to this share of its peak, it is taken anew;
+# with averages also when it has grown as much, for they would lose the digits in between.
 FALLEN = cython.declare(cython.double, 0.01)
+GROWN = cython.declare(cython.double, 1e4)
 
 # The largest stored weight is kept below exp of this.
 HIGHEST = cython.declare(cython.double, 200.0)
@@ -34,16 +36,18 @@ class WinnowRule(LinearRule):
     eta: cython.double
     balanced: cython.bint
     theta: cython.p_double
-    # Of the stored weights: what they are divided by, as a logarithm; their sum; its peak
+    # Of the stored weights: what they are divided by, as a logarithm; their sum; its peak; and
+    # the sum when it was last taken anew
     shift: cython.p_double
     total: cython.p_double
     most: cython.p_double
+    base: cython.p_double
 
     def __init__(self, d: int, single: bool, eta: float, balanced: bool) -> None:
         LinearRule.__init__(self, d, single, ("Z",))
         self.eta = eta
         self.balanced = balanced
-        self.extra = {"theta": np.zeros(d), "sums": np.zeros(3)}
+        self.extra = {"theta": np.zeros(d), "sums": np.zeros(4)}
         self.norm2 = 1.0  # ||w||_1 = 1, and ||w||_2 is not above it
         self.point()
         self.rebase(0.0)
@@ -61,6 +65,7 @@ class WinnowRule(LinearRule):
             )
             self.total = self.shift + 1
             self.most = self.shift + 2
+            self.base = self.shift + 3
 
     @cython.cfunc
     @cython.nogil
@@ -70,19 +75,21 @@ class WinnowRule(LinearRule):
         k: cython.Py_ssize_t
         step: cython.double = self.eta * self.y
         highest: cython.double = self.highest(step)
+        before: cython.double = log(self.total[0]) + self.shift[0]
         if highest - self.shift[0] > HIGHEST:
             self.rebase(highest)
-        before: cython.double = self.total[0]
         for k in range(self.n):
             i = self.place(k)
             self.total[0] -= self.mass(i)
             self.theta[i] += step * self.x[k]
             self.total[0] += self.mass(i)
             self.set_weight(i, self.stored(i))
-        self.note(Z, self.total[0] / before)
-        if self.total[0] > self.most[0]:
-            self.most[0] = self.total[0]
-        elif self.total[0] < FALLEN * self.most[0]:  # the sum has lost digits
+        self.updated = True
+        self.note(Z, exp(log(self.total[0]) + self.shift[0] - before))
+        self.most[0] = max(self.most[0], self.total[0])
+        if self.total[0] < FALLEN * self.most[0] or (
+            self.average is not None and self.total[0] > GROWN * self.base[0]
+        ):
             self.rebase(self.highest(0.0))
         self.factor = 1.0 / self.total[0]
         return 1
@@ -129,13 +136,13 @@ class WinnowRule(LinearRule):
         """Store the weights relative to another shift, and take their sum anew."""
         i: cython.Py_ssize_t
         self.check(shift, 0.0)
-        self.rescaled(exp(self.shift[0] - shift))
+        self.clear()
         self.shift[0] = shift
         self.total[0] = 0.0
         for i in range(self.d):
-            self._weights[i] = self.stored(i)
+            self.set_weight(i, self.stored(i))
             self.total[0] += self.mass(i)
-        self.most[0] = self.total[0]
+        self.most[0] = self.base[0] = self.total[0]
         return 1
 
 

@@ -1,0 +1,355 @@
+"""The linear learners against their references, round by round, and the identities of chapter 8."""
+
+import copy
+import pickle
+from math import exp, inf
+
+import numpy as np
+import pytest
+from cases import STREAMS, stream
+from hypothesis import given
+from hypothesis import strategies as st
+from reference import linear as ref
+from scipy.sparse import coo_array, csr_array, csr_matrix
+from sklearn.linear_model import SGDClassifier
+
+import budgetron
+from budgetron import linear
+from budgetron.experts import WeightedMajority
+
+TIE = 1e-10
+
+CASES = {
+    "perceptron": (linear.Perceptron, ref.Perceptron, {}),
+    "perceptron eta": (linear.Perceptron, ref.Perceptron, {"eta": 0.3}),
+    "normalized": (linear.Perceptron, ref.Perceptron, {"normalize": True}),
+    "margin": (linear.MarginPerceptron, ref.MarginPerceptron, {"margin": 0.5}),
+    "voted": (linear.VotedPerceptron, ref.Perceptron, {}),
+    "winnow": (linear.Winnow, ref.Winnow, {"eta": 0.4}),
+    "winnow balanced": (linear.Winnow, ref.Winnow, {"eta": 0.4, "balanced": True}),
+    "svm": (linear.OnlineSVM, ref.OnlineSVM, {"eta": 0.05, "C": 2.0}),
+    "svm forgetful": (linear.OnlineSVM, ref.OnlineSVM, {"eta": 0.9, "C": 1.5}),
+    "pa": (linear.PassiveAggressive, ref.PassiveAggressive, {"C": 1.0, "variant": "PA"}),
+    "pa-i": (linear.PassiveAggressive, ref.PassiveAggressive, {"C": 0.1, "variant": "PA-I"}),
+    "pa-ii": (linear.PassiveAggressive, ref.PassiveAggressive, {"C": 0.1, "variant": "PA-II"}),
+    "arow": (linear.AROW, ref.AROW, {"r": 0.7, "covariance": "full"}),
+    "arow diagonal": (linear.AROW, ref.AROW, {"r": 0.7, "covariance": "diagonal"}),
+}
+
+
+def make(label, **more):
+    learner, _, parameters = CASES[label]
+    return learner(**parameters, **more)
+
+
+def weights(model):
+    """The hypothesis itself, whatever `coef_` says of it."""
+    return np.array([learner.factor * learner.weights for learner in model._learners])
+
+
+def replay(label, name, n=240, tie=TIE, seed=0):
+    """The reference's run over the rounds that rounding cannot decide, and what it saw in each."""
+    X, y = stream(name, n, seed)
+    _, reference, parameters = CASES[label]
+    run = reference(X.shape[1], **parameters)
+    kept, margins, after, ledger = [], [], [], []
+    for t in range(n):
+        attempt = copy.copy(run)
+        margin = attempt.play(X[t], y[t])
+        if attempt.gap < tie:
+            continue
+        run = attempt
+        kept.append(t)
+        margins.append(margin)
+        after.append(run.w)
+        ledger.append(run.entry)
+    return X[kept], y[kept], np.array(margins), np.array(after), ledger, run
+
+
+def assert_same(model, trace, run, tolerance=1e-10):
+    X, y, margins, after, ledger, reference = run
+    scale = max(1.0, np.abs(margins).max())
+    np.testing.assert_allclose(trace.margins, margins, rtol=tolerance, atol=tolerance * scale)
+    np.testing.assert_array_equal(trace.mistakes, y * margins <= 0)
+    np.testing.assert_allclose(weights(model)[0], after[-1], rtol=tolerance, atol=tolerance * scale)
+    assert model.mistakes_ == reference.mistakes
+    assert model.updates_ == reference.updates
+    assert model.rounds_ == len(y)
+    assert set(trace.ledger) == set(reference.names)
+    for name, values in trace.ledger.items():
+        expected = np.array([entry[name] for entry in ledger])
+        np.testing.assert_allclose(values, expected, rtol=1e-9, atol=1e-9 * scale, err_msg=name)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("name", STREAMS)
+@pytest.mark.parametrize("label", CASES)
+def test_equals_reference(label, name, sparse, record_property):
+    run = replay(label, name)
+    record_property("ties left out", 240 - len(run[1]))
+    assert len(run[1]) > 60
+    model = make(label)
+    X = csr_array(run[0]) if sparse else run[0]
+    trace = model.progressive_fit(X, run[1], classes=[-1, 1], ledger=True)
+    assert_same(model, trace, run)
+    # the weights after each round, too
+    model = make(label)
+    rows = [csr_array(x[None]) for x in run[0]] if sparse else run[0]
+    scale = max(1.0, np.abs(run[2]).max())
+    for x, y, margin, after in zip(rows, *run[1:4], strict=True):
+        assert model.play(x, y, classes=[-1, 1]) == pytest.approx(margin, rel=1e-10, abs=1e-10 * scale)
+        np.testing.assert_allclose(weights(model)[0], after, rtol=1e-10, atol=1e-10 * scale)
+
+
+@pytest.mark.parametrize("label", ["perceptron", "voted", "margin"])
+def test_exact_ties(label):
+    # Whole numbers: no rounding on either side, and no round is left out.
+    run = replay(label, "exact", tie=-inf)
+    assert np.sum(run[2] == 0) > 3
+    model = make(label)
+    assert_same(model, model.progressive_fit(run[0], run[1], classes=[-1, 1], ledger=True), run)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("label", CASES)
+def test_float32(label, sparse):
+    X, y, margins, after, *_ = replay(label, "sparse", tie=1e-4)
+    X = X.astype(np.float32)
+    model = make(label)
+    trace = model.progressive_fit(csr_array(X) if sparse else X, y, classes=[-1, 1])
+    np.testing.assert_allclose(trace.margins, margins, rtol=1e-4, atol=1e-4 * max(1, abs(margins).max()))
+    np.testing.assert_allclose(weights(model)[0], after[-1], rtol=1e-3, atol=1e-4 * max(1, abs(after).max()))
+    assert model.decision_function(X).dtype == np.float64
+    # rows are float32, sums are not: it is the float64 learner on these rows
+    double = make(label)
+    double_trace = double.progressive_fit(X.astype(float), y, classes=[-1, 1])
+    np.testing.assert_allclose(trace.margins, double_trace.margins, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("vote", ["average", "majority"])
+@pytest.mark.parametrize("name", ["random", "sparse", "exact"])
+def test_votes(name, vote):
+    X, y, *_, reference = replay("voted", name, tie=-inf if name == "exact" else TIE)
+    model = linear.VotedPerceptron(vote).fit(X, y)
+    hypotheses = np.array(reference.asked)
+    values = hypotheses @ X.T
+    expected = (values if vote == "average" else np.sign(values)).mean(axis=0)
+    assert np.abs(values[values != 0]).min() > 1e-9  # no sign is a matter of rounding
+    np.testing.assert_allclose(model.decision_function(X), expected, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(model.decision_function(csr_array(X)), expected, rtol=1e-10, atol=1e-10)
+    if vote == "average":
+        np.testing.assert_allclose(model.coef_[0], hypotheses.mean(axis=0), rtol=1e-10, atol=1e-12)
+        # the sum of survivals: each distinct vector times the rounds that it lasted
+        distinct, starts = [hypotheses[0]], [0]
+        for t, w in enumerate(hypotheses):
+            if not np.array_equal(w, distinct[-1]):
+                distinct.append(w)
+                starts.append(t)
+        survived = np.diff([*starts, len(y)])
+        np.testing.assert_allclose(model.coef_[0] * len(y), survived @ np.array(distinct), rtol=1e-10, atol=1e-9)
+    else:
+        assert not hasattr(model, "coef_")
+
+
+def in_pieces(model, X, y, cuts, *, sparse=False, classes=(-1, 1)):
+    for piece in np.split(np.arange(len(y)), sorted(cuts)):
+        if len(piece):
+            model.partial_fit(csr_array(X[piece]) if sparse else X[piece], y[piece], classes=classes)
+    return model
+
+
+@pytest.mark.parametrize("label", CASES)
+@given(cuts=st.lists(st.integers(0, 240), max_size=10), sparse=st.booleans(), single=st.integers(0, 240))
+def test_any_cut(label, cuts, sparse, single):
+    X, y, *_, after, _, _ = replay(label, "sparse")
+    model = in_pieces(make(label), X[:single], y[:single], cuts, sparse=sparse)
+    for x, outcome in zip(X[single : single + 3], y[single : single + 3], strict=True):
+        model.play(csr_array(x[None]) if sparse else x, outcome, classes=[-1, 1])
+    in_pieces(model, X[single + 3 :], y[single + 3 :], [], sparse=not sparse)
+    np.testing.assert_allclose(weights(model)[0], after[-1], rtol=1e-9, atol=1e-9 * abs(after).max())
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+@pytest.mark.parametrize("label", [*CASES, "majority"])
+def test_a_copy_goes_on_bit_for_bit_and_shares_nothing(label, copied):
+    X, y = stream("random")
+    model = linear.VotedPerceptron("majority") if label == "majority" else make(label)
+    model.partial_fit(X[:120], y[:120], classes=[-1, 1])
+    twin = copied(model)
+    model.partial_fit(X[120:], y[120:])
+    assert twin.rounds_ == 120
+    twin.partial_fit(X[120:], y[120:])
+    np.testing.assert_array_equal(weights(model), weights(twin))
+    np.testing.assert_array_equal(model.decision_function(X), twin.decision_function(X))
+
+
+@pytest.mark.parametrize("label", CASES)
+def test_each_class_is_the_binary_learner(label):
+    X, _ = stream("sparse")
+    y = np.argmax(X[:, :3] + 0.1, axis=1)
+    model = make(label)
+    trace = model.progressive_fit(csr_array(X), y, ledger=True)
+    for c in range(3):
+        alone = make(label)
+        binary = alone.progressive_fit(X, np.where(y == c, 1, -1), ledger=True)
+        np.testing.assert_allclose(trace.margins[:, c], binary.margins, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(weights(model)[c], weights(alone)[0], rtol=1e-9, atol=1e-9)
+    rows = make(label)
+    margins = [rows.play(csr_array(x[None]), outcome, classes=[0, 1, 2]) for x, outcome in zip(X, y, strict=True)]
+    np.testing.assert_allclose(margins, trace.margins, rtol=1e-9, atol=1e-9)
+    assert rows.mistakes_ == model.mistakes_ == trace.mistakes.sum()
+    assert model.coef_.shape == (3, X.shape[1])
+    assert model.intercept_.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("label", CASES)
+def test_sparse_rows_of_any_kind(label):
+    X, y = stream("sparse")
+    expected = make(label).fit(X, y)
+    # the same numbers as duplicates, out of order, with explicit zeros, and with wide indices
+    rows, columns = np.nonzero(X)
+    rows, columns, values = (np.concatenate(pair) for pair in ((rows, rows), (columns, columns), (X[X != 0],) * 2))
+    order = np.random.default_rng(0).permutation(len(rows))
+    messy = coo_array((values[order] / 2, (rows[order], columns[order])), shape=X.shape)
+    duplicated = csr_matrix((messy.data, messy.coords), shape=X.shape)
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(messy.coords[0], minlength=len(X)))])
+    by_row = np.argsort(messy.coords[0], kind="stable")
+    duplicated = csr_array((messy.data[by_row], messy.coords[1][by_row].astype(np.int64), indptr), shape=X.shape)
+    stored = duplicated.copy()
+    assert not duplicated.has_canonical_format
+    zeros = csr_array((np.ones(X.size), np.tile(np.arange(12), 240), np.arange(0, X.size + 1, 12)), shape=X.shape)
+    zeros.data[:] = X.ravel()
+    for matrix in (duplicated, zeros, csr_matrix(X)):
+        model = make(label).fit(matrix, y)
+        np.testing.assert_allclose(weights(model), weights(expected), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(model.decision_function(matrix), expected.decision_function(X), atol=1e-9)
+        one_by_one = make(label)
+        for i, outcome in enumerate(y):
+            one_by_one.play(matrix[[i]], outcome, classes=[-1, 1])
+        np.testing.assert_allclose(weights(one_by_one), weights(expected), rtol=1e-9, atol=1e-9)
+    np.testing.assert_array_equal(duplicated.indices, stored.indices)  # the caller's matrix is the caller's
+
+
+def test_a_round_without_an_update_reads_its_row_alone():
+    # Ten million features: were anything touched but the row's three, this would take hours.
+    d, n = 10_000_000, 20_000
+    rng = np.random.default_rng(0)
+    places = np.sort(rng.integers(0, d, size=(n, 3)) // 3 * 3 + np.arange(3), axis=1)
+    X = csr_array((rng.normal(size=3 * n), places.ravel(), np.arange(0, 3 * n + 1, 3)), shape=(n, d))
+    y = rng.choice([-1, 1], n)
+    for model in (linear.VotedPerceptron(), linear.OnlineSVM(eta=0.01), linear.AROW(covariance="diagonal")):
+        model.partial_fit(X, y, classes=[-1, 1])
+        assert model.rounds_ == n
+
+
+def test_dual_equals_primal():
+    # The kernel Perceptron with inner products is the Perceptron (004 figures 8.6 and 8.8).
+    X, y = stream("exact")
+    primal, dual = linear.Perceptron(), budgetron.KernelPerceptron(kernel="linear")
+    np.testing.assert_array_equal(primal.progressive_fit(X, y).margins, dual.progressive_fit(X, y).margins)
+    np.testing.assert_array_equal(primal.coef_, dual.dual_coef_ @ dual.support_vectors_)
+    voted = linear.VotedPerceptron().fit(X, y)
+    dual = budgetron.VotedKernelPerceptron(kernel="linear").fit(X, y)
+    np.testing.assert_allclose(voted.decision_function(X), dual.decision_function(X), atol=1e-12)
+
+
+@pytest.mark.parametrize("C", [0.05, 1.0])
+@pytest.mark.parametrize("variant", ["PA", "PA-I", "PA-II"])
+def test_passive_aggressive_with_and_without_kernel(variant, C):
+    X, y, *_ = replay("pa-i", "random")
+    primal = linear.PassiveAggressive(C, variant).fit(X, y)
+    dual = budgetron.PassiveAggressive(C, variant, kernel="linear").fit(X, y)
+    np.testing.assert_allclose(primal.coef_, dual.dual_coef_ @ dual.support_vectors_, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("eta", [0.1, 0.5, 2.0])
+def test_winnow_is_weighted_majority(eta):
+    # Features of -1 and +1 are experts' votes. (In a tie the two differ; with seven there is none.)
+    rng = np.random.default_rng(1)
+    X = rng.choice([-1.0, 1.0], size=(300, 7))
+    y = np.where(rng.random(300) < 0.2, rng.choice([-1.0, 1.0], 300), X[:, 2])
+    model, majority = linear.Winnow(eta), WeightedMajority(beta=exp(-2 * eta))
+    for x, outcome in zip(X, y, strict=True):
+        advice = (x > 0).astype(int)
+        vote = majority.predict(advice)
+        margin = model.play(x, outcome, classes=[-1, 1])
+        assert abs(margin) > 1e-9
+        assert vote == (margin > 0)
+        majority.update(advice, int(outcome > 0))
+        np.testing.assert_allclose(model.coef_[0], majority.weights_, rtol=1e-9)
+
+
+def test_winnow_forgets_no_weight():
+    # A weight far below what a float can hold comes back when its feature is right again.
+    X = np.array([[1.0, -1.0]] * 3)
+    model = linear.Winnow(eta=1000.0)
+    for outcome in (1, -1, -1, 1, 1, -1, 1):
+        model.play(X[0], outcome, classes=[-1, 1])
+        assert np.isfinite(model.coef_).all()
+        assert model.coef_.sum() == pytest.approx(1.0)
+    theta = model._learners[0].extra["theta"]
+    assert theta[0] == -theta[1]
+
+
+def test_winnow_bound():
+    # 004 Theorem 8.13 with its own eta, for a competitor that looks at three features of 200.
+    rng = np.random.default_rng(2)
+    X = rng.choice([-1.0, 1.0], size=(4000, 200))
+    y = np.sign(X[:, :3].sum(axis=1))
+    rho = 1 / 3
+    model = linear.Winnow(eta=rho)
+    model.fit(X, y)
+    assert 10 < model.updates_ <= 2 / rho**2 * np.log(200)
+    perceptron = linear.Perceptron().fit(X, y)
+    assert perceptron.updates_ <= 200 / (1 / 3**0.5) ** 2  # Theorem 8.8
+
+
+def test_margin_perceptron_bound():
+    # Exercise 8.6: run until it stops, at most 16 (r / rho)^2 updates, and half the margin is reached.
+    rng = np.random.default_rng(3)
+    v = rng.normal(size=5)
+    v /= np.linalg.norm(v)
+    X = rng.normal(size=(400, 5))
+    X = X[np.abs(X @ v) > 0.3]
+    y = np.sign(X @ v)
+    rho, r = np.min(y * (X @ v)), np.linalg.norm(X, axis=1).max()
+    model, before = linear.MarginPerceptron(rho), -1
+    model.partial_fit(X, y, classes=[-1, 1])
+    while model.updates_ != before:
+        before = model.updates_
+        model.partial_fit(X, y)
+    assert model.updates_ <= 16 * (r / rho) ** 2
+    w = model.coef_[0]
+    assert np.min(y * (X @ w)) / np.linalg.norm(w) >= rho / 2
+
+
+@pytest.mark.parametrize("variant", ["PA-I", "PA-II"])
+def test_the_steps_of_scikit_learn(variant):
+    X, y, *_ = replay("pa-i", "random")
+    theirs = SGDClassifier(
+        loss="hinge",
+        penalty=None,
+        learning_rate={"PA-I": "pa1", "PA-II": "pa2"}[variant],
+        **({"eta0": 0.2}),
+        fit_intercept=False,
+        shuffle=False,
+        max_iter=1,
+        tol=None,
+    ).fit(X, y)
+    ours = linear.PassiveAggressive(C=0.2, variant=variant).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-9)
+
+
+def test_decay_over_a_long_stream():
+    # The common factor of the decay is multiplied out many times; averages survive it.
+    rng = np.random.default_rng(4)
+    X, y = rng.normal(size=(3000, 4)), rng.choice([-1.0, 1.0], 3000)
+    model, reference = linear.OnlineSVM(eta=0.6, C=1.0), ref.OnlineSVM(4, 0.6, 1.0)
+    model._validate_params()
+    average = budgetron.batch.AveragedClassifier(model)
+    for t in range(3000):
+        reference.play(X[t], y[t])
+    model.fit(X, y)
+    average.fit(X, y)
+    np.testing.assert_allclose(weights(model)[0], reference.w, rtol=1e-10)
+    np.testing.assert_allclose(average.coef_[0], np.mean(reference.asked, axis=0), rtol=1e-9, atol=1e-12)
