@@ -30,6 +30,7 @@ bench: .venv/installed
 	$(BIN)/python benchmarks/lookahead.py
 	$(BIN)/python benchmarks/play.py
 	$(BIN)/python benchmarks/memory.py
+	$(BIN)/python benchmarks/linear.py
 
 clean:
 	rm -rf .venv

@@ -8,6 +8,7 @@ import pytest
 from sklearn.datasets import load_svmlight_file
 
 import budgetron
+from budgetron import linear
 from budgetron.kernelized._forgetron import norm_limit
 
 FILE = Path(os.environ.get("BUDGETRON_DATA", "")) / "a9a.gz"
@@ -43,3 +44,20 @@ def test_adult(adult, name, dtype):
     print(f"{name} {np.dtype(dtype).name}: {100 * trace.error_rate:.2f} % with {model.n_support_} supports")
     assert abs(100 * trace.error_rate - error) <= error_within
     assert abs(model.n_support_ - supports) <= supports_within
+
+
+# beyond 002's table: learner and the highest error % it may make on this permutation
+LINEAR = {
+    "perceptron": (linear.Perceptron(), 22.0),
+    "pa-i": (linear.PassiveAggressive(C=0.01), 16.4),
+    "arow": (linear.AROW(), 15.7),
+    "arow diagonal": (linear.AROW(covariance="diagonal"), 15.7),
+}
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_linear(adult, name):
+    model, most = LINEAR[name]
+    trace = model.progressive_fit(*adult)
+    print(f"linear {name}: {100 * trace.error_rate:.2f} %")
+    assert 100 * trace.error_rate <= most

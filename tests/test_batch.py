@@ -48,9 +48,7 @@ def test_average(label, name):
     learner, X, y, values, _ = run_of(label, name)
     model = AveragedClassifier(learner, DELTA).fit(X, y)
     scale = max(1.0, np.abs(values).max())
-    np.testing.assert_allclose(
-        model.decision_function(X), ref.average(values), rtol=1e-9, atol=1e-10 * scale
-    )
+    np.testing.assert_allclose(model.decision_function(X), ref.average(values), rtol=1e-9, atol=1e-10 * scale)
     bound = AveragedClassifier(learner, DELTA, loss_bound=7.0).fit(X, y).risk_bound_
     assert bound == pytest.approx(ref.averaged_risk_bound(values, y, 7.0, DELTA), rel=1e-9)
     assert model.risk_bound_ > model.total_loss_ / len(y)
@@ -101,7 +99,9 @@ def same(a, b, X):
 
 
 @pytest.mark.parametrize("converter", CONVERTERS)
-@pytest.mark.parametrize("label", ["forgetron self-tuned", "random", "projectron", "linear svm", "linear voted"])
+@pytest.mark.parametrize(
+    "label", ["forgetron self-tuned", "random", "projectron", "linear svm", "linear voted"]
+)
 def test_cuts_play_copies_and_sparse_rows(label, converter):
     learner, X, y, *_ = run_of(label)
     whole = converter(learner).fit(X, y)
@@ -131,7 +131,9 @@ def test_nbytes_is_the_sum_of_the_arrays(label, converter):
     assert model.nbytes_ == sum(array.nbytes for array in arrays_of(model))
 
 
-@pytest.mark.parametrize("label", ["perceptron", "forgetron self-tuned", "linear perceptron", "linear winnow"])
+@pytest.mark.parametrize(
+    "label", ["perceptron", "forgetron self-tuned", "linear perceptron", "linear winnow"]
+)
 def test_more_than_two_classes(label):
     learner, X, *_ = run_of(label)
     y = np.digitize(X[:, 0], [-0.3, 0.6])
@@ -221,7 +223,10 @@ def test_errors():
             with pytest.raises(ValueError, match=r"NaN|features|not finite"):
                 model.partial_fit(bad, y)
             with pytest.raises(ValueError, match=r"finite|features|must be one row"):
-                [model.play(x, outcome) for x, outcome in zip(bad[np.argsort(-bad.max(axis=1))], y, strict=True)]
+                [
+                    model.play(x, outcome)
+                    for x, outcome in zip(bad[np.argsort(-bad.max(axis=1))], y, strict=True)
+                ]
             model = pickle.loads(before)
         with pytest.raises(ValueError, match="not finite"):
             model.partial_fit(np.vstack([X, X * 1e200]), np.concatenate([y, y]))

@@ -30,10 +30,11 @@ def test_docstring_examples(name):
 
 
 def test_every_learner_shows_an_example():
-    for learner in budgetron.learners():
+    converters = [budgetron.batch.AveragedClassifier, budgetron.batch.PenalizedRiskClassifier]
+    for learner in budgetron.learners() + budgetron.linear.learners() + converters:
         for section in ("Parameters", "Examples"):
             assert f"{section}\n    ---" in learner.__doc__, f"{learner.__name__} lacks {section}"
-        for parameter in learner().get_params():
+        for parameter in learner._get_param_names():
             assert re.search(rf"^ +[\w, ]*\b{parameter}\b[\w, ]*( :|$)", learner.__doc__, re.M), (
                 f"{learner.__name__} does not explain {parameter}"
             )

@@ -7,12 +7,18 @@ import pytest
 from cases import CASES, stream
 from scipy.sparse import csr_array
 from sklearn.exceptions import NotFittedError
+from test_linear import CASES as LINEAR
+from test_linear import make
 
 import budgetron
+from budgetron import linear
 from budgetron.kernels import Normalized
 
 X, Y = stream("random")
-LEARNERS = budgetron.learners()
+LEARNERS = budgetron.learners() + linear.learners()
+MODELS = {label: case.model for label, case in CASES.items()} | {
+    f"linear {label}": lambda label=label: make(label) for label in LINEAR
+}
 
 
 def spoil(value, row=7, column=1):
@@ -47,20 +53,22 @@ def assert_unchanged(model, before):
     twin = copy.copy(model)
     vars(twin).clear()
     vars(twin).update(before)
-    for name in ("support_", "support_vectors_", "dual_coef_", "rounds_", "mistakes_", "nbytes_"):
+    coef = "coef_" if hasattr(model, "coef_") else "dual_coef_"
+    names = ("rounds_", "mistakes_", "nbytes_", coef)
+    for name in names if coef == "coef_" else (*names, "support_", "support_vectors_"):
         np.testing.assert_array_equal(getattr(model, name), getattr(twin, name))
     np.testing.assert_array_equal(model.decision_function(X), twin.decision_function(X))
     # what it would learn next is the same, too
     np.testing.assert_array_equal(
-        copy.deepcopy(model).partial_fit(X, Y).dual_coef_, twin.partial_fit(X, Y).dual_coef_
+        getattr(copy.deepcopy(model).partial_fit(X, Y), coef), getattr(twin.partial_fit(X, Y), coef)
     )
 
 
 @pytest.mark.parametrize("batch", BAD_BATCHES)
-@pytest.mark.parametrize("label", CASES)
+@pytest.mark.parametrize("label", MODELS)
 def test_bad_batches(label, batch):
     make, message = BAD_BATCHES[batch]
-    model = CASES[label].model().fit(X[:100], Y[:100])
+    model = MODELS[label]().fit(X[:100], Y[:100])
     before = copy.deepcopy(vars(model))
     for method in (model.partial_fit, model.progressive_fit):
         with pytest.raises((ValueError, TypeError), match=message):
@@ -84,9 +92,9 @@ def test_a_bad_first_batch_leaves_nothing(learner, batch):
             model.predict(X)
 
 
-@pytest.mark.parametrize("label", CASES)
+@pytest.mark.parametrize("label", MODELS)
 def test_a_failed_fit_keeps_the_old_model(label):
-    model = CASES[label].model().fit(X, Y)
+    model = MODELS[label]().fit(X, Y)
     before = copy.deepcopy(vars(model))
     with pytest.raises(ValueError, match="NaN"):
         model.fit(spoil(np.nan), Y)
@@ -106,10 +114,10 @@ BAD_ROWS = {
 
 
 @pytest.mark.parametrize("row", BAD_ROWS)
-@pytest.mark.parametrize("label", CASES)
+@pytest.mark.parametrize("label", MODELS)
 def test_bad_rows(label, row):
     make, message = BAD_ROWS[row]
-    model = CASES[label].model().fit(X[:100], Y[:100])
+    model = MODELS[label]().fit(X[:100], Y[:100])
     before = copy.deepcopy(vars(model))
     with pytest.raises((ValueError, TypeError), match=message):
         model.play(*make())
@@ -180,6 +188,26 @@ def test_overflow(label, kernel, dtype):
         [model.play(x, y) for x, y in zip(huge[200:], Y[200:], strict=True)]
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("label", LINEAR)
+def test_overflow_without_kernels(label, dtype):
+    model = make(label).fit(X[:100].astype(dtype), Y[:100])
+    before = copy.deepcopy(vars(model))
+    huge = X.copy()
+    huge[200:] *= 1e200
+    if dtype == np.float64 and "winnow" not in label:
+        with pytest.raises(ValueError, match="is not finite"):
+            model.partial_fit(huge, Y)
+        assert_unchanged(model, before)
+        with pytest.raises(ValueError, match="is not finite"):
+            [model.play(x, y) for x, y in zip(huge[200:], Y[200:], strict=True)]
+        assert np.isfinite(model.decision_function(X)).all()
+    else:  # float32 rows are too small to overflow float64 sums, and Winnow's weights sum to 1
+        largest = np.finfo(np.float32).max / 10 if dtype == np.float32 else 1e200
+        model.partial_fit((huge / np.abs(huge).max() * largest).astype(dtype), Y)
+        assert np.isfinite(model.decision_function(X)).all()
+
+
 BAD_PARAMETERS = [
     ("budget", 0, ValueError),
     ("budget", -3, ValueError),
@@ -200,12 +228,18 @@ BAD_PARAMETERS = [
     ("shrink", 0.0, ValueError),
     ("shrink", 1.1, ValueError),
     ("eta", -0.1, ValueError),
+    ("eta", np.inf, ValueError),
     ("eta", "big", ValueError),
     ("norm_bound", 0.0, ValueError),
     ("radius", 0.0, ValueError),
     ("decay", -1.0, ValueError),
     ("C", 0.0, ValueError),
     ("random_state", "seed", ValueError),
+    ("normalize", "yes", ValueError),
+    ("balanced", 2, ValueError),
+    ("margin", 0.0, ValueError),
+    ("r", 0.0, ValueError),
+    ("covariance", "half", ValueError),
 ]
 
 

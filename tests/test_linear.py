@@ -6,12 +6,14 @@ from math import exp, inf
 
 import numpy as np
 import pytest
+import sklearn
 from cases import STREAMS, stream
 from hypothesis import given
 from hypothesis import strategies as st
 from reference import linear as ref
 from scipy.sparse import coo_array, csr_array, csr_matrix
-from sklearn.linear_model import SGDClassifier
+from sklearn.linear_model import PassiveAggressiveClassifier, SGDClassifier
+from sklearn.utils.fixes import parse_version
 
 import budgetron
 from budgetron import linear
@@ -67,7 +69,7 @@ def replay(label, name, n=240, tie=TIE, seed=0):
 
 
 def assert_same(model, trace, run, tolerance=1e-10):
-    X, y, margins, after, ledger, reference = run
+    _, y, margins, after, ledger, reference = run
     scale = max(1.0, np.abs(margins).max())
     np.testing.assert_allclose(trace.margins, margins, rtol=tolerance, atol=tolerance * scale)
     np.testing.assert_array_equal(trace.mistakes, y * margins <= 0)
@@ -146,7 +148,9 @@ def test_votes(name, vote):
                 distinct.append(w)
                 starts.append(t)
         survived = np.diff([*starts, len(y)])
-        np.testing.assert_allclose(model.coef_[0] * len(y), survived @ np.array(distinct), rtol=1e-10, atol=1e-9)
+        np.testing.assert_allclose(
+            model.coef_[0] * len(y), survived @ np.array(distinct), rtol=1e-10, atol=1e-9
+        )
     else:
         assert not hasattr(model, "coef_")
 
@@ -195,7 +199,9 @@ def test_each_class_is_the_binary_learner(label):
         np.testing.assert_allclose(trace.margins[:, c], binary.margins, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(weights(model)[c], weights(alone)[0], rtol=1e-9, atol=1e-9)
     rows = make(label)
-    margins = [rows.play(csr_array(x[None]), outcome, classes=[0, 1, 2]) for x, outcome in zip(X, y, strict=True)]
+    margins = [
+        rows.play(csr_array(x[None]), outcome, classes=[0, 1, 2]) for x, outcome in zip(X, y, strict=True)
+    ]
     np.testing.assert_allclose(margins, trace.margins, rtol=1e-9, atol=1e-9)
     assert rows.mistakes_ == model.mistakes_ == trace.mistakes.sum()
     assert model.coef_.shape == (3, X.shape[1])
@@ -208,16 +214,22 @@ def test_sparse_rows_of_any_kind(label):
     expected = make(label).fit(X, y)
     # the same numbers as duplicates, out of order, with explicit zeros, and with wide indices
     rows, columns = np.nonzero(X)
-    rows, columns, values = (np.concatenate(pair) for pair in ((rows, rows), (columns, columns), (X[X != 0],) * 2))
+    rows, columns, values = (
+        np.concatenate(pair) for pair in ((rows, rows), (columns, columns), (X[X != 0],) * 2)
+    )
     order = np.random.default_rng(0).permutation(len(rows))
     messy = coo_array((values[order] / 2, (rows[order], columns[order])), shape=X.shape)
     duplicated = csr_matrix((messy.data, messy.coords), shape=X.shape)
     indptr = np.concatenate([[0], np.cumsum(np.bincount(messy.coords[0], minlength=len(X)))])
     by_row = np.argsort(messy.coords[0], kind="stable")
-    duplicated = csr_array((messy.data[by_row], messy.coords[1][by_row].astype(np.int64), indptr), shape=X.shape)
+    duplicated = csr_array(
+        (messy.data[by_row], messy.coords[1][by_row].astype(np.int64), indptr), shape=X.shape
+    )
     stored = duplicated.copy()
     assert not duplicated.has_canonical_format
-    zeros = csr_array((np.ones(X.size), np.tile(np.arange(12), 240), np.arange(0, X.size + 1, 12)), shape=X.shape)
+    zeros = csr_array(
+        (np.ones(X.size), np.tile(np.arange(12), 240), np.arange(0, X.size + 1, 12)), shape=X.shape
+    )
     zeros.data[:] = X.ravel()
     for matrix in (duplicated, zeros, csr_matrix(X)):
         model = make(label).fit(matrix, y)
@@ -326,16 +338,14 @@ def test_margin_perceptron_bound():
 @pytest.mark.parametrize("variant", ["PA-I", "PA-II"])
 def test_the_steps_of_scikit_learn(variant):
     X, y, *_ = replay("pa-i", "random")
-    theirs = SGDClassifier(
-        loss="hinge",
-        penalty=None,
-        learning_rate={"PA-I": "pa1", "PA-II": "pa2"}[variant],
-        **({"eta0": 0.2}),
-        fit_intercept=False,
-        shuffle=False,
-        max_iter=1,
-        tol=None,
-    ).fit(X, y)
+    once = {"fit_intercept": False, "shuffle": False, "max_iter": 1, "tol": None}
+    if parse_version(sklearn.__version__) >= parse_version("1.8"):
+        rate = {"PA-I": "pa1", "PA-II": "pa2"}[variant]
+        theirs = SGDClassifier(loss="hinge", penalty=None, learning_rate=rate, eta0=0.2, **once)
+    else:
+        loss = {"PA-I": "hinge", "PA-II": "squared_hinge"}[variant]
+        theirs = PassiveAggressiveClassifier(C=0.2, loss=loss, **once)
+    theirs.fit(X, y)
     ours = linear.PassiveAggressive(C=0.2, variant=variant).fit(X, y)
     np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-9)
 

@@ -5,6 +5,9 @@ import gc
 import numpy as np
 import pytest
 from cases import CASES, stream, with_budget
+from scipy.sparse import csr_array
+from test_linear import CASES as LINEAR
+from test_linear import make
 
 BUDGETED = [label for label, case in CASES.items() if with_budget(case, 7)]
 
@@ -39,6 +42,21 @@ def test_nbytes_is_the_sum_of_the_arrays(label, dtype):
     assert model.nbytes_ == sum(array.nbytes for array in arrays)
     slab = model._learners[0].supports
     assert model.nbytes_ >= slab.capacity * slab.d * np.dtype(dtype).itemsize
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("label", LINEAR)
+def test_linear_learners_do_not_grow(label, dtype):
+    X, y = stream("sparse", 700, 1)
+    X = X.astype(dtype)
+    model = make(label).partial_fit(X[:1], y[:1], classes=[-1, 1])
+    sizes = set()
+    for start in range(0, 700, 50):
+        model.partial_fit(csr_array(X[start : start + 50]), y[start : start + 50])
+        model.play(X[start], y[start])
+        sizes.add(model.nbytes_)
+        assert model.nbytes_ == sum(array.nbytes for array in arrays_of(model))
+    assert len(sizes) == 1
 
 
 @pytest.mark.parametrize("label", BUDGETED)

@@ -9,13 +9,25 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import budgetron
+from budgetron import linear
+from budgetron.batch import AveragedClassifier, PenalizedRiskClassifier
 
 # Checks that a learner is known not to pass, with the reason. None so far.
 EXPECTED_FAILURES: dict[str, dict[str, str]] = {}
 
 
 def models():
-    return [learner() for learner in budgetron.learners()]
+    return [
+        *(learner() for learner in budgetron.learners() + linear.learners()),
+        linear.Perceptron(normalize=True),
+        linear.VotedPerceptron("majority"),
+        linear.Winnow(balanced=True),
+        linear.AROW(covariance="diagonal"),
+        AveragedClassifier(budgetron.Forgetron()),
+        AveragedClassifier(linear.AROW()),
+        PenalizedRiskClassifier(budgetron.KernelPerceptron()),
+        PenalizedRiskClassifier(linear.PassiveAggressive()),
+    ]
 
 
 @parametrize_with_checks(
@@ -33,3 +45,11 @@ def test_in_a_pipeline_and_a_grid(learner):
     grid.fit(X[:300], y[:300] % 2)
     assert grid.best_score_ > 0.7
     assert clone(learner(gamma=0.3)).gamma == 0.3
+
+
+@pytest.mark.parametrize("learner", linear.learners())
+def test_linear_learners_in_a_pipeline(learner):
+    X, y = load_digits(return_X_y=True)
+    model = clone(learner(balanced=True) if learner is linear.Winnow else learner())
+    pipeline = make_pipeline(StandardScaler(), model).fit(X[:1000], y[:1000] % 2)
+    assert pipeline.score(X[1000:], y[1000:] % 2) > 0.7

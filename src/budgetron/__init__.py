@@ -1,6 +1,6 @@
-"""Kernel classifiers for endless streams: fixed memory, fixed time per example, and a proof attached.
+"""Classifiers for endless streams: fixed memory, fixed time per example, and a proof attached.
 
-The learners are scikit-learn classifiers. `fit` and `partial_fit` play one round per
+The kernel learners are here, the linear ones in `linear`; all are scikit-learn classifiers. `fit` and `partial_fit` play one round per
 row in the given order; `progressive_fit` also returns the `Trace` of the run, and
 `play` plays a single round.
 """
@@ -14,4 +14,13 @@ from budgetron.kernelized import learners
 
 __version__ = version("budgetron")
 
-__all__ = ["Trace", "batch", "experts", "games", "kernels", "learners", "linear", *(cls.__name__ for cls in learners())]
+__all__ = [
+    "Trace",
+    "batch",
+    "experts",
+    "games",
+    "kernels",
+    "learners",
+    "linear",
+    *(cls.__name__ for cls in learners()),
+]

@@ -307,9 +307,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
                     margins[i, start : start + rows.shape[0]] = self._decide(learner, rows)
         if not np.isfinite(margins).all():
             row = int(np.flatnonzero(~np.isfinite(margins).all(axis=0))[0])
-            raise ValueError(
-                f"f(x) of row {row} is not finite: its features are too large; scale them"
-            )
+            raise ValueError(f"f(x) of row {row} is not finite: its features are too large; scale them")
         return margins[0] if len(margins) == 1 else margins.T.copy()
 
     def predict(self, X: Rows) -> NDArray[Any]:
@@ -449,9 +447,7 @@ def encode(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
     return codes
 
 
-def lead(
-    margins: NDArray[np.float64], codes: NDArray[np.intp], *, multiclass: bool
-) -> NDArray[np.float64]:
+def lead(margins: NDArray[np.float64], codes: NDArray[np.intp], *, multiclass: bool) -> NDArray[np.float64]:
     """How far each row is right: y f(x), or the margin of its class less the largest other one.
 
     Margins have the rows in their last axis; with more than two classes, in the one before it.
@@ -462,7 +458,8 @@ def lead(
     others = margins.copy()
     np.put_along_axis(others, places, -np.inf, axis=-1)
     right: NDArray[np.float64] = np.take_along_axis(margins, places, axis=-1)[..., 0]
-    return right - others.max(axis=-1)
+    right -= others.max(axis=-1)
+    return right
 
 
 def _ledger(names: tuple[str, ...], entries: NDArray[np.float64]) -> dict[str, NDArray[Any]]:

@@ -69,7 +69,9 @@ class Hypotheses:
     def decide(self, birth: int, X: Any) -> NDArray[np.float64]:
         """f(x) for each row of X, of the hypothesis that predicted this round."""
         which = int(self._which(birth))
-        scales = np.cumprod(np.append(1.0, self._scales[which:0:-1]))[::-1]  # later ones act on earlier changes
+        scales = np.cumprod(np.append(1.0, self._scales[which:0:-1]))[
+            ::-1
+        ]  # later ones act on earlier changes
         weights = self._changes[: which + 1].T @ scales
         return np.asarray(self._factor(birth) * (self._features(X) @ weights))
 

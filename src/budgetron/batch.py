@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import column_or_1d
 
-from budgetron._face import Hypothesis, OnlineClassifier, Rows, encode, lead
+from budgetron._face import OnlineClassifier, Rows, encode, lead
 from budgetron._hypotheses import Hypotheses, blocks
 from budgetron._trace import Trace
 
@@ -164,7 +164,9 @@ class AveragedClassifier(_Converter):
         return values
 
     def _count(self, X: Any, codes: NDArray[np.intp], margins: NDArray[np.float64], start: int) -> None:
-        self.total_loss_ += float(np.maximum(0.0, 1.0 - lead(margins, codes, multiclass=margins.ndim == 2)).sum())
+        self.total_loss_ += float(
+            np.maximum(0.0, 1.0 - lead(margins, codes, multiclass=margins.ndim == 2)).sum()
+        )
 
     @property
     def risk_bound_(self) -> float:
@@ -172,7 +174,9 @@ class AveragedClassifier(_Converter):
         learners, T = self._fitted(), self.rounds_
         M = self.loss_bound
         if M is None:
-            norm, length = (sqrt(max(getattr(h.average, name) for h in learners)) for name in ("norm2", "own"))
+            norm, length = (
+                sqrt(max(getattr(h.average, name) for h in learners)) for name in ("norm2", "own")
+            )
             M = 1.0 + norm * length * (2 if len(learners) > 1 else 1)
         return self.total_loss_ / T + M * sqrt(2 * log(1 / self.delta) / T)
 
@@ -235,7 +239,7 @@ class PenalizedRiskClassifier(_Converter):
     >>> X, y = load_digits(return_X_y=True)
     >>> model = PenalizedRiskClassifier(KernelPerceptron(gamma=0.001)).fit(X[:1000], y[:1000] % 2)
     >>> round(model.score(X[1000:], y[1000:] % 2), 3), round(model.risk_bound_, 3)
-    (0.9, 0.5)
+    (0.93, 0.685)
     """
 
     losses_: NDArray[np.int64]
@@ -291,7 +295,7 @@ class PenalizedRiskClassifier(_Converter):
 
     @property
     def risk_bound_(self) -> float:
-        """What the chosen hypothesis' probability of a mistake does not exceed, with probability 1 - delta."""
+        """What the probability that the chosen one errs does not exceed, with probability 1 - delta."""
         T = self.rounds_
         return self.mistakes_ / T + 6 * sqrt(log(2 * (T + 1) / self.delta) / T)
 

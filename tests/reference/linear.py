@@ -1,4 +1,4 @@
-"""The linear learners of 004 (figures 8.6, 8.10-8.12, section 8.3.1), 001, PA and AROW: whole vectors, every round."""
+"""The linear learners of 004 (figures 8.6, 8.10-8.12) and 001, PA and AROW: whole vectors, every round."""
 
 from math import inf, nan, sqrt
 

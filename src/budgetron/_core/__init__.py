@@ -47,6 +47,9 @@ Three rooms
               subclass (see `budgetron.kernelized`). Knows no feature, nor whether rows were sparse
               or single precision.
 
+`linear` is the other kind of learner: a weight a feature and no slab, so that rules and rounds
+are one room. `history` is what both may keep of hypotheses that are gone.
+
 `projection` is what the Projectron adds to a rule, `rounds` joins the rooms and plays, and
 `simd.c` holds the loops that the compiler turns into vector instructions, several versions
 of each, chosen when the library is loaded.

@@ -88,7 +88,7 @@ cdef class Journal:
     `factor_rounds[j]` and up to the next of them the hypothesis is `factors[j]` times the weights.
     """
 
-    def __init__(self):
+    def __cinit__(self):
         self.n = self.size = self.steps = 0
         self.scale = 1.0
         self.rounds, self.ends, self.places, self.factor_rounds = (np.zeros(16, np.int64) for _ in range(4))

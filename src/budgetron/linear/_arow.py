@@ -126,7 +126,7 @@ class DiagonalRule(LinearRule):
             along += step * self._weights[i]
             square += step * step
         after: cython.double = self.norm2 + 2.0 * along + square
-        self.check(alpha, after)
+        self.check(v, after)
         for k in range(self.n):
             i = self.place(k)
             self.set_weight(i, self._weights[i] + alpha * self.y * self.sigma[i] * self.x[k])
@@ -177,7 +177,7 @@ class AROW(LinearClassifier):
     >>> from budgetron.linear import AROW
     >>> X, y = load_digits(return_X_y=True)
     >>> AROW().progressive_fit(X, y % 2)
-    Trace(1797 rounds, 281 mistakes, error rate 0.1564)
+    Trace(1797 rounds, 178 mistakes, error rate 0.0991)
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

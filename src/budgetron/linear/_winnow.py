@@ -12,7 +12,6 @@ from sklearn.utils._param_validation import Interval
 
 from budgetron._linear_face import LinearClassifier
 
-
 # When the sum of the stored weights has fallen to this share of its peak, it is taken anew;
 # with averages also when it has grown as much, for they would lose the digits in between.
 FALLEN = cython.declare(cython.double, 0.01)
@@ -185,7 +184,7 @@ class Winnow(LinearClassifier):
     >>> from budgetron.linear import Winnow
     >>> X, y = load_digits(return_X_y=True)
     >>> Winnow(eta=0.5, balanced=True).progressive_fit(X / 16, y % 2)
-    Trace(1797 rounds, 281 mistakes, error rate 0.1564)
+    Trace(1797 rounds, 304 mistakes, error rate 0.1692)
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
