@@ -212,11 +212,16 @@ def test_errors():
             converter("Forgetron").fit(X, y)
         with pytest.raises(ValueError, match="'budget' parameter of Forgetron"):
             converter(budgetron.Forgetron(0)).fit(X, y)
-        with pytest.raises(ValueError, match="an online learner itself"):
+        with pytest.raises(ValueError, match="a kernel or linear learner of Budgetron"):
             converter(converter(budgetron.Forgetron())).fit(X, y)
         for delta in (0.0, 1.0, -1, "small"):
             with pytest.raises(ValueError, match="'delta' parameter"):
                 converter(budgetron.Forgetron(), delta=delta).fit(X, y)
+        with pytest.raises(ValueError, match="put pipelines around"):
+            converter(linear.AROW).fit(X, y)
+        changed = converter(linear.AROW()).fit(X, y).set_params(learner__r=3.0)
+        with pytest.raises(ValueError, match="learner__r changed since the first call"):
+            changed.partial_fit(X, y)
         model = converter(linear.AROW()).fit(X, y)
         before = pickle.dumps(model)
         for bad in (np.where(X > 2, np.nan, X), X[:, :2], X * 1e200):
@@ -235,4 +240,43 @@ def test_errors():
         _ = AveragedClassifier(budgetron.Forgetron()).fit(X, y).coef_
     with pytest.raises(ValueError, match="'loss_bound' parameter"):
         AveragedClassifier(linear.AROW(), loss_bound=0).fit(X, y)
-    assert AveragedClassifier(linear.AROW()).fit(X, y).coef_.shape == (1, 3)
+    with pytest.raises(ValueError, match="there was a loss of"):
+        _ = AveragedClassifier(linear.AROW(), loss_bound=0.01).fit(X, y).risk_bound_
+
+
+@pytest.mark.parametrize("converter", CONVERTERS)
+def test_weights(converter):
+    X, y = stream("sparse")
+    model = converter(linear.OnlineSVM()).fit(X, y)
+    np.testing.assert_allclose(X @ model.coef_[0], model.decision_function(X), rtol=1e-9, atol=1e-12)
+    assert model.intercept_ == 0
+
+
+def test_wide_sparse_rows_stay_sparse():
+    rng = np.random.default_rng(0)
+    n, d = 300, 3_000_000
+    X = csr_array((np.ones(5 * n), rng.integers(0, d, 5 * n), np.arange(0, 5 * n + 1, 5)), shape=(n, d))
+    y = rng.choice([-1, 1], n)
+    model = PenalizedRiskClassifier(linear.Perceptron()).fit(X, y)
+    assert model.losses_[0] == n
+    assert model.score(X, y) >= 0.5
+    assert 0 <= linear.VotedPerceptron("majority").fit(X, y).score(X, y) <= 1
+
+
+def test_winnow_with_large_steps():
+    # One update multiplies weights by e^40 and more: neither the average nor old hypotheses are lost.
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(0, 17, size=(300, 6)).astype(float), rng.choice([-1.0, 1.0], 300)
+    for eta in (0.1, 1.0, 5.0):
+        for balanced in (False, True):
+            plain, asked = linear.Winnow(eta, balanced), [np.zeros(6) if balanced else np.full(6, 1 / 6)]
+            for x, outcome in zip(X, y, strict=True):
+                plain.play(x, outcome, classes=[-1, 1])
+                asked.append(plain.coef_[0])
+            average = AveragedClassifier(linear.Winnow(eta, balanced)).fit(X, y)
+            np.testing.assert_allclose(average.coef_[0], np.mean(asked[:-1], axis=0), rtol=1e-9, atol=1e-12)
+            best = PenalizedRiskClassifier(linear.Winnow(eta, balanced)).fit(X, y)
+            births = best.births_[best.births_ < len(y)]
+            wrong = y * (np.array(asked)[births] @ X.T) <= 0
+            expected = np.array([row[i:].sum() for row, i in zip(wrong, births, strict=True)])
+            assert np.mean(best.losses_[: len(births)] != expected) < 0.02  # where a weight underflows to 0

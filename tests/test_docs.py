@@ -45,11 +45,13 @@ def blocks(path, language):
 
 
 def test_readme_example():
-    [code], [output] = blocks("README.md", "python"), blocks("README.md", "text")
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(compile(code, "README.md", "exec"), {})
-    assert printed.getvalue() == output
+    codes, outputs = blocks("README.md", "python"), blocks("README.md", "text")
+    assert len(codes) >= 2
+    for code, output in zip(codes, outputs, strict=True):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, "README.md", "exec"), {})
+        assert printed.getvalue() == output
 
 
 def test_add_a_learner_in_one_file(tmp_path):

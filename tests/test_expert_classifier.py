@@ -9,7 +9,8 @@ from cases import stream
 from sklearn.linear_model import SGDClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from budgetron import Forgetron, KernelPerceptron, ProjectronPlusPlus
+from budgetron import Forgetron, KernelPerceptron, ProjectronPlusPlus, linear
+from budgetron.batch import AveragedClassifier
 from budgetron.experts import (
     ExpertClassifier,
     ExponentialWeights,
@@ -132,3 +133,28 @@ def test_bad_parameters(model, error, message):
     with pytest.raises(error, match=message):
         model.fit(X, Y)
     assert not hasattr(model, "learners_")
+
+
+def test_learners_that_predict_otherwise_than_they_learn_are_asked():
+    # An average is weighed by what the average says, not by its learner's rounds.
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(400, 5))
+    y = ((X @ rng.normal(size=5) > 0) ^ (rng.random(400) < 0.2)).astype(int)
+    model = ExpertClassifier(
+        [AveragedClassifier(linear.Perceptron()), linear.VotedPerceptron(), linear.Perceptron()]
+    )
+    model.fit(X, y)
+    asked, learner = [0], AveragedClassifier(linear.Perceptron())
+    for t in range(400):
+        if t:
+            asked.append(int(learner.predict(X[t : t + 1])[0]))
+        learner.partial_fit(X[t : t + 1], y[t : t + 1], classes=[0, 1])
+    assert model.learner_mistakes_[0] == model.learner_mistakes_[1] == np.sum(np.array(asked) != y)
+    assert model.learner_mistakes_[0] < model.learner_mistakes_[2]
+
+
+def test_parameters_may_not_change_midway():
+    X, y = np.random.default_rng(0).normal(size=(50, 3)), np.arange(50) % 2
+    model = ExpertClassifier([linear.Perceptron()], eta=0.1).fit(X, y).set_params(eta=5.0)
+    with pytest.raises(ValueError, match="eta changed since the first call"):
+        model.partial_fit(X, y)

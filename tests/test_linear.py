@@ -363,3 +363,41 @@ def test_decay_over_a_long_stream():
     average.fit(X, y)
     np.testing.assert_allclose(weights(model)[0], reference.w, rtol=1e-10)
     np.testing.assert_allclose(average.coef_[0], np.mean(reference.asked, axis=0), rtol=1e-9, atol=1e-12)
+
+
+def test_arow_stays_positive_on_any_scale():
+    # Exact: one feature of value v has sigma = 1 / (1 + t v^2 / r) after t margin errors.
+    rows = np.array([[1.7e9]] * 6)
+    trace = linear.AROW().progressive_fit(rows, [0, 1, 0, 1, 0, 1], ledger=True)
+    w, precision = 0.0, 1.0
+    for x, y, margin in zip(rows[:, 0], [-1, 1] * 3, trace.margins, strict=True):
+        assert margin == pytest.approx(w * x, rel=1e-9, abs=1e-9)
+        v = x * x / precision
+        w += (1 - y * w * x) / (v + 1) * y * x / precision
+        precision += x * x
+    X = np.column_stack([1e9 + 1e8 * np.arange(6), np.ones(6)])
+    tau = linear.AROW().progressive_fit(X, [0, 1, 0, 1, 0, 1], ledger=True).ledger["tau"]
+    assert np.all(tau[~np.isnan(tau)] > 0)
+    model = linear.AROW().fit(*stream("random"))
+    sigma = model._learners[0].covariance.matrix()
+    assert np.linalg.eigvalsh(sigma).min() > 0
+
+
+def test_a_round_that_fails_changes_nothing():
+    X, y = stream("random")
+    huge = np.array([1e200, 1e200, -1e200])
+    for label in ("voted", "svm", "perceptron", "margin", "pa"):
+        for classes in (2, 3):
+            labels = y if classes == 2 else np.digitize(X[:, 0], [-0.5, 0.5])
+            model = make(label).fit(X, labels)
+            before = pickle.dumps(model)
+            for outcome in model.classes_:
+                try:
+                    model.play(huge, outcome)
+                except ValueError:
+                    twin = pickle.loads(before)
+                    assert {learner.rounds for learner in model._learners} == {len(y)}
+                    np.testing.assert_array_equal(model.coef_, twin.coef_)
+                    model.partial_fit(X, labels)
+                    np.testing.assert_array_equal(model.coef_, twin.partial_fit(X, labels).coef_)
+                model = pickle.loads(before)

@@ -1,26 +1,32 @@
 """Classifiers for endless streams: fixed memory, fixed time per example, and a proof attached.
 
-The kernel learners are here, the linear ones in `linear`; all are scikit-learn classifiers. `fit` and `partial_fit` play one round per
-row in the given order; `progressive_fit` also returns the `Trace` of the run, and
-`play` plays a single round.
+The kernel learners are here, the linear ones in `linear`; all are scikit-learn classifiers.
+`fit` and `partial_fit` play one round per row in the given order; `progressive_fit` also
+returns the `Trace` of the run, and `play` plays a single round. `certify` sets what a
+learner's theorem guarantees beside what happened.
 """
 
 from importlib.metadata import version
 
-from budgetron import batch, experts, games, kernels, linear
+from budgetron import batch, bounds, experts, games, kernels, linear, streams
 from budgetron._trace import Trace
+from budgetron.certificates import Certificate, certify
 from budgetron.kernelized import *  # noqa: F403 - each learner is registered there, and only there
 from budgetron.kernelized import learners
 
 __version__ = version("budgetron")
 
 __all__ = [
+    "Certificate",
     "Trace",
     "batch",
+    "bounds",
+    "certify",
     "experts",
     "games",
     "kernels",
     "learners",
     "linear",
+    "streams",
     *(cls.__name__ for cls in learners()),
 ]

@@ -46,6 +46,7 @@ class Hypothesis(Protocol):
     @property
     def nbytes(self) -> int: ...
     def is_safe(self, square: float) -> bool: ...
+    def may_fail(self) -> bool: ...
     def learn(
         self,
         X: NDArray[Any],
@@ -76,6 +77,9 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
 
     # Whether the hypotheses take CSR rows as they are; otherwise they get dense ones.
     _sparse_rounds: bool = False
+
+    # Whether `decision_function` speaks for the hypothesis that the next round is predicted with.
+    _predicts_as_it_learns: bool = True
 
     classes_: NDArray[Any]
     n_features_in_: int
@@ -190,8 +194,9 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
             margin: float = learners[0].play(x, 1.0 if code else -1.0)
             return margin
         margins = np.array([learner.open_round(x) for learner in learners])
-        for i, learner in enumerate(learners):
-            learner.close_round(1.0 if i == code else -1.0)
+        with self._restored_on_error(any(learner.may_fail() for learner in learners)):
+            for i, learner in enumerate(learners):
+                learner.close_round(1.0 if i == code else -1.0)
         self._mistakes += int(lead(margins[None, :], np.array([code]), multiclass=True)[0] <= 0.0)
         return margins
 
@@ -242,7 +247,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         sizes = np.empty(shape, np.int64) if trace else None
         names = learners[0].ledger
         entries = np.empty((*shape, len(names))) if ledger else None
-        with self._restored_on_error(X), one_thread():
+        with self._restored_on_error(self._batch_may_fail(X)), one_thread():
             for start, rows in self._pieces(X):
                 piece = slice(start, start + rows.shape[0])
                 for i, learner in enumerate(learners):
@@ -266,22 +271,25 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
             ledger=None if entries is None else _ledger(names, entries),
         )
 
-    @contextmanager
-    def _restored_on_error(self, X: Any) -> Iterator[None]:
-        """Go back to where the learners were, if a batch fails half way.
+    def _batch_may_fail(self, X: Any) -> bool:
+        """Whether a round of this batch might overflow, or call a kernel that fails."""
+        return not all(learner.is_safe(_largest_square(X)) for learner in self._learners)
 
-        Kernel values of sane rows cannot overflow, and then nothing can fail; only where they
+    @contextmanager
+    def _restored_on_error(self, may_fail: bool) -> Iterator[None]:
+        """Go back to where the learners were, if rounds fail half way.
+
+        Values of sane rows cannot overflow, and then nothing can fail; only where they
         might, or the kernel is a Python function, is a copy kept.
         """
-        learners = self._learners
-        if all(learner.is_safe(_largest_square(X)) for learner in learners):
+        if not may_fail:
             yield
             return
-        before = copy.deepcopy(learners)
+        before = copy.deepcopy(self._learners)
         try:
             yield
         except BaseException:
-            for learner, saved in zip(learners, before, strict=True):
+            for learner, saved in zip(self._learners, before, strict=True):
                 learner.__setstate__(saved.__getstate__())
             raise
 
@@ -385,11 +393,11 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         if not self.__sklearn_is_fitted__():
             self._validate_params()
             return
-        now = {name: getattr(self, name) for name in self._started_with}
+        now = self.get_params()
         changed = [
             name
             for name, value in self._started_with.items()
-            if now[name] is not value and now[name] != value
+            if now.get(name) is not value and now.get(name) != value
         ]
         if changed:
             self._validate_params()
@@ -399,7 +407,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = classes
         self._codes = {label: code for code, label in enumerate(classes.tolist())}
         self._mistakes = 0
-        self._started_with = self.get_params(deep=False)
+        self._started_with = self.get_params()
         self._learners = self._make(X, len(classes) if len(classes) > 2 else 1)
 
     def _generators(self, n: int) -> list[np.random.Generator]:

@@ -42,8 +42,7 @@ class Hypotheses:
         return len(self.rounds)
 
     def _features(self, X: Any) -> Any:
-        features = self._learner.basis(X)[:, : self._changes.shape[1]]
-        return features.toarray() if issparse(features) else features
+        return self._learner.basis(X)[:, : self._changes.shape[1]]
 
     def _factor(self, births: Any) -> Any:
         return self._factors[np.searchsorted(self._factor_rounds, births) - 1]
@@ -53,7 +52,8 @@ class Hypotheses:
 
     def margins(self, X: Any, births: NDArray[np.int64]) -> NDArray[np.float64]:
         """Margins at each row of X of the hypotheses that predicted the rounds `births`, a row each."""
-        margins: NDArray[np.float64] = self._changes @ self._features(X).T
+        values = (self._features(X) @ self._changes.T).T  # in this order dense if either is
+        margins = np.ascontiguousarray(values.toarray() if issparse(values) else values)
         start = 0
         for cut in [*np.flatnonzero(self._scales != 1.0), len(self)]:
             if start > 0:

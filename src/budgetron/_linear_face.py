@@ -50,5 +50,5 @@ class LinearClassifier(OnlineClassifier):
 
     @property
     def updates_(self) -> int:
-        """Number of rounds that moved the weights; with more than two classes, summed over them."""
+        """Number of rounds whose example changed the weights, summed over the classes if more than two."""
         return sum(learner.updates for learner in self._fitted())

@@ -13,12 +13,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array, issparse
 from sklearn.base import clone
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import column_or_1d
 
+from budgetron import bounds
 from budgetron._face import OnlineClassifier, Rows, encode, lead
 from budgetron._hypotheses import Hypotheses, blocks
+from budgetron._linear_face import LinearClassifier
 from budgetron._trace import Trace
 
 __all__ = ["AveragedClassifier", "PenalizedRiskClassifier"]
@@ -27,8 +30,10 @@ __all__ = ["AveragedClassifier", "PenalizedRiskClassifier"]
 class _Converter(OnlineClassifier):
     """A classifier over the hypotheses of another; it learns exactly as that one does."""
 
+    _predicts_as_it_learns = False
+    _counts_rows = False  # whether `_count` looks at the rows
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "learner": [OnlineClassifier],
+        "learner": [object],  # checked below, with a word on what to do
         "delta": [Interval(Real, 0.0, 1.0, closed="neither")],
     }
 
@@ -40,12 +45,21 @@ class _Converter(OnlineClassifier):
         """Tell a new hypothesis what it must keep of its past."""
         raise NotImplementedError
 
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        if not isinstance(self.learner, OnlineClassifier) or isinstance(self.learner, _Converter):
+            raise ValueError(
+                f"the 'learner' parameter of {type(self).__name__} must be a kernel or linear learner of "
+                f"Budgetron, like linear.AROW(); put pipelines around {type(self).__name__}. "
+                f"Got {self.learner!r}"
+            )
+        self.learner._validate_params()
+
     def _make(self, X: Any, outputs: int) -> Any:
-        if isinstance(self.learner, _Converter):
-            raise ValueError(f"learner must be an online learner itself; got {self.learner!r}")
         learner = clone(self.learner)
-        learner._validate_params()
-        learner.n_features_in_ = self.n_features_in_
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self, name):
+                setattr(learner, name, getattr(self, name))
         learner._start(X, self.classes_)
         for hypothesis in learner._learners:
             self._keep(hypothesis)
@@ -61,7 +75,8 @@ class _Converter(OnlineClassifier):
         trace = super()._learn(X, y, *args, **options | {"trace": True})
         assert trace is not None
         self.learner_._mistakes = self._mistakes
-        self._count(X, encode(column_or_1d(y), self.classes_), trace.margins, start)
+        rows = self._check_rows(X) if self._counts_rows else None
+        self._count(rows, encode(column_or_1d(y), self.classes_), trace.margins, start)
         return trace
 
     def play(self, x: Rows, y: Any, classes: ArrayLike | None = None) -> float | NDArray[np.float64]:
@@ -70,8 +85,9 @@ class _Converter(OnlineClassifier):
         start = self.rounds_
         margins = super().play(x, y, classes)
         self.learner_._mistakes = self._mistakes
-        row = x if hasattr(x, "toarray") else np.asarray(x)
-        self._count(row.reshape(1, -1), np.array([self._codes[y]]), np.asarray(margins)[None], start)
+        row = csr_array(np.reshape(x.toarray(), (1, -1))) if issparse(x) else np.reshape(x, (1, -1))
+        row = row.astype(self._learners[0].row.dtype)
+        self._count(row, np.array([self._codes[y]]), np.asarray(margins)[None], start)
         return margins
 
     play.__doc__ = OnlineClassifier.play.__doc__
@@ -79,6 +95,23 @@ class _Converter(OnlineClassifier):
     def _count(self, X: Any, codes: NDArray[np.intp], margins: NDArray[np.float64], start: int) -> None:
         """Take account of rounds from `start` on that were just played."""
         raise NotImplementedError
+
+    def _weights(self, hypothesis: Any) -> NDArray[np.float64]:
+        """The weights of one linear hypothesis as it predicts here."""
+        raise NotImplementedError
+
+    @property
+    def coef_(self) -> NDArray[np.float64]:
+        """Weights of shape (n_outputs, n_features), of a linear learner."""
+        learners = self._fitted()
+        if not isinstance(self.learner_, LinearClassifier):
+            raise AttributeError(f"coef_: {type(self.learner_).__name__} is not a linear learner")
+        return np.array([self._weights(hypothesis) for hypothesis in learners])
+
+    @property
+    def intercept_(self) -> NDArray[np.float64]:
+        """Zeros, of a linear learner: the hyperplanes pass through the origin."""
+        return np.zeros(len(self.coef_))
 
 
 class AveragedClassifier(_Converter):
@@ -107,6 +140,8 @@ class AveragedClassifier(_Converter):
     total_loss_ : float
         Sum over the rounds of the hinge loss max(0, 1 - y h_t(x_t)); with more than two classes,
         of max(0, 1 - (right margin - best other margin)).
+    largest_loss_ : float
+        The largest of them.
 
     Notes
     -----
@@ -147,6 +182,7 @@ class AveragedClassifier(_Converter):
     }
 
     total_loss_: float
+    largest_loss_: float
 
     def __init__(
         self, learner: OnlineClassifier, delta: float = 0.05, loss_bound: float | None = None
@@ -157,7 +193,7 @@ class AveragedClassifier(_Converter):
 
     def _keep(self, hypothesis: Any) -> None:
         hypothesis.keep_average()
-        self.total_loss_ = 0.0
+        self.total_loss_ = self.largest_loss_ = 0.0
 
     def _decide(self, learner: Any, X: Any) -> NDArray[np.float64]:
         values: NDArray[np.float64] = learner.decide_average(X)
@@ -178,15 +214,15 @@ class AveragedClassifier(_Converter):
                 sqrt(max(getattr(h.average, name) for h in learners)) for name in ("norm2", "own")
             )
             M = 1.0 + norm * length * (2 if len(learners) > 1 else 1)
-        return self.total_loss_ / T + M * sqrt(2 * log(1 / self.delta) / T)
+        elif self.largest_loss_ > M:
+            raise bounds.AssumptionError(
+                f"loss_bound is {M}, and there was a loss of {self.largest_loss_:.6g}"
+            )
+        return bounds.averaged_risk(self.total_loss_, T, self.delta, M)
 
-    @property
-    def coef_(self) -> NDArray[np.float64]:
-        """Average weights of shape (n_outputs, n_features), of a linear learner."""
-        learners: Any = self._fitted()
-        if not hasattr(self.learner_, "coef_"):
-            raise AttributeError(f"coef_: {type(self.learner_).__name__} is not a linear learner")
-        return np.array([hypothesis.averaged() for hypothesis in learners])
+    def _weights(self, hypothesis: Any) -> NDArray[np.float64]:
+        weights: NDArray[np.float64] = hypothesis.averaged()
+        return weights
 
 
 class PenalizedRiskClassifier(_Converter):
@@ -223,9 +259,10 @@ class PenalizedRiskClassifier(_Converter):
     most ``risk_bound_`` (004 eq. 8.31).
 
     What is kept: the changes of every update, and for kernel learners every support that there
-    ever was; memory follows the number of updates. So does time: a round costs O(updates)
-    on top of the learner's, for one running sum gives the margins of all hypotheses (for the
-    Projectrons, whose updates change all coefficients, O(updates x supports)).
+    ever was; memory follows the number of updates. So does time: one running sum gives the margins of all
+    hypotheses, so that a round costs, on top of the learner's, O(updates) for kernel learners (for
+    the Projectrons, whose updates change all coefficients, O(updates x supports)) and O(updates x
+    non-zeros) for linear ones.
 
     References
     ----------
@@ -242,6 +279,7 @@ class PenalizedRiskClassifier(_Converter):
     (0.93, 0.685)
     """
 
+    _counts_rows = True
     losses_: NDArray[np.int64]
     births_: NDArray[np.int64]
 
@@ -255,7 +293,6 @@ class PenalizedRiskClassifier(_Converter):
         self.births_ = np.zeros(1, np.int64)
 
     def _count(self, X: Any, codes: NDArray[np.intp], margins: NDArray[np.float64], start: int) -> None:
-        X = self._check_rows(X)
         runs = [Hypotheses(learner) for learner in self._learners]
         births = np.unique(np.concatenate([run.rounds for run in runs])) + 1
         losses = np.zeros(len(births), np.int64)
@@ -296,8 +333,7 @@ class PenalizedRiskClassifier(_Converter):
     @property
     def risk_bound_(self) -> float:
         """What the probability that the chosen one errs does not exceed, with probability 1 - delta."""
-        T = self.rounds_
-        return self.mistakes_ / T + 6 * sqrt(log(2 * (T + 1) / self.delta) / T)
+        return bounds.penalized_risk(self.mistakes_, self.rounds_, self.delta)
 
     def _decide(self, learner: Any, X: Any) -> NDArray[np.float64]:
         run, birth = Hypotheses(learner), int(self.births_[self.chosen_])
@@ -305,3 +341,6 @@ class PenalizedRiskClassifier(_Converter):
         for piece in blocks(len(run), X.shape[0]):
             values[piece] = run.decide(birth, X[piece])
         return values
+
+    def _weights(self, hypothesis: Any) -> NDArray[np.float64]:
+        return self._decide(hypothesis, np.eye(self.n_features_in_, dtype=hypothesis.row.dtype))

@@ -1,6 +1,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from numpy.typing import NDArray
+
 class Kernel:
     name: str
     gamma: float
@@ -17,3 +19,5 @@ class Kernel:
         normalized: bool = ...,
     ) -> None: ...
     def __deepcopy__(self, memo: Any) -> Kernel: ...
+    def matrix(self, A: NDArray[Any], B: NDArray[Any]) -> NDArray[Any]: ...
+    def diagonal(self, A: NDArray[Any]) -> NDArray[Any]: ...

@@ -71,6 +71,28 @@ cdef class Kernel:
     def __deepcopy__(self, memo):
         return self  # nothing in it changes, and a function of the caller's may not be copied
 
+    def matrix(self, A, B):
+        """k(a, b) for each row a of A and each row b of B, in float32 if both are, else float64."""
+        dtype = np.float32 if A.dtype == B.dtype == np.float32 else np.float64
+        A, B = np.ascontiguousarray(A, dtype), np.ascontiguousarray(B, dtype)
+        out = np.empty((len(A), len(B)), dtype)
+        if out.size:
+            if dtype == np.float32:
+                matrix_of[float](self, A, B, out)
+            else:
+                matrix_of[double](self, A, B, out)
+        return out
+
+    def diagonal(self, A):
+        """k(a, a) for each row a of A."""
+        cdef double[:, ::1] rows = np.ascontiguousarray(A, np.float64)
+        cdef double[::1] square = np.empty(len(A)), own = np.empty(len(A))
+        cdef Py_ssize_t i
+        if len(A):
+            squares(&rows[0, 0], len(A), rows.shape[1], &square[0])
+            self_values(self, &rows[0, 0], len(A), rows.shape[1], &square[0], &own[0], <double*> NULL, 0)
+        return np.array([self.self_value(own[i]) for i in range(len(A))])
+
     cdef double self_value(self, double raw) noexcept nogil:
         """k(x, x), given the raw one. A row that the kernel maps to 0 stays at 0."""
         if self.normalized:
@@ -98,6 +120,23 @@ cdef class Kernel:
         if self.kind == ALLSUBSETS:
             return square < log(most)  # prod(1 + |x_i x'_i|) <= exp(|x||x'|)
         return False
+
+
+cdef int matrix_of(Kernel kernel, real[:, ::1] A, real[:, ::1] B, real[:, ::1] out) except -1:
+    cdef Py_ssize_t n = A.shape[0], m = B.shape[0], d = A.shape[1], i
+    dtype = np.float32 if real is float else np.float64
+    cdef real[::1] a_square = np.empty(n, dtype), b_square = np.empty(m, dtype)
+    cdef double[::1] a_own = np.empty(n), b_own = np.empty(m)
+    cdef Kind kind
+    squares(&A[0, 0], n, d, &a_square[0])
+    squares(&B[0, 0], m, d, &b_square[0])
+    self_values(kernel, &A[0, 0], n, d, &a_square[0], &a_own[0], <real*> NULL, 0)
+    self_values(kernel, &B[0, 0], m, d, &b_square[0], &b_own[0], <real*> NULL, 0)
+    kind = kind_for(kernel, &a_square[0], n, &b_square[0], m)
+    cross(kernel, kind, &A[0, 0], n, &B[0, 0], m, d, &out[0, 0], m)
+    for i in range(n):
+        finish(kernel, kind, &out[i, 0], a_square[i], a_own[i], &b_square[0], &b_own[0], m)
+    return 0
 
 
 cdef double dot(real* row, double* coef, Py_ssize_t m) noexcept nogil:

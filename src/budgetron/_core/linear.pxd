@@ -1,5 +1,6 @@
 from libc.stdint cimport int32_t, int64_t
 
+from budgetron._core.covariance cimport Covariance
 from budgetron._core.history cimport Average, Journal
 from budgetron._core.rule cimport ENTRIES, Entry
 
@@ -12,6 +13,7 @@ cdef class LinearRule:
     cdef double reach
     cdef readonly Average average
     cdef readonly Journal journal
+    cdef readonly Covariance covariance
 
     # The hypothesis: factor * weights, and what is known about it
     cdef readonly object weights

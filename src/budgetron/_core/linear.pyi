@@ -3,6 +3,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetron._core.covariance import Covariance
 from budgetron._core.history import Average, Journal
 
 class LinearRule:
@@ -12,6 +13,7 @@ class LinearRule:
     single: bool
     average: Average | None
     journal: Journal | None
+    covariance: Covariance | None
     weights: NDArray[np.float64]
     extra: dict[str, NDArray[np.float64]]
     factor: float
@@ -32,6 +34,7 @@ class LinearRule:
     def keep_average(self) -> None: ...
     def keep_journal(self) -> None: ...
     def is_safe(self, square: float) -> bool: ...
+    def may_fail(self) -> bool: ...
     def learn(
         self,
         X: Any,

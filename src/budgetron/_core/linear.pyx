@@ -46,6 +46,7 @@ cdef extern from "simd.h" nogil:
     double bt_dot_d(const double*, const double*, ptrdiff_t)
     void bt_axpy(double, const double*, double*, ptrdiff_t)
     double bt_square_d(const double*, ptrdiff_t)
+    double bt_square_f(const float*, ptrdiff_t)
 
 # The lazy factor is multiplied out before it comes near the end of the range.
 # The sum of the hypotheses is a difference that loses as many digits as the factor does, so
@@ -93,6 +94,8 @@ cdef class LinearRule:
     def arrays(self):
         """Everything that outlives a round."""
         arrays = {"weights": self.weights} | self.extra
+        if self.covariance is not None:
+            arrays |= self.covariance.arrays()
         if self.average is not None:
             arrays["lag"] = self.average.lag
         return arrays if self.journal is None else arrays | self.journal.arrays()
@@ -101,7 +104,7 @@ cdef class LinearRule:
         return {
             "weights": self.weights, "extra": dict(self.extra), "factor": self.factor, "norm2": self.norm2,
             "peak": self.peak, "rounds": self.rounds, "mistakes": self.mistakes, "updates": self.updates,
-            "average": self.average, "journal": self.journal,
+            "average": self.average, "journal": self.journal, "covariance": self.covariance,
         }
 
     def __setstate__(self, state):
@@ -109,7 +112,7 @@ cdef class LinearRule:
         self.extra = {name: writeable(array) for name, array in state["extra"].items()}
         self.factor, self.norm2, self.peak = state["factor"], state["norm2"], state["peak"]
         self.rounds, self.mistakes, self.updates = state["rounds"], state["mistakes"], state["updates"]
-        self.average, self.journal = state["average"], state["journal"]
+        self.average, self.journal, self.covariance = state["average"], state["journal"], state["covariance"]
         self.point()
 
     def __reduce__(self):
@@ -138,6 +141,12 @@ cdef class LinearRule:
         """Whether rows of at most this squared norm cannot make a margin or a weight overflow."""
         cdef double most = sqrt(self.norm2) + 1e15 * self.reach * max(1.0, sqrt(square))
         return self.reach > 0.0 and most * max(1.0, sqrt(square)) < 1e150
+
+    def may_fail(self):
+        """Whether the second half of the round that was opened might overflow."""
+        cdef char* row = (<cnp.ndarray> self.row).data
+        cdef double square = bt_square_f(<float*> row, self.n) if self.single else bt_square_d(<double*> row, self.n)
+        return not (self.norm2 < 1e60 and fabs(self.margin) < 1e60 and (square == 0.0 or 1e-60 < square < 1e60))
 
     def learn(self, X, y, double[::1] margins=None, int64_t[::1] sizes=None, double[:, ::1] ledger=None):
         """Play one round per row of X, in order.
@@ -351,6 +360,8 @@ def sparse_row(x, Py_ssize_t d):
     width = x.shape[x.ndim - 1]
     if width != d or (x.ndim == 2 and x.shape[0] != 1):
         raise ValueError(f"x must be one row of {d} features; got an array of shape {x.shape}")
+    if x.dtype.kind not in "fiub":
+        raise ValueError(f"x must hold numbers; got an array of dtype {x.dtype}")
     if x.ndim == 2 and x.format == "csr" and x.has_canonical_format:
         return x.indices.astype(np.int32), x.data
     x = x.tocoo(copy=True)
@@ -379,7 +390,8 @@ cdef raise_overflow(int64_t round_number):
 cdef int settle(LinearRule rule, real* x, double* wide) except -1 nogil:
     """What follows a prediction: the label is seen, and perhaps an update."""
     cdef Py_ssize_t k
-    cdef bint mistake = rule.y * rule.margin <= 0.0
+    cdef double elapsed = 0.0
+    cdef bint mistake = rule.y * rule.margin <= 0.0, failed = True
     rule.updated = False
     if rule.average is not None or rule.wants_update():
         if real is float:
@@ -390,10 +402,16 @@ cdef int settle(LinearRule rule, real* x, double* wide) except -1 nogil:
             rule.x = x
         rule.square = bt_square_d(rule.x, rule.n)
     if rule.average is not None:
+        elapsed = rule.average.elapsed
         rule.average.tick(rule.factor, rule.norm2, rule.square)
-    if rule.wants_update():
-        rule.value = rule.margin
-        rule.update()
+    try:
+        if rule.wants_update():
+            rule.value = rule.margin
+            rule.update()
+        failed = False
+    finally:
+        if failed and rule.average is not None:
+            rule.average.elapsed = elapsed
     if rule.journal is not None:
         rule.journal.close(rule.rounds, rule.factor, mistake)
     rule.mistakes += mistake

@@ -5,7 +5,7 @@
 batch does is told at the head of the package.
 """
 
-from libc.math cimport NAN, isfinite
+from libc.math cimport NAN, fabs, isfinite
 from libc.stdint cimport int64_t
 
 cimport numpy as cnp
@@ -111,6 +111,12 @@ cdef class Learner:
         if self.rule.divides and not self.kernel.has_unit_length():
             return False
         return self.kernel.is_safe(max(square, own.max(initial=0.0)), self.supports.d, self.supports.single)
+
+    def may_fail(self):
+        """Whether the second half of the round that was opened might overflow, or call a kernel that fails."""
+        own = self.kernel.self_value(self.row_own)
+        sane = own == 0.0 or 1e-60 < own < 1e60
+        return self.kernel.function is not None or not (sane and fabs(self.rule.margin) < 1e60)
 
     def learn(self, X, y, double[::1] margins=None, int64_t[::1] sizes=None, double[:, ::1] ledger=None):
         """Play one round per row of X, in order.
@@ -343,6 +349,8 @@ cdef int settle(Rule rule, double y, double* k, real* x, double square, double o
     them as float64 (the same place if they are).
     """
     cdef Py_ssize_t j
+    cdef double elapsed = 0.0
+    cdef bint failed = True
     if not isfinite(rule.margin) or not isfinite(own):
         with gil:
             raise_overflow(rule.rounds)
@@ -351,15 +359,21 @@ cdef int settle(Rule rule, double y, double* k, real* x, double square, double o
     if y * rule.margin <= 0.0:
         rule.mistakes += 1
     if rule.average is not None:
+        elapsed = rule.average.elapsed
         rule.average.tick(rule.factor, rule.norm2, rule.supports.kernel.self_value(own))
-    if rule.wants_update():
-        if real is float:
-            for j in range(rule.supports.top):
-                k[j] = row[j]
-        rule.value = rule.margin
-        rule.k, rule.x, rule.x_square, rule.x_own = k, x, square, own
-        rule.kxx = rule.supports.kernel.self_value(own)
-        rule.update()
+    try:
+        if rule.wants_update():
+            if real is float:
+                for j in range(rule.supports.top):
+                    k[j] = row[j]
+            rule.value = rule.margin
+            rule.k, rule.x, rule.x_square, rule.x_own = k, x, square, own
+            rule.kxx = rule.supports.kernel.self_value(own)
+            rule.update()
+        failed = False
+    finally:
+        if failed and rule.average is not None:
+            rule.average.elapsed = elapsed
     if rule.journal is not None:
         rule.journal.close(rule.rounds, rule.factor, y * rule.margin <= 0.0)
     rule.rounds += 1

@@ -79,6 +79,23 @@ CLONES void bt_axpy(double c, const double *row, double *out, ptrdiff_t m)
         out[j] += c * row[j];
 }
 
+CLONES void bt_axpy_f(double c, const float *row, double *out, ptrdiff_t m)
+{
+#pragma omp simd
+    for (ptrdiff_t j = 0; j < m; j++)
+        out[j] += c * row[j];
+}
+
+CLONES void bt_exchange(double *restrict u, double *restrict b, double lambda, double g, ptrdiff_t m)
+{
+#pragma omp simd
+    for (ptrdiff_t j = 0; j < m; j++) {
+        double old = u[j];
+        u[j] += lambda * b[j];
+        b[j] += g * old;
+    }
+}
+
 #define REAL double
 #define NAME(name) name##_d
 #define EXP exp_d

@@ -20,6 +20,10 @@ void bt_products_f(const float *rows, const float *x, ptrdiff_t m, ptrdiff_t d, 
 
 /* out[j] += c * row[j] */
 void bt_axpy(double c, const double *row, double *out, ptrdiff_t m);
+void bt_axpy_f(double c, const float *row, double *out, ptrdiff_t m);
+
+/* u[j] += lambda b[j] while b[j] += g u[j], by the values before */
+void bt_exchange(double *u, double *b, double lambda, double g, ptrdiff_t m);
 
 /* row[j] = exp(min(0, 2 gamma row[j] - gamma (a + b[j]))): dot products of a row
  * with squared norm a and of rows with squared norms b become RBF values */

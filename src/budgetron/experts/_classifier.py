@@ -164,6 +164,15 @@ class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def _learn(self, X: Any, y: Any, classes: ArrayLike | None, classes_from_y: bool) -> Trace:
         first = not hasattr(self, "learners_")
+        if not first:
+            self._validate_params()
+            changed = [
+                name
+                for name, value in self.started_with_.items()
+                if getattr(self, name) is not value and getattr(self, name) != value
+            ]
+            if changed:
+                raise ValueError(f"{', '.join(changed)} changed since the first call; use fit to start anew")
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32), reset=first)
         if first:
             self._validate_params()
@@ -194,7 +203,7 @@ class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def _ask_and_teach(self, learner: Any, X: Any, y: NDArray[Any]) -> tuple[Codes, NDArray[np.int64]]:
         """Teach a learner the batch; what it had predicted round by round, and its supports."""
-        if isinstance(learner, OnlineClassifier):
+        if isinstance(learner, OnlineClassifier) and learner._predicts_as_it_learns:
             trace = learner.progressive_fit(X, y, classes=self.classes_)
             return self._class_of(trace.margins), trace.support_sizes
         said = np.zeros(len(y), np.intp)
@@ -218,6 +227,7 @@ class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             if not (hasattr(learner, "partial_fit") and hasattr(learner, "decision_function")):
                 raise TypeError(f"a learner must have partial_fit and decision_function; got {learner!r}")
         self.classes_ = classes
+        self.started_with_ = self.get_params(deep=False)
         self.learners_ = [clone(learner) for learner in self.learners]
         self.rounds_ = self.mistakes_ = 0
         self.learner_mistakes_ = np.zeros(len(self.learners_), np.int64)

@@ -171,6 +171,11 @@ def norm_limit(budget: int) -> float:
     return 0.25 * float(np.sqrt((budget + 1) / log(budget + 1)))
 
 
+def drift_limit(budget: int) -> float:
+    """U of 000 (12): the simplified Forgetron competes up to half this norm, sqrt(B / (32 log2(8 B)))."""
+    return float(np.sqrt(budget / (32 * log2(8 * budget))))
+
+
 @cython.annotation_typing(False)  # here they are for readers
 class Forgetron(KernelClassifier):
     """The Perceptron that shrinks its hypothesis and forgets its oldest support, with a mistake bound.
@@ -263,7 +268,7 @@ class Forgetron(KernelClassifier):
             return BasicRule(self.budget)
         if self.variant == "greedy":
             return GreedyRule(self.budget)
-        square = self.budget / (32 * log2(8 * self.budget))  # U^2, (12)
+        square = drift_limit(self.budget) ** 2
         eta = 1 / 32 if self.eta is None else self.eta
         decay = 1 / square if self.decay is None else self.decay
         radius = np.sqrt(square) / 2 if self.radius is None else self.radius

@@ -179,7 +179,11 @@ class Projectron(KernelClassifier):
         ledger = ("delta", "threshold", "norm")
         if self.norm_bound is not None:
             return ProjectronRule(self.budget or 0, -1.0, self.norm_bound, ledger)
-        return ProjectronRule(self.budget or 0, 0.1 if self.eta is None else self.eta, 0.0, ledger)
+        return ProjectronRule(self.budget or 0, self._threshold(), 0.0, ledger)
+
+    def _threshold(self) -> float:
+        """The fixed eta, where `norm_bound` does not set it."""
+        return 0.1 if self.eta is None else self.eta
 
 
 @cython.annotation_typing(False)  # here they are for readers

@@ -54,6 +54,7 @@ class VotedKernelPerceptron(KernelClassifier):
     0.946
     """
 
+    _predicts_as_it_learns = False
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = KernelClassifier._parameter_constraints | {
         "vote": [StrOptions({"average", "majority"})]
     }

@@ -1,9 +1,21 @@
-"""The linear learners, one file each: a weight a feature, dense and sparse rows alike.
+"""The linear learners: a weight a feature, for dense and sparse rows alike.
 
-A learner's file holds its rule, compiled, and the scikit-learn class over it. The lines
-here are the register: the build compiles each module they name, and the conformance tests
-run over them.
+=====================  ==============================================================
+`AROW`                 second order: the fewest mistakes
+`PassiveAggressive`    just far enough to be right about the row at hand
+`OnlineSVM`            the SVM by gradient steps; the past fades
+`Winnow`               multiplies weights: few of many features matter
+`Perceptron`           the simplest, also normalized
+`VotedPerceptron`      the Perceptron with all its hypotheses, weighted by survival
+`MarginPerceptron`     the Perceptron that insists on a margin
+=====================  ==============================================================
+
+All have the interface of the kernel learners, and `coef_`. Their hyperplanes pass through the
+origin.
 """
+
+# The lines below are the register: the build compiles each module that they name, and the
+# conformance tests run over them.
 
 from budgetron._linear_face import LinearClassifier as _LinearClassifier
 from budgetron.linear._arow import AROW as AROW
@@ -29,3 +41,6 @@ def learners() -> list[type[_LinearClassifier]]:
         for name, value in sorted(globals().items())
         if not name.startswith("_") and isinstance(value, type) and issubclass(value, _LinearClassifier)
     ]
+
+
+__all__ = ["learners", *(cls.__name__ for cls in learners())]

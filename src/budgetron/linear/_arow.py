@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import cython
 import numpy as np
+from cython.cimports.budgetron._core.covariance import Covariance
 from cython.cimports.budgetron._core.linear import LinearRule
 from cython.cimports.budgetron._core.rule import TAU
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -17,25 +18,16 @@ class FullRule(LinearRule):
     """On a margin error, a step along Sigma x; Sigma then loses what x made certain."""
 
     r: cython.double
-    sigma: cython.p_double  # d x d
-    direction: cython.p_double  # Sigma x
 
     def __init__(self, d: int, single: bool, r: float) -> None:
         LinearRule.__init__(self, d, single)
         self.r = r
-        self.extra = {"sigma": np.eye(d), "direction": np.zeros(d)}
-        self.point()
-
-    @cython.cfunc
-    def point(self) -> cython.void:
-        LinearRule.point(self)
-        if self.extra:
-            self.sigma = cython.cast(
-                cython.p_double, cython.cast(cython.size_t, self.extra["sigma"].ctypes.data)
-            )
-            self.direction = cython.cast(
-                cython.p_double, cython.cast(cython.size_t, self.extra["direction"].ctypes.data)
-            )
+        try:
+            self.covariance = Covariance(d)
+        except MemoryError:
+            raise MemoryError(
+                f'the full covariance of {d} features takes {4e-9 * d * d:.0f} GB; use covariance="diagonal"'
+            ) from None
 
     @cython.cfunc
     @cython.nogil
@@ -47,34 +39,12 @@ class FullRule(LinearRule):
     @cython.nogil
     @cython.exceptval(-1)
     def update(self) -> cython.int:
-        d: cython.Py_ssize_t = self.d
-        i: cython.Py_ssize_t
-        k: cython.Py_ssize_t
-        j: cython.Py_ssize_t
-        s: cython.p_double = self.direction
-        row: cython.p_double
-        v: cython.double = 0.0
-        c: cython.double
-        for j in range(d):
-            s[j] = 0.0
-        for k in range(self.n):
-            c = self.x[k]
-            if c != 0.0:
-                row = self.sigma + self.place(k) * d
-                for j in range(d):
-                    s[j] += c * row[j]
-        for k in range(self.n):
-            v += self.x[k] * s[self.place(k)]
-        beta: cython.double = 1.0 / (v + self.r)
-        alpha: cython.double = (1.0 - self.y * self.margin) * beta
+        v: cython.double = self.covariance.variance(self.x, self.index, self.n)
+        alpha: cython.double = (1.0 - self.y * self.margin) / (v + self.r)
+        self.check(alpha, v)
         self.note(TAU, alpha)
-        self.add_vector(alpha * self.y, s)
-        for i in range(d):  # Sigma -= beta (Sigma x)(Sigma x)'
-            c = beta * s[i]
-            if c != 0.0:
-                row = self.sigma + i * d
-                for j in range(d):
-                    row[j] -= c * s[j]
+        self.covariance.narrow(self.r)  # Sigma -= Sigma x x' Sigma / (v + r)
+        self.add_vector(alpha * self.y, self.covariance._direction)
         return 1
 
 
@@ -150,7 +120,7 @@ class AROW(LinearClassifier):
         How little a single example counts: larger is calmer. The only parameter, and its
         value seldom matters much.
     covariance : {"full", "diagonal"}, default="full"
-        "full" keeps the d x d covariance: best, for up to some thousands of features.
+        "full" keeps the d x d covariance: best, for up to some hundreds of features.
         "diagonal" keeps a variance for each feature: for wide sparse rows.
 
     Notes
@@ -164,8 +134,11 @@ class AROW(LinearClassifier):
     loss of the mean and the variance v, each divided by 2 r. Over diagonal covariances the minimum is
     at 1 / Sigma_ii += x_i^2 / r instead. tau in the ledger is alpha.
 
+    The full covariance is kept as a product of triangular factors, which stays positive whatever
+    the scale of the features.
+
     Cost per round: O(non-zeros) without an update; with one O(d^2), or O(non-zeros) if diagonal. Memory
-    O(d^2) or O(d), for each class. The hyperplane passes through the origin.
+    4 d^2 bytes or O(d), for each class. The hyperplane passes through the origin.
 
     References
     ----------

@@ -19,7 +19,7 @@ class OnlineSVMRule(LinearRule):
     C: cython.double
 
     def __init__(self, d: int, single: bool, eta: float, C: float) -> None:
-        LinearRule.__init__(self, d, single, ("phi", "tau", "norm"), eta * C)
+        LinearRule.__init__(self, d, single, ("phi", "tau", "norm"), eta * C / (1.0 - eta))
         self.eta = eta
         self.C = C
 
@@ -27,18 +27,19 @@ class OnlineSVMRule(LinearRule):
     @cython.nogil
     @cython.exceptval(check=False)
     def wants_update(self) -> cython.bint:
-        return self.y * self.margin != 1.0  # at the kink, 0 is a subgradient of neither: stay
+        return self.y * self.margin != 1.0  # exactly at 1 the figure leaves w as it is
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(-1)
     def update(self) -> cython.int:
-        error: cython.bint = self.y * self.margin < 1.0
-        self.note(PHI, 1.0 - self.eta)
-        self.shrink(1.0 - self.eta)  # w - eta w
-        if error:
+        keep: cython.double = 1.0 - self.eta
+        # w - eta w + eta C y x, the last first, for it can fail
+        if self.y * self.margin < 1.0:
             self.note(TAU, self.eta * self.C)
-            self.add(self.eta * self.C * self.y)  # + eta C y x
+            self.add(self.eta * self.C * self.y / keep)
+        self.note(PHI, keep)
+        self.shrink(keep)
         return 1
 
 

@@ -69,15 +69,16 @@ class PassiveAggressive(LinearClassifier):
     ``variant="PA-I"``, and with ``loss="squared_hinge"`` it is "PA-II". What it does
     besides:
 
-    - it adds an intercept: append a constant feature, for instance by
-      ``sklearn.preprocessing.PolynomialFeatures(1)`` in a pipeline (which also counts in
+    - it adds an intercept: give the rows a constant feature, for instance by
+      ``sklearn.preprocessing.PolynomialFeatures(1)``, whose weight is the first (it also counts in
       ||x||^2, as it should; there it does not);
-    - its ``fit`` shuffles and makes up to 1,000 passes: here ``fit`` is one pass in the
+    - it shuffles, and its ``fit`` makes up to 1,000 passes: here ``fit`` is one pass in the
       given order. For more, call ``partial_fit`` on shuffled rows as often as you like;
-    - ``average=True`` is `budgetron.batch.AveragedClassifier` around this learner.
+    - in place of ``average=True``, put `budgetron.batch.AveragedClassifier` around this learner: it averages
+      the weights that predicted, where scikit-learn averages those after each row.
 
-    Its ``partial_fit`` without intercept makes the same steps, except for rows shorter than
-    rounding, and the same weights come out.
+    With ``shuffle=False`` and ``fit_intercept=False`` it makes the same steps, and the same weights
+    come out.
 
     References
     ----------

@@ -52,6 +52,7 @@ class VotedPerceptron(LinearClassifier):
     0.863
     """
 
+    _predicts_as_it_learns = False
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "vote": [StrOptions({"average", "majority"})],
     }

@@ -41,6 +41,7 @@ class WinnowRule(LinearRule):
     total: cython.p_double
     most: cython.p_double
     base: cython.p_double
+    peaks: cython.p_double  # with a journal, the largest that each stored weight was since
 
     def __init__(self, d: int, single: bool, eta: float, balanced: bool) -> None:
         LinearRule.__init__(self, d, single, ("Z",))
@@ -51,6 +52,12 @@ class WinnowRule(LinearRule):
         self.point()
         self.rebase(0.0)
         self.factor = 1.0 / self.total[0]
+
+    def keep_journal(self) -> None:
+        """Keep every hypothesis; a weight that falls far is lost in a sum of changes, and noted anew."""
+        LinearRule.keep_journal(self)
+        self.extra["peaks"] = np.abs(self.weights)
+        self.point()
 
     @cython.cfunc
     def point(self) -> cython.void:
@@ -65,6 +72,11 @@ class WinnowRule(LinearRule):
             self.total = self.shift + 1
             self.most = self.shift + 2
             self.base = self.shift + 3
+            self.peaks = cython.NULL
+            if "peaks" in self.extra:
+                self.peaks = cython.cast(
+                    cython.p_double, cython.cast(cython.size_t, self.extra["peaks"].ctypes.data)
+                )
 
     @cython.cfunc
     @cython.nogil
@@ -75,7 +87,9 @@ class WinnowRule(LinearRule):
         step: cython.double = self.eta * self.y
         highest: cython.double = self.highest(step)
         before: cython.double = log(self.total[0]) + self.shift[0]
-        if highest - self.shift[0] > HIGHEST:
+        fallen: cython.bint = False
+        # Before the weights grow: an average would lose what a large one leaves behind.
+        if highest - self.shift[0] > (HIGHEST if self.average is None else log(GROWN)):
             self.rebase(highest)
         for k in range(self.n):
             i = self.place(k)
@@ -83,13 +97,15 @@ class WinnowRule(LinearRule):
             self.theta[i] += step * self.x[k]
             self.total[0] += self.mass(i)
             self.set_weight(i, self.stored(i))
+            if self.peaks != cython.NULL:
+                self.peaks[i] = max(self.peaks[i], fabs(self._weights[i]))
+                fallen = fallen or fabs(self._weights[i]) < self.peaks[i] / GROWN
         self.updated = True
-        self.note(Z, exp(log(self.total[0]) + self.shift[0] - before))
         self.most[0] = max(self.most[0], self.total[0])
-        if self.total[0] < FALLEN * self.most[0] or (
-            self.average is not None and self.total[0] > GROWN * self.base[0]
-        ):
+        grown: cython.bint = self.average is not None and self.total[0] > GROWN * self.base[0]
+        if fallen or grown or self.total[0] < FALLEN * self.most[0]:
             self.rebase(self.highest(0.0))
+        self.note(Z, exp(log(self.total[0]) + self.shift[0] - before))
         self.factor = 1.0 / self.total[0]
         return 1
 
@@ -141,6 +157,8 @@ class WinnowRule(LinearRule):
         for i in range(self.d):
             self.set_weight(i, self.stored(i))
             self.total[0] += self.mass(i)
+            if self.peaks != cython.NULL:
+                self.peaks[i] = fabs(self._weights[i])
         self.most[0] = self.base[0] = self.total[0]
         return 1
 
@@ -167,7 +185,7 @@ class Winnow(LinearClassifier):
     For ||x_t||_inf <= r and any v >= 0 with y v . x >= rho ||v||_1 on all rounds, at most
     2 (r / rho)^2 log d updates are made with eta = rho / r^2 (Theorem 8.13; 2 d for d if
     balanced). With features of -1 and +1 it is `budgetron.experts.WeightedMajority` with
-    beta = exp(-2 eta).
+    beta = exp(-2 eta), except in ties, which are mistakes here and votes for 1 there.
 
     Cost per round: O(non-zeros); memory O(d). Logarithms of the weights are kept, so that
     none is lost however small it becomes. Z in the ledger is the sum that an update

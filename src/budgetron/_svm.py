@@ -1,0 +1,138 @@
+"""The SVM without intercept, which is the best competitor of most bounds."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron._core.dual import descend
+from budgetron._core.kernel import Kernel
+from budgetron._threads import one_thread
+
+__all__ = ["Dual"]
+
+# Kernel rows that are kept take at most this many bytes; others are computed in every pass.
+CACHE_BYTES = 1 << 30
+ROWS_AT_ONCE = 256
+
+
+class Dual:
+    """min 1/2 ||g||^2 + C sum of hinge losses, by coordinate descent on its dual.
+
+    Kernel values are float32 while it searches: any g is a competitor, and what is claimed of
+    the one found is computed anew. Successive calls of `solve` start from where the last ended.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : ndarray of shape (n, d)
+    y : ndarray of shape (n,)
+        Labels, -1.0 or +1.0.
+    """
+
+    def __init__(self, kernel: Kernel, X: NDArray[np.float64], y: NDArray[np.float64]) -> None:
+        self._kernel, self._X, self._y = kernel, X.astype(np.float32), y
+        self._diagonal = kernel.diagonal(X)
+        self.alpha = np.zeros(len(y))
+        self.f = np.zeros(len(y))
+        self._cached = min(len(y), CACHE_BYTES // (4 * len(y)))
+        self._cache = np.empty((self._cached, len(y)), np.float32)
+        with one_thread():
+            for start in range(0, self._cached, ROWS_AT_ONCE):
+                rows = slice(start, min(start + ROWS_AT_ONCE, self._cached))
+                self._cache[rows] = kernel.matrix(self._X[rows], self._X)
+
+    def _rows(self, which: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        """Kernel rows of these points, some at a time."""
+        kept = which < self._cached
+        for points in (which[kept], which[~kept]):
+            for start in range(0, len(points), ROWS_AT_ONCE):
+                part = points[start : start + ROWS_AT_ONCE]
+                if part[0] < self._cached:
+                    yield part, self._cache[part]
+                else:
+                    yield part, self._kernel.matrix(self._X[part], self._X)
+
+    def norm2(self) -> float:
+        """||g||^2."""
+        return float((self.alpha * self._y) @ self.f)
+
+    def losses(self) -> float:
+        """The sum of the hinge losses."""
+        return float(np.maximum(0.0, 1.0 - self._y * self.f).sum())
+
+    def solve(self, C: float, tol: float = 1e-3, passes: int = 2000, verbose: bool = False) -> float:
+        """Descend until the duality gap is at most `tol` of the objective; the gap is returned."""
+        rng = np.random.default_rng(0)
+        over = self.alpha > C
+        if over.any():
+            self._set(np.minimum(self.alpha, C))
+        gap = np.inf
+        active = np.arange(len(self._y))
+        with one_thread():
+            for step in range(passes):
+                for part, rows in self._rows(rng.permutation(active)):
+                    descend(rows, part, self._y, self._diagonal, C, self.alpha, self.f)
+                square, losses = self.norm2(), self.losses()
+                primal = 0.5 * square + C * losses
+                gap = primal - (self.alpha.sum() - 0.5 * square)
+                if verbose:
+                    print(
+                        f"\rbest competitor: pass {step + 1}, gap {gap / primal:8.1e}",
+                        end="",
+                        file=sys.stderr,
+                    )
+                if gap <= tol * primal and len(active) == len(self._y):
+                    break
+                # Points at a bound that want to stay there rest, but for every tenth pass.
+                slope = self._y * self.f - 1.0
+                rests = ((self.alpha == 0.0) & (slope > 0)) | ((self.alpha == C) & (slope < 0))
+                active = (
+                    np.arange(len(self._y))
+                    if step % 10 == 8 or gap <= tol * primal
+                    else np.flatnonzero(~rests)
+                )
+                if not len(active):
+                    active = np.arange(len(self._y))
+        if verbose:
+            print(file=sys.stderr)
+        return gap
+
+    def _set(self, alpha: NDArray[np.float64]) -> None:
+        """Start from other dual variables."""
+        self.alpha = alpha
+        self.f = np.zeros(len(alpha))
+        points = np.flatnonzero(alpha)
+        for part, rows in self._rows(points):
+            self.f += (alpha[part] * self._y[part]) @ rows
+
+    def within(self, C: float, limit: float, tol: float = 1e-3, verbose: bool = False) -> None:
+        """Solve for C, or if ||g|| exceeds `limit` for the smaller C at which it does not.
+
+        The smaller C, the smaller the norm; what is left over the limit is scaled off. From small
+        values up, for each solution is a good start for the next.
+        """
+        low, high = 0.0, C
+        now = min(C, 1 / 64)
+        while True:
+            self.solve(now, tol, verbose=verbose)
+            norm = float(np.sqrt(self.norm2()))
+            if norm <= limit:
+                if now == C or norm >= 0.99 * limit or self.losses() == 0.0:
+                    return
+                low = now
+            else:
+                high = now
+                if norm <= 1.002 * limit or (low > 0.0 and high / low < 1.001):
+                    break
+            if high == C:
+                now = min(C, 4 * now)
+            elif low > 0.0:
+                now = float(np.sqrt(low * high))
+            else:
+                now = high / 4
+        self.alpha = self.alpha * (limit / norm)
+        self.f = self.f * (limit / norm)

@@ -1,0 +1,243 @@
+"""Streams to learn from: synthetic ones, and adversaries that make the bounds tight.
+
+Each returns arrays, rows and labels of -1 and +1 unless it says otherwise; where a good competitor is
+known, it comes along.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import cos, pi, sin, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+__all__ = [
+    "UnitVectors",
+    "coin_flips",
+    "contradict",
+    "drifting_gaussians",
+    "exponential",
+    "majority",
+    "rotating_hyperplane",
+    "separable",
+    "two_gaussians",
+    "unit_vectors",
+]
+
+Vector = NDArray[np.float64]
+
+
+def two_gaussians(
+    n: int, noise: float = 0.1, spread: str = "variance", random_state: Any = None
+) -> tuple[Vector, Vector]:
+    """Two overlapping Gaussians in the plane, as in 002 and 003.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    noise : float, default=0.1
+        Share of the labels that are turned.
+    spread : {"variance", "std"}, default="variance"
+        Whether the papers' (0.2, 2) are the variances of the two features, as 002 has them, or
+        their standard deviations, as 003.
+    random_state : int, RandomState instance or None
+    """
+    if spread not in ("variance", "std"):
+        raise ValueError(f'spread must be "variance" or "std"; got {spread!r}')
+    if not 0 <= noise <= 1:
+        raise ValueError(f"noise must be between 0 and 1; got {noise}")
+    rng = check_random_state(random_state)
+    y = rng.choice([-1.0, 1.0], n)
+    scale = np.array([0.2, 2.0]) if spread == "std" else np.sqrt([0.2, 2.0])
+    X = rng.normal(size=(n, 2)) * scale
+    X[:, 0] += y
+    return X, np.where(rng.random_sample(n) < noise, -y, y)
+
+
+def separable(
+    n: int, features: int, margin: float, random_state: Any = None
+) -> tuple[Vector, Vector, Vector]:
+    """Rows of length 1 that a hyperplane through the origin separates by `margin`.
+
+    Returns
+    -------
+    X, y, w
+        Rows, labels, and weights of norm 1 with y w . x >= margin on every row.
+    """
+    if not 0 <= margin < 1:
+        raise ValueError(f"margin must be from 0 to below 1, the length of the rows; got {margin}")
+    rng = check_random_state(random_state)
+    w = rng.normal(size=features)
+    w /= np.linalg.norm(w)
+    across = rng.normal(size=(n, features))
+    across -= np.outer(across @ w, w)
+    across /= np.maximum(np.linalg.norm(across, axis=1, keepdims=True), 1e-300)
+    along = rng.uniform(margin, 1.0, n)
+    y = rng.choice([-1.0, 1.0], n)
+    X = (y * along)[:, None] * w + np.sqrt(1 - along**2)[:, None] * across
+    return X, y, w
+
+
+def majority(n: int, features: int, relevant: int, random_state: Any = None) -> tuple[Vector, Vector, Vector]:
+    """Rows of -1 and +1, labelled by the majority of some of their features (001 section 3).
+
+    Returns
+    -------
+    X, y, w
+        Rows, labels, and the weights of norm 1: 1 / sqrt(relevant) for the features that matter.
+    """
+    if relevant % 2 == 0 or not 0 < relevant <= features:
+        raise ValueError(f"relevant must be odd and at most {features}; got {relevant}")
+    rng = check_random_state(random_state)
+    w = np.zeros(features)
+    w[rng.permutation(features)[:relevant]] = 1 / sqrt(relevant)
+    X = rng.choice([-1.0, 1.0], (n, features))
+    return X, np.where(X @ w >= 0, 1.0, -1.0), w
+
+
+def unit_vectors(n: int) -> tuple[Vector, Vector]:
+    """Each unit vector once, all of one class: the Perceptron errs on all, as its bound allows.
+
+    004 exercise 8.3.
+    """
+    return np.eye(n), np.ones(n)
+
+
+def exponential(features: int) -> tuple[Vector, Vector]:
+    """Rows on which the Perceptron, run until it separates them, makes 2^(N - 1) updates or more.
+
+    004 exercise 8.1. y_i x_i is -1 in the features before i and +1 at i, so that each weight must
+    exceed the sum of those before it. (As printed, with i leading features instead of i - 1, no
+    such bound holds.)
+    """
+    signed = np.eye(features) - np.tril(np.ones((features, features)), -1)
+    y = np.where(np.arange(1, features + 1) % 2 == 1, 1.0, -1.0)
+    return y[:, None] * signed, y
+
+
+class UnitVectors:
+    """The adversary that no budget survives: always a unit vector that is not a support (003 section 2).
+
+    Parameters
+    ----------
+    budget : int
+        Of the learner; there is one more unit vector than that.
+
+    Examples
+    --------
+    >>> from budgetron import Forgetron, streams
+    >>> adversary, model = streams.UnitVectors(10), Forgetron(10, kernel="linear")
+    >>> X, y, margins = adversary.against(model, 50)
+    >>> model.mistakes_
+    50
+    """
+
+    def __init__(self, budget: int) -> None:
+        self.budget = budget
+
+    @property
+    def competitor(self) -> tuple[Vector, Vector]:
+        """(rows, coefficients) of the sum of all unit vectors: no loss, and a norm of sqrt(budget + 1)."""
+        return np.eye(self.budget + 1), np.ones(self.budget + 1)
+
+    def row(self, model: Any) -> Vector:
+        """The lowest unit vector that is not among the supports of the model."""
+        stored = (
+            {int(row.argmax()) for row in model.support_vectors_}
+            if hasattr(model, "support_vectors_")
+            else set()
+        )
+        return np.asarray(np.eye(self.budget + 1)[min(set(range(self.budget + 1)) - stored)])
+
+    def against(self, model: Any, rounds: int) -> tuple[Vector, Vector, Vector]:
+        """Play against a model: the rows, the labels, and the margins."""
+        rows, margins = [], []
+        for _ in range(rounds):
+            rows.append(self.row(model))
+            margins.append(model.play(rows[-1], 1.0, classes=[-1.0, 1.0]))
+        return np.array(rows), np.ones(rounds), np.array(margins)
+
+
+def coin_flips(n: int, random_state: Any = None) -> Vector:
+    """Losses of two experts, (0, 1) or (1, 0) by a fair coin: nobody's expected regret is small.
+
+    004 Theorem 8.5.
+    """
+    first = check_random_state(random_state).randint(0, 2, n).astype(float)
+    return np.column_stack([first, 1 - first])
+
+
+def contradict(algorithm: Any, rounds: int) -> tuple[Vector, Vector]:
+    """Play against a deterministic expert algorithm: the outcome is always what it did not predict.
+
+    004 section 8.2.3. Of two experts one always says 0 and one always 1, so that one of them is
+    right half of the time.
+
+    Returns
+    -------
+    advice, outcomes
+    """
+    advice = np.tile([0.0, 1.0], (rounds, 1))
+    outcomes = np.empty(rounds)
+    for t in range(rounds):
+        outcomes[t] = 0.0 if algorithm.predict(advice[t]) >= 0.5 else 1.0
+        algorithm.update(advice[t], outcomes[t])
+    return advice, outcomes
+
+
+def rotating_hyperplane(
+    n: int,
+    angle: float = pi,
+    steps: int = 10,
+    margin: float = 0.1,
+    norm: float = 1.0,
+    random_state: Any = None,
+) -> tuple[Vector, Vector, list[tuple[int, Vector]], float]:
+    """Rows of length 1 in the plane, separated by a line that turns step by step.
+
+    Returns
+    -------
+    X, y, competitors, shift
+        Rows, labels, (first round, weights) for each position of the line with weights of this
+        `norm`, and the way that these drift in all.
+    """
+    if not 0 <= margin < 1:
+        raise ValueError(f"margin must be from 0 to below 1, the length of the rows; got {margin}")
+    rng = check_random_state(random_state)
+    starts = [n * i // steps for i in range(steps)]
+    turns = [angle * i / max(1, steps - 1) for i in range(steps)]
+    X, y = np.empty((n, 2)), rng.choice([-1.0, 1.0], n)
+    for start, end, turn in zip(starts, [*starts[1:], n], turns, strict=True):
+        along = rng.uniform(margin, 1.0, end - start) * y[start:end]
+        across = np.sqrt(1 - along**2) * rng.choice([-1.0, 1.0], end - start)
+        w, v = np.array([cos(turn), sin(turn)]), np.array([-sin(turn), cos(turn)])
+        X[start:end] = along[:, None] * w + across[:, None] * v
+    weights = [norm * np.array([cos(turn), sin(turn)]) for turn in turns]
+    shift = sum(float(np.linalg.norm(b - a)) for a, b in pairwise(weights))
+    return X, y, list(zip(starts, weights, strict=True)), shift
+
+
+def drifting_gaussians(
+    n: int, angle: float = 2 * pi, noise: float = 0.0, random_state: Any = None
+) -> tuple[Vector, Vector]:
+    """Two Gaussians, each about a centre that moves on the unit circle, opposite each other.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    angle : float, default=2 pi
+        How far the centres turn over the stream.
+    noise : float, default=0.0
+        Share of the labels that are turned.
+    random_state : int, RandomState instance or None
+    """
+    rng = check_random_state(random_state)
+    y = rng.choice([-1.0, 1.0], n)
+    turn = np.linspace(0.0, angle, n)
+    X = y[:, None] * np.column_stack([np.cos(turn), np.sin(turn)]) + 0.4 * rng.normal(size=(n, 2))
+    return X, np.where(rng.random_sample(n) < noise, -y, y)

@@ -1,0 +1,507 @@
+"""Bounds, certificates and adversaries: no theorem is violated, and where the papers say so they are tight."""
+
+import json
+from collections import defaultdict
+from math import exp, log, sqrt
+
+import numpy as np
+import pytest
+from sklearn.svm import SVC, LinearSVC
+
+import budgetron
+from budgetron import bounds, certify, experts, linear, streams
+from budgetron.bounds import THEOREMS, AssumptionError
+from budgetron.kernels import Normalized
+
+# Every learner that has a theorem, and how large a competitor may be.
+LEARNERS = {
+    "perceptron": (lambda: budgetron.KernelPerceptron(gamma=0.5), np.inf),
+    "voted": (lambda: budgetron.VotedKernelPerceptron(gamma=0.5), np.inf),
+    "remove oldest": (lambda: budgetron.RemoveOldestPerceptron(15, gamma=0.5), np.inf),
+    "shrinking": (lambda: budgetron.ShrinkingPerceptron(0.95, gamma=0.5), np.inf),
+    "self-tuned": (lambda: budgetron.Forgetron(83, gamma=0.5), bounds.norm_limit(83)),
+    "basic": (lambda: budgetron.Forgetron(83, "basic", gamma=0.5), bounds.norm_limit(83)),
+    "greedy": (lambda: budgetron.Forgetron(83, "greedy", gamma=0.5), bounds.norm_limit(83)),
+    "simplified": (lambda: budgetron.Forgetron(500, "simplified", gamma=0.5), bounds.drift_limit(500) / 2),
+    "modified": (
+        lambda: budgetron.RandomizedBudgetPerceptron(100, "modified", gamma=0.5, random_state=0),
+        10 / 8,
+    ),
+    "projectron": (lambda: budgetron.Projectron(eta=0.05, gamma=0.5), 9.9),
+    "projectron norm": (lambda: budgetron.Projectron(norm_bound=2.0, gamma=0.5), 2.0),
+    "projectron++": (lambda: budgetron.ProjectronPlusPlus(2.0, gamma=0.5), 2.0),
+    "linear": (lambda: linear.Perceptron(eta=0.3), np.inf),
+    "normalized": (lambda: linear.Perceptron(normalize=True), np.inf),
+}
+
+
+def make_stream(kind, seed, n=250):
+    rng = np.random.default_rng([seed, 9])
+    if kind == "separable":
+        X, y, _ = streams.separable(n, 4, 0.1, seed)
+    elif kind == "noisy":
+        X, y = streams.two_gaussians(n, 0.2, random_state=seed)
+    elif kind == "drifting":
+        X, y = streams.drifting_gaussians(n, noise=0.05, random_state=seed)
+    else:  # duplicates, under both labels, and rows of zeros
+        points = rng.normal(size=(20, 2))
+        points[0] = 0
+        X, y = points[rng.integers(20, size=n)], rng.choice([-1.0, 1.0], n)
+    return X, y
+
+
+KINDS = ("separable", "noisy", "drifting", "duplicates")
+SEEDS = range(9)
+
+
+def competitors(model, X, y, limit, rng):
+    """Expansions over the stream, of several norms within the limit; the last by an SVM."""
+    kernel = budgetron.certificates._kernel(model)
+    for size in (3, 30, len(y)):
+        rows = X[rng.integers(len(y), size=size)]
+        coef = rng.random(size) * rng.choice([-1.0, 1.0], size)
+        K = kernel.matrix(rows, rows)
+        norm = sqrt(max(coef @ K @ coef, 1e-300))
+        yield rows, coef * min(limit, rng.choice([0.3, 1.0, 3.0, 10.0])) / max(norm, 1e-12)
+    K = kernel.matrix(X, X)
+    svm = SVC(kernel="precomputed", C=1.0).fit(K, y)
+    coef = np.zeros(len(y))
+    coef[svm.support_] = svm.dual_coef_[0]
+    norm = sqrt(max(coef @ K @ coef, 1e-300))
+    yield X, coef * min(1.0, limit / max(norm, 1e-12) * (1 - 1e-9))
+
+
+@pytest.mark.parametrize("label", LEARNERS)
+def test_no_bound_is_violated(label, record_property):
+    # 14 learners x 36 streams = 504 runs, each against four competitors and the best one on some
+    make, limit = LEARNERS[label]
+    checks, largest = defaultdict(int), defaultdict(float)
+    for kind in KINDS:
+        for seed in SEEDS:
+            X, y = make_stream(kind, seed)
+            model = make()
+            trace = model.progressive_fit(X, y, classes=[-1, 1], ledger=True)
+            rng = np.random.default_rng(seed)
+            chosen = list(competitors(model, X, y, limit, rng)) + (["best"] if seed < 2 else [])
+            theorems = {
+                "perceptron": ["perceptron", "perceptron_l1", "perceptron_l2"],
+                "projectron": ["projectron", "projectron_root"],
+            }.get(label, [None])
+            for competitor in chosen:
+                for theorem in theorems:
+                    certificate = certify(model, X, y, trace, competitor, theorem=theorem)
+                    assert certificate.applies
+                    assert certificate.holds, str(certificate)
+                    checks[certificate.theorem] += 1
+                    largest[certificate.theorem] = max(largest[certificate.theorem], certificate.ratio)
+    for theorem, count in checks.items():
+        record_property(theorem, f"{count} checks, largest ratio {largest[theorem]:.3f}")
+        print(f"{label}: {theorem}: {count} checks, largest ratio {largest[theorem]:.3f}")
+    assert sum(checks.values()) >= 36 * 4
+
+
+def test_equality_on_orthonormal_streams():
+    T = 40
+    X, _ = streams.unit_vectors(T)
+    y = np.random.default_rng(0).choice([-1.0, 1.0], T)
+    everyone = (X, y)
+    perceptron = budgetron.KernelPerceptron(kernel="linear")
+    trace = perceptron.progressive_fit(X, y)
+    assert trace.mistakes.all()
+    for theorem in ("perceptron", "perceptron_l1", "perceptron_l2"):
+        certificate = certify(perceptron, X, y, trace, everyone, theorem=theorem)
+        assert certificate.bound == pytest.approx(T, abs=1e-9)
+        assert certificate.ratio == pytest.approx(1.0, abs=1e-9)
+    for infimum in (bounds.perceptron_l1_infimum, bounds.perceptron_l2_infimum):
+        assert infimum(1.0, np.full(T, 1 / sqrt(T))) == pytest.approx(T, abs=1e-9)
+    projectron = budgetron.Projectron(eta=0.0, kernel="linear")
+    trace = projectron.progressive_fit(X, y, ledger=True)
+    for theorem in ("projectron", "projectron_root"):
+        certificate = certify(projectron, X, y, trace, everyone, theorem=theorem)
+        assert certificate.bound == pytest.approx(T, abs=1e-9)
+        assert certificate.count == T
+    primal = linear.Perceptron()
+    trace = primal.progressive_fit(X, np.ones(T), classes=[-1, 1])
+    assert certify(primal, X, np.ones(T), trace, np.ones(T)).ratio == pytest.approx(1.0, abs=1e-9)
+    # exercise 8.3: (r / rho)^2 with r = 1, rho = 1 / sqrt(T)
+    assert primal.updates_ == bounds.perceptron_separable(1.0, 1 / sqrt(T)) == pytest.approx(T, abs=1e-9)
+
+
+BUDGETED = {
+    "remove oldest": lambda b: budgetron.RemoveOldestPerceptron(b, kernel="linear"),
+    "self-tuned": lambda b: budgetron.Forgetron(b, kernel="linear"),
+    "basic": lambda b: budgetron.Forgetron(b, "basic", kernel="linear"),
+    "greedy": lambda b: budgetron.Forgetron(b, "greedy", kernel="linear"),
+    "simplified": lambda b: budgetron.Forgetron(b, "simplified", kernel="linear"),
+    "random": lambda b: budgetron.RandomizedBudgetPerceptron(b, kernel="linear", random_state=0),
+    "modified": lambda b: budgetron.RandomizedBudgetPerceptron(
+        b, "modified", kernel="linear", random_state=0
+    ),
+    "cks": lambda b: budgetron.CKSPerceptron(b, kernel="linear"),
+    "stoptron": lambda b: budgetron.Stoptron(b, kernel="linear"),
+}
+
+
+@pytest.mark.parametrize("label", BUDGETED)
+def test_unit_vectors_defeat_every_budget(label):
+    budget = 500 if label == "simplified" else 90
+    adversary, model = streams.UnitVectors(budget), BUDGETED[label](budget)
+    X, y, margins = adversary.against(model, budget + 60)
+    assert np.all(margins == 0)
+    assert model.mistakes_ == len(y)
+    rows, coef = adversary.competitor
+    assert np.all(y * (X @ (coef @ rows)) >= 1)  # no hinge loss
+    assert np.linalg.norm(coef @ rows) == bounds.budget_norm_limit(budget)
+    if label in ("self-tuned", "basic", "greedy", "simplified", "modified"):
+        trace = type(model)(**model.get_params()).progressive_fit(X, y, classes=[-1, 1], ledger=True)
+        with pytest.raises(
+            AssumptionError, match=rf"a norm of the competitor of at most .* it is {sqrt(budget + 1):.3f}"
+        ):
+            certify(model, X, y, trace, adversary.competitor)
+        certificate = certify(model, X, y, trace, adversary.competitor, check=False)
+        assert not certificate.holds
+        assert "NO: a norm of the competitor" in str(certificate)
+
+
+def test_exponential_stream():
+    for n in range(2, 9):
+        X, y = streams.exponential(n)
+        model = linear.Perceptron()
+        model.partial_fit(X, y, classes=[-1, 1])
+        while np.any(y * (X @ model.coef_[0]) <= 0):
+            model.partial_fit(X, y)
+        assert model.updates_ >= bounds.exponential_updates(n)
+
+
+def test_majority_and_separable_streams():
+    X, y, w = streams.majority(3000, 15, 3, random_state=0)
+    assert np.min(y * (X @ w)) >= 1 / sqrt(3) - 1e-12
+    model = linear.Perceptron().fit(X, y)
+    assert 10 < model.updates_ <= bounds.majority_perceptron(15, 3) == 45
+    assert linear.Perceptron(normalize=True).fit(X, y).updates_ <= 45
+    X, y, w = streams.separable(2000, 6, 0.2, random_state=1)
+    np.testing.assert_allclose(np.linalg.norm(X, axis=1), 1.0)
+    assert np.min(y * (X @ w)) >= 0.2 - 1e-12
+    assert linear.Perceptron().fit(X, y).updates_ <= bounds.perceptron_separable(1.0, 0.2)
+    assert linear.Perceptron(normalize=True).fit(X, y).updates_ <= bounds.normalized_perceptron(0.2)
+
+
+def test_margin_perceptron_and_winnow():
+    X, y, w = streams.separable(500, 5, 0.2, random_state=0)
+    model = linear.MarginPerceptron(0.2)
+    trace = model.progressive_fit(X, y)
+    certificate = certify(model, X, y, trace, w)
+    assert certificate.holds
+    assert certificate.count == model.updates_
+    assert certificate.bound == pytest.approx(400)
+    with pytest.raises(AssumptionError, match="a margin of the competitor of at least 0.2"):
+        certify(model, X, y, trace, -w)
+    X, y, w = streams.majority(2000, 30, 3, random_state=0)
+    for balanced in (False, True):
+        model = linear.Winnow(eta=1 / 3, balanced=balanced)
+        trace = model.progressive_fit(X, y)
+        certificate = certify(model, X, y, trace, w)
+        assert certificate.holds
+        assert certificate.bound == pytest.approx(2 * 9 * log(60 if balanced else 30))
+        best = certify(model, X, y, trace)
+        assert model.updates_ <= best.bound <= certificate.bound * (1 + 1e-6)
+    with pytest.raises(AssumptionError, match="a margin above 0"):
+        certify(model, X, y, trace, -w)
+
+
+def test_drift():
+    X, y, turning, shift = streams.rotating_hyperplane(2000, steps=8, margin=0.3, norm=0.25, random_state=0)
+    rows = np.vstack([w for _, w in turning])
+    assert shift == pytest.approx(sum(np.linalg.norm(np.diff(rows, axis=0), axis=1)))
+    for start, w in turning:
+        assert np.all(y[start : start + 250] * (X[start : start + 250] @ w) >= 0.25 * 0.3 - 1e-12)
+    for model in (
+        budgetron.Forgetron(500, "simplified", kernel="linear"),
+        budgetron.RandomizedBudgetPerceptron(100, "modified", kernel="linear", random_state=0),
+    ):
+        trace = model.progressive_fit(X, y, ledger=True)
+        certificate = certify(model, X, y, trace, turning)
+        assert certificate.holds
+        assert certificate.shift == pytest.approx(shift)
+        assert certificate.norm == pytest.approx(0.25)
+        still = certify(model, X, y, trace, turning[0][1])
+        assert still.shift == 0
+        assert still.losses > certificate.losses
+    forgetron = budgetron.Forgetron(100, kernel="linear")
+    trace = forgetron.progressive_fit(X, y, ledger=True)
+    with pytest.raises(ValueError, match="one competitor for all rounds"):
+        certify(forgetron, X, y, trace, turning)
+    with pytest.raises(ValueError, match="begin at 0"):
+        certify(model, X, y, trace, turning[1:])
+
+
+def test_coin_flips_and_contradiction():
+    T, regrets = 400, []
+    for seed in range(200):
+        losses = streams.coin_flips(T, seed)
+        assert np.all(losses.sum(axis=1) == 1)
+        regrets.append(experts.ExponentialWeights(sqrt(8 * log(2) / T)).play_losses(losses).regret)
+    assert np.mean(regrets) >= bounds.coin_flips(T)
+    assert np.max(regrets) <= bounds.exponential_weights(2, T)
+    assert np.abs(np.random.default_rng(0).binomial(2, 0.5, 10**6) - 1).mean() == pytest.approx(
+        bounds.coin_flips(2), abs=2e-3
+    )
+    majority = experts.WeightedMajority(beta=0.5)
+    advice, outcomes = streams.contradict(majority, 100)
+    best = min(np.sum(advice != outcomes[:, None], axis=0))
+    assert best <= 50
+    assert 100 <= bounds.weighted_majority(2, 0.5, best)
+    assert experts.WeightedMajority(beta=0.5).play(advice, outcomes).losses.sum() == 100
+
+
+def test_competitors_of_every_kind():
+    X, y = streams.two_gaussians(300, random_state=0)
+    model = budgetron.KernelPerceptron(gamma=0.5)
+    trace = model.progressive_fit(X, y)
+    svc = SVC(gamma=0.5).fit(X, y)
+    a = certify(model, X, y, trace, svc)
+    b = certify(model, X, y, trace, (svc.support_vectors_, svc.dual_coef_[0]))
+    assert a.bound == pytest.approx(b.bound)
+    K = np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
+    coef = np.zeros(300)
+    coef[svc.support_] = svc.dual_coef_[0]
+    expected = coef @ K @ coef + 2 * np.maximum(0, 1 - y * (K @ coef)).sum()
+    assert a.bound == pytest.approx(expected)
+    other = budgetron.Forgetron(50, gamma=0.5).fit(X, y)
+    assert certify(model, X, y, trace, other).holds
+    with pytest.raises(ValueError, match="gamma is 2.0 in Forgetron, not 0.5"):
+        certify(model, X, y, trace, budgetron.Forgetron(50, gamma=2.0).fit(X, y))
+    with pytest.raises(ValueError, match="name is linear in LinearSVC, not rbf"):
+        certify(model, X, y, trace, LinearSVC().fit(X, y))
+    with pytest.raises(ValueError, match="rows of 2 features"):
+        certify(model, X, y, trace, (X[:, :1], y))
+    with pytest.raises(TypeError, match="competitor must be"):
+        certify(model, X, y, trace, 3)
+    with pytest.raises(ValueError, match="competitor must be"):
+        certify(model, X, y, trace, "worst")
+    primal = linear.Perceptron()
+    trace = primal.progressive_fit(X, y)
+    svm = LinearSVC(fit_intercept=False).fit(X, y)
+    assert certify(primal, X, y, trace, svm).bound == certify(primal, X, y, trace, svm.coef_[0]).bound
+    assert certify(primal, X, y, trace, linear.AROW().fit(X, y)).holds
+
+
+def test_the_best_competitor():
+    # Against a much tighter solution; inside a ball, against projected subgradients.
+    X, y = streams.two_gaussians(400, 0.1, random_state=1)
+    K = np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
+    for limit in (np.inf, 2.0):
+        dual = budgetron._svm.Dual(budgetron._core.kernel.Kernel("rbf", 0.5), X, y)
+        dual.within(1.0, limit, 1e-3)
+        found = 0.5 * dual.norm2() + dual.losses()
+        tight = budgetron._svm.Dual(budgetron._core.kernel.Kernel("rbf", 0.5), X, y)
+        tight.within(1.0, limit, 1e-7)
+        coef = tight.alpha * y
+        exact = 0.5 * coef @ K @ coef + np.maximum(0, 1 - y * (K @ coef)).sum()
+        assert sqrt(coef @ K @ coef) <= limit * (1 + 1e-4)
+        assert found <= 1.01 * exact
+        if limit == np.inf:  # weak duality: nothing is better than the dual
+            assert exact <= (tight.alpha.sum() - 0.5 * coef @ K @ coef) * (1 + 1e-5)
+        else:
+            rng, value = np.random.default_rng(0), np.inf
+            trial = coef.copy()
+            for step in range(3000):
+                errors = y * (K @ trial) < 1
+                trial -= 0.3 / (10 + step) * (trial - errors * y)
+                norm = sqrt(trial @ K @ trial)
+                trial *= min(1.0, limit / norm)
+                value = min(value, 0.5 * trial @ K @ trial + np.maximum(0, 1 - y * (K @ trial)).sum())
+            assert exact <= value * 1.002
+            del rng
+
+
+def test_reports():
+    X, y = streams.two_gaussians(500, random_state=0)
+    model = budgetron.Forgetron(100, gamma=0.5)
+    trace = model.progressive_fit(X, y)
+    certificate = certify(model, X, y, trace)
+    text = str(certificate)
+    for part in ("003 Theorems 2 and 3", "a budget of at least 83", "mistakes", "bound", "the bound holds"):
+        assert part in text
+    values = json.loads(json.dumps(certificate.to_dict()))
+    assert values["holds"] is True
+    assert values["count"] == trace.mistakes.sum()
+    assert all(assumption["holds"] for assumption in values["assumptions"])
+    small = budgetron.Forgetron(50, gamma=0.5)
+    trace = small.progressive_fit(X, y)
+    with pytest.raises(AssumptionError, match="says nothing here: a budget of at least 83"):
+        certify(small, X, y, trace)
+    assert "does not apply" in str(certify(small, X, y, trace, check=False))
+
+
+def test_what_cannot_be_certified():
+    X, y = streams.two_gaussians(200, random_state=0)
+    for model in (
+        budgetron.RandomizedBudgetPerceptron(50, random_state=0),
+        budgetron.PassiveAggressive(),
+        budgetron.Stoptron(50),
+        budgetron.ProjectronPlusPlus(2.0, eta=0.1),
+        budgetron.Forgetron(500, "simplified", eta=0.1),
+        linear.AROW(),
+    ):
+        trace = model.progressive_fit(X, y)
+        with pytest.raises(ValueError, match="the papers state no theorem"):
+            certify(model, X, y, trace)
+    model = budgetron.KernelPerceptron()
+    trace = model.progressive_fit(X, y)
+    with pytest.raises(ValueError, match="the whole stream that the model learned"):
+        certify(model, X[:-1], y[:-1], trace)
+    model.partial_fit(X, y)
+    with pytest.raises(ValueError, match="400 in the model"):
+        certify(model, X, y, trace)
+    with pytest.raises(ValueError, match="two classes"):
+        certify(budgetron.KernelPerceptron().fit(X, np.arange(200) % 3), X, y, trace)
+    with pytest.raises(ValueError, match="ledger=True"):
+        model = budgetron.RemoveOldestPerceptron(20, gamma=0.5)
+        certify(model, X, y, model.progressive_fit(X, y), (X[:3], np.ones(3)))
+    capped = budgetron.Projectron(norm_bound=2.0, budget=5, gamma=0.5)
+    trace = capped.progressive_fit(X, y)
+    with pytest.raises(AssumptionError, match="a number of supports below the budget 5"):
+        certify(capped, X, y, trace)
+    with pytest.raises(ValueError, match="theorem must be one of"):
+        certify(budgetron.KernelPerceptron().fit(X, y), X, y, trace, theorem="forgetron")
+    wide = budgetron.Projectron(norm_bound=2.0, kernel="linear")
+    trace = wide.progressive_fit(X, y)
+    with pytest.raises(AssumptionError, match="a radius"):
+        certify(wide, X, y, trace, (X[:1], np.zeros(1)))
+    sphere = budgetron.Projectron(norm_bound=2.0, kernel=Normalized("linear"))
+    assert certify(sphere, X, y, sphere.progressive_fit(X, y)).holds
+
+
+# ---------------------------------------------------------------------- the functions themselves
+
+
+def test_bounds_as_printed():
+    assert bounds.perceptron(2.0, 3.0) == 10.0
+    assert bounds.forgetron(1.0, 3.0, 100) == 14.0
+    assert bounds.remove_oldest(2.0, 3.0, 5.0) == 15.0
+    assert bounds.simplified_forgetron(0.3, 7.0, 500, 2.0) == pytest.approx(
+        2 * (7 + 16 * bounds.drift_limit(500) ** 2 + 96 * bounds.drift_limit(500))
+    )
+    assert bounds.drift_limit(500) ** 2 == pytest.approx(500 / (32 * np.log2(4000)))
+    assert bounds.modified_randomized_budget(1.0, 9.0, 64, 2.0) == pytest.approx(4 / 3 * (9 + 32 + 96))
+    assert bounds.projectron(2.0, 3.0, 0.1) == pytest.approx(10 / 0.6)
+    assert bounds.projectron_root(2.0, 3.0, 0.1) == pytest.approx(((2 + 4) / 1.6) ** 2)
+    assert bounds.projectron_norm_bound(1.0, 3.0, 2.0) == 14.0
+    assert bounds.projectron_plus_plus(1.0, 3.0, 2.5, 2.0) == 9.0
+    assert bounds.perceptron_l1(1.0, 0.5, 3.0) == pytest.approx(9.0)
+    assert bounds.perceptron_l2(1.0, 0.5, 3.0) == 25.0
+    assert bounds.winnow(1.0, 0.5, 100) == pytest.approx(8 * log(100))
+    assert bounds.winnow_general(1.0, 0.5, 100, 0.5) == pytest.approx(bounds.winnow(1.0, 0.5, 100))
+    assert bounds.margin_perceptron(2.0, 0.5) == 256.0
+    assert bounds.shrinking_perceptron(2.0, 3.0, log(0.5)) == pytest.approx(4 * (1 + log(2)) + 6)
+    # (24): outside the ball free, across its border in part, inside in full
+    assert bounds.log_shrinking([0.5, 0.5, 0.5], [2.0, 0.75, 0.25], 1.0) == pytest.approx(
+        log(0.75) + log(0.5)
+    )
+    assert bounds.gradient_descent(2.0, 0.5, 10, 3.0, 0.25, 1.0) == pytest.approx(4 + 6 + 22.5 + 0.5)
+    assert bounds.halving(64) == 6
+    assert bounds.weighted_majority(8, 0.5, 3) == pytest.approx((log(8) + 3 * log(2)) / log(4 / 3))
+    assert bounds.randomized_weighted_majority(8, 0.75, 4) == pytest.approx(4 * log(8) + 5)
+    assert bounds.randomized_weighted_majority_tuned(8, 100) == pytest.approx(20 * sqrt(log(8)))
+    assert bounds.exponential_weights(8, 50, 0.5) == pytest.approx(2 * log(8) + 50 / 16)
+    assert bounds.exponential_weights(8, 50) == pytest.approx(sqrt(25 * log(8)))
+    assert bounds.exponential_weights_doubling(8, 50) == pytest.approx(
+        sqrt(2) / (sqrt(2) - 1) * 5 * sqrt(log(8)) + sqrt(log(8) / 2)
+    )
+    assert bounds.prod(8, 1000, 0.9) == pytest.approx(10 * log(8) + 100)
+    assert bounds.prod(8, 1000) == pytest.approx(2 * sqrt(1000 * log(8)))
+    assert bounds.prod_general(8, 1000, 0.9, 0.5) == pytest.approx(10 * log(8) + 200)
+    assert bounds.polynomial_weights(16, 50, 4.0) == pytest.approx(sqrt(150) * 2)
+    assert bounds.averaged_risk(20.0, 100, 0.1, 3.0) == pytest.approx(0.2 + 3 * sqrt(2 * log(10) / 100))
+    assert bounds.averaged_risk_by_regret(0.1, 20.0, 100, 0.1) == pytest.approx(
+        0.3 + 2 * sqrt(2 * log(20) / 100)
+    )
+    assert bounds.penalized_risk(20.0, 100, 0.1) == pytest.approx(0.2 + 6 * sqrt(log(2020) / 100))
+    assert bounds.perceptron_trace(5.0, 0.5, 16.0) == 13.0
+    assert bounds.penalized_perceptron_risk(5.0, 0.5, 16.0, 100, 0.1) == bounds.penalized_risk(13.0, 100, 0.1)
+    assert bounds.leave_one_out(7, 1.0, 0.5, 10) == 0.4
+    assert bounds.game_gap(5.0, 100) == 0.05
+    assert bounds.coin_flips(32) == 2.0
+
+
+def test_infima_over_rho():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        margins = rng.normal(0.3, 0.4, size=30)
+        grid = np.geomspace(1e-3, 1e3, 4000)
+        losses = np.maximum(0, 1 - margins[None] / grid[:, None])
+        by_grid = min(
+            bounds.perceptron_l1(1.0, rho, loss.sum()) for rho, loss in zip(grid, losses, strict=True)
+        )
+        found = bounds.perceptron_l1_infimum(1.0, margins)
+        assert found <= by_grid * (1 + 1e-9)
+        assert found >= by_grid * (1 - 1e-2)
+        by_grid = min(
+            bounds.perceptron_l2(1.0, rho, np.linalg.norm(loss))
+            for rho, loss in zip(grid, losses, strict=True)
+        )
+        found = bounds.perceptron_l2_infimum(1.0, margins)
+        assert found <= by_grid * (1 + 1e-9)
+        assert found >= by_grid * (1 - 1e-2)
+
+
+OUTSIDE = [
+    (lambda **k: bounds.perceptron(1.0, 0.0, 1.1, **k), "a radius"),
+    (
+        lambda **k: bounds.forgetron(1.0, 0.0, 82, **k),
+        "budget of at least 83; it is 82|budget of at least 83 is assumed; it is 82",
+    ),
+    (lambda **k: bounds.forgetron(9.0, 0.0, 100, **k), "a norm of the competitor"),
+    (lambda **k: bounds.forgetron(1.0, 0.0, 100, 1.5, **k), "a radius"),
+    (lambda **k: bounds.simplified_forgetron(0.1, 0.0, 499, **k), "at least 500"),
+    (lambda **k: bounds.modified_randomized_budget(2.0, 0.0, 100, **k), "a norm of the competitor"),
+    (lambda **k: bounds.projectron(10.0, 0.0, 0.1, **k), "2 - R"),
+    (lambda **k: bounds.projectron_root(10.0, 0.0, 0.1, **k), "1 - eta"),
+    (lambda **k: bounds.projectron_norm_bound(3.0, 0.0, 2.0, **k), "a norm of the competitor"),
+    (lambda **k: bounds.perceptron_separable(1.0, 0.0, **k), "a margin above 0"),
+    (lambda **k: bounds.majority_perceptron(10, 4, **k), "odd"),
+    (lambda **k: bounds.winnow_general(1.0, 0.1, 10, 0.3, **k), "eta rho"),
+    (lambda **k: bounds.weighted_majority(10, 1.5, 1, **k), "a beta between 0 and 1"),
+    (lambda **k: bounds.randomized_weighted_majority(10, 0.4, 1, **k), "a beta from 1/2"),
+    (lambda **k: bounds.prod(10, 5, 0.3, **k), "1 - beta"),
+    (lambda **k: bounds.polynomial_weights(10, 5, 1.5, **k), "an alpha above 2"),
+    (lambda **k: bounds.averaged_risk(1.0, 5, 2.0, **k), "a delta"),
+]
+
+
+@pytest.mark.parametrize(("bound", "message"), OUTSIDE)
+def test_assumptions(bound, message):
+    with pytest.raises(AssumptionError, match=message):
+        bound()
+    noted = []
+    bound(check=noted)
+    assert any(not assumption.holds for assumption in noted)
+    try:
+        assert isinstance(bound(check=False), float)
+    except ValueError as error:  # where the formula itself is not defined
+        assert "math domain" in str(error) or "positive" in str(error) or "expected a" in str(error)
+
+
+def test_every_theorem_is_listed():
+    for name, theorem in THEOREMS.items():
+        assert getattr(bounds, name) is theorem.function
+        assert theorem.function.__doc__
+        assert theorem.source[:3] in ("000", "001", "002", "003", "004")
+    assert len(THEOREMS) >= 35
+
+
+def test_exponential_weights_need_no_more_than_their_theorem():
+    rng = np.random.default_rng(5)
+    losses = rng.random((300, 12))
+    for eta in (0.05, 0.3):
+        assert experts.ExponentialWeights(eta).play_losses(losses).regret <= bounds.exponential_weights(
+            12, 300, eta
+        )
+    doubling = experts.ExponentialWeights("doubling").play_losses(losses)
+    assert doubling.regret <= bounds.exponential_weights_doubling(12, 300)
+    assert experts.Prod(0.8).play_losses(losses).regret <= bounds.prod(12, 300, 0.8)
+    assert experts.PolynomialWeights(5.0).play_losses(losses).regret <= bounds.polynomial_weights(
+        12, 300, 5.0
+    )
+    assert exp(0) == 1
