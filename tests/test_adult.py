@@ -8,7 +8,9 @@ import pytest
 from sklearn.datasets import load_svmlight_file
 
 import budgetron
-from budgetron import linear
+from budgetron import certify, linear
+from budgetron._core.kernel import Kernel
+from budgetron._svm import Dual
 from budgetron.kernelized._forgetron import norm_limit
 
 FILE = Path(os.environ.get("BUDGETRON_DATA", "")) / "a9a.gz"
@@ -61,3 +63,13 @@ def test_linear(adult, name):
     trace = model.progressive_fit(*adult)
     print(f"linear {name}: {100 * trace.error_rate:.2f} %")
     assert 100 * trace.error_rate <= most
+
+
+def test_the_best_competitor(adult):
+    X, y = adult[0][:5000], adult[1][:5000]
+    model = budgetron.KernelPerceptron(gamma=0.02)
+    certificate = certify(model, X, y, model.progressive_fit(X, y))
+    dual = Dual(Kernel("rbf", 0.02), X.toarray(), y)
+    dual.solve(1.0, 1e-5)
+    assert certificate.holds
+    assert certificate.bound <= 1.01 * (dual.norm2() + 2 * dual.losses())

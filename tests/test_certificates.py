@@ -1,8 +1,8 @@
-"""Bounds, certificates and adversaries: no theorem is violated, and where the papers say so they are tight."""
+"""Bounds, certificates and adversaries: no theorem is violated, and where the papers say so it is tight."""
 
 import json
 from collections import defaultdict
-from math import exp, log, sqrt
+from math import log, sqrt
 
 import numpy as np
 import pytest
@@ -92,8 +92,9 @@ def test_no_bound_is_violated(label, record_property):
                     certificate = certify(model, X, y, trace, competitor, theorem=theorem)
                     assert certificate.applies
                     assert certificate.holds, str(certificate)
-                    checks[certificate.theorem] += 1
-                    largest[certificate.theorem] = max(largest[certificate.theorem], certificate.ratio)
+                    name = certificate.theorem.split(",")[0]
+                    checks[name] += 1
+                    largest[name] = max(largest[name], certificate.ratio)
     for theorem, count in checks.items():
         record_property(theorem, f"{count} checks, largest ratio {largest[theorem]:.3f}")
         print(f"{label}: {theorem}: {count} checks, largest ratio {largest[theorem]:.3f}")
@@ -124,7 +125,7 @@ def test_equality_on_orthonormal_streams():
     trace = primal.progressive_fit(X, np.ones(T), classes=[-1, 1])
     assert certify(primal, X, np.ones(T), trace, np.ones(T)).ratio == pytest.approx(1.0, abs=1e-9)
     # exercise 8.3: (r / rho)^2 with r = 1, rho = 1 / sqrt(T)
-    assert primal.updates_ == bounds.perceptron_separable(1.0, 1 / sqrt(T)) == pytest.approx(T, abs=1e-9)
+    assert bounds.perceptron_separable(1.0, 1 / sqrt(T)) == pytest.approx(primal.updates_, abs=1e-9)
 
 
 BUDGETED = {
@@ -194,7 +195,7 @@ def test_margin_perceptron_and_winnow():
     assert certificate.holds
     assert certificate.count == model.updates_
     assert certificate.bound == pytest.approx(400)
-    with pytest.raises(AssumptionError, match="a margin of the competitor of at least 0.2"):
+    with pytest.raises(AssumptionError, match=r"a margin of the competitor of at least 0\.2"):
         certify(model, X, y, trace, -w)
     X, y, w = streams.majority(2000, 30, 3, random_state=0)
     for balanced in (False, True):
@@ -250,7 +251,7 @@ def test_coin_flips_and_contradiction():
     advice, outcomes = streams.contradict(majority, 100)
     best = min(np.sum(advice != outcomes[:, None], axis=0))
     assert best <= 50
-    assert 100 <= bounds.weighted_majority(2, 0.5, best)
+    assert bounds.weighted_majority(2, 0.5, best) >= 100
     assert experts.WeightedMajority(beta=0.5).play(advice, outcomes).losses.sum() == 100
 
 
@@ -269,7 +270,7 @@ def test_competitors_of_every_kind():
     assert a.bound == pytest.approx(expected)
     other = budgetron.Forgetron(50, gamma=0.5).fit(X, y)
     assert certify(model, X, y, trace, other).holds
-    with pytest.raises(ValueError, match="gamma is 2.0 in Forgetron, not 0.5"):
+    with pytest.raises(ValueError, match=r"gamma is 2\.0 in Forgetron, not 0.5"):
         certify(model, X, y, trace, budgetron.Forgetron(50, gamma=2.0).fit(X, y))
     with pytest.raises(ValueError, match="name is linear in LinearSVC, not rbf"):
         certify(model, X, y, trace, LinearSVC().fit(X, y))
@@ -303,7 +304,7 @@ def test_the_best_competitor():
         if limit == np.inf:  # weak duality: nothing is better than the dual
             assert exact <= (tight.alpha.sum() - 0.5 * coef @ K @ coef) * (1 + 1e-5)
         else:
-            rng, value = np.random.default_rng(0), np.inf
+            value = np.inf
             trial = coef.copy()
             for step in range(3000):
                 errors = y * (K @ trial) < 1
@@ -312,7 +313,6 @@ def test_the_best_competitor():
                 trial *= min(1.0, limit / norm)
                 value = min(value, 0.5 * trial @ K @ trial + np.maximum(0, 1 - y * (K @ trial)).sum())
             assert exact <= value * 1.002
-            del rng
 
 
 def test_reports():
@@ -356,9 +356,10 @@ def test_what_cannot_be_certified():
         certify(model, X, y, trace)
     with pytest.raises(ValueError, match="two classes"):
         certify(budgetron.KernelPerceptron().fit(X, np.arange(200) % 3), X, y, trace)
+    model = budgetron.RemoveOldestPerceptron(20, gamma=0.5)
+    trace = model.progressive_fit(X, y)
     with pytest.raises(ValueError, match="ledger=True"):
-        model = budgetron.RemoveOldestPerceptron(20, gamma=0.5)
-        certify(model, X, y, model.progressive_fit(X, y), (X[:3], np.ones(3)))
+        certify(model, X, y, trace, (X[:3], np.ones(3)))
     capped = budgetron.Projectron(norm_bound=2.0, budget=5, gamma=0.5)
     trace = capped.progressive_fit(X, y)
     with pytest.raises(AssumptionError, match="a number of supports below the budget 5"):
@@ -450,7 +451,7 @@ OUTSIDE = [
     (lambda **k: bounds.perceptron(1.0, 0.0, 1.1, **k), "a radius"),
     (
         lambda **k: bounds.forgetron(1.0, 0.0, 82, **k),
-        "budget of at least 83; it is 82|budget of at least 83 is assumed; it is 82",
+        "budget of at least 83 is assumed; it is 82",
     ),
     (lambda **k: bounds.forgetron(9.0, 0.0, 100, **k), "a norm of the competitor"),
     (lambda **k: bounds.forgetron(1.0, 0.0, 100, 1.5, **k), "a radius"),
@@ -477,10 +478,7 @@ def test_assumptions(bound, message):
     noted = []
     bound(check=noted)
     assert any(not assumption.holds for assumption in noted)
-    try:
-        assert isinstance(bound(check=False), float)
-    except ValueError as error:  # where the formula itself is not defined
-        assert "math domain" in str(error) or "positive" in str(error) or "expected a" in str(error)
+    bound(check=False)  # does not raise
 
 
 def test_every_theorem_is_listed():
@@ -504,4 +502,3 @@ def test_exponential_weights_need_no_more_than_their_theorem():
     assert experts.PolynomialWeights(5.0).play_losses(losses).regret <= bounds.polynomial_weights(
         12, 300, 5.0
     )
-    assert exp(0) == 1

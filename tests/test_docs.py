@@ -44,13 +44,23 @@ def blocks(path, language):
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / path).read_text(), re.S)
 
 
-def test_readme_example():
-    codes, outputs = blocks("README.md", "python"), blocks("README.md", "text")
-    assert len(codes) >= 2
+def test_the_page_of_the_theorems():
+    page = (ROOT / "docs" / "theorems.md").read_text()
+    for entry in budgetron.bounds.THEOREMS.values():
+        row = (
+            f"| {entry.source} | `{entry.name}` | {entry.quantity} | {entry.learner} | {entry.assumptions} |"
+        )
+        assert row in page, "run examples/guarantees.py --theorems"
+
+
+@pytest.mark.parametrize("path", ["README.md", "docs/guarantees.md"])
+def test_examples_of_the_pages(path):
+    codes, outputs = blocks(path, "python"), blocks(path, "text")
+    assert len(codes) >= 1
     for code, output in zip(codes, outputs, strict=True):
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(compile(code, "README.md", "exec"), {})
+            exec(compile(code, path, "exec"), {})
         assert printed.getvalue() == output
 
 

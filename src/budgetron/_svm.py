@@ -115,24 +115,23 @@ class Dual:
         The smaller C, the smaller the norm; what is left over the limit is scaled off. From small
         values up, for each solution is a good start for the next.
         """
-        low, high = 0.0, C
+        low, high = 0.0, np.inf  # norms below and above the limit were found at these
         now = min(C, 1 / 64)
         while True:
             self.solve(now, tol, verbose=verbose)
             norm = float(np.sqrt(self.norm2()))
             if norm <= limit:
-                if now == C or norm >= 0.99 * limit or self.losses() == 0.0:
+                if now == C or norm >= 0.999 * limit or self.losses() == 0.0:
                     return
                 low = now
+                if high < 1.001 * low:
+                    return
             else:
                 high = now
-                if norm <= 1.002 * limit or (low > 0.0 and high / low < 1.001):
+                if norm <= 1.002 * limit or high < 1.001 * low:
                     break
-            if high == C:
-                now = min(C, 4 * now)
-            elif low > 0.0:
-                now = float(np.sqrt(low * high))
-            else:
-                now = high / 4
+            now = (
+                min(C, 4 * now) if high == np.inf else (float(np.sqrt(low * high)) if low > 0.0 else high / 4)
+            )
         self.alpha = self.alpha * (limit / norm)
         self.f = self.f * (limit / norm)

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import inf, log, log2, sqrt
+from math import exp, inf, log, log2, nan, sqrt
 from typing import TypeVar
 
 import numpy as np
@@ -89,6 +89,10 @@ def _assume(check: Check, holds: bool, text: str, value: float) -> None:
 
 def _at_most(check: Check, value: float, limit: float, what: str) -> None:
     _assume(check, value <= limit * (1 + ROUNDING), f"{what} of at most {limit:.6g}", value)
+
+
+def _root(square: float) -> float:
+    return sqrt(square) if square >= 0 else nan
 
 
 def _state(source: str, learner: str, quantity: str, assumptions: str = "none") -> Callable[[F], F]:
@@ -471,7 +475,7 @@ def polynomial_weights(
 ) -> float:
     """M sqrt((alpha - 1) T) N^(1 / alpha)."""
     _assume(check, alpha > 2, "an alpha above 2", alpha)
-    return largest * sqrt((alpha - 1) * rounds) * float(experts) ** (1 / alpha)
+    return largest * sqrt((alpha - 1) * rounds) * exp(log(experts) / alpha)
 
 
 # ---------------------------------------------------------------------- what nobody can do better
@@ -511,7 +515,7 @@ def averaged_risk(
 ) -> float:
     """sum of the losses / T + M sqrt(2 log(1 / delta) / T), with probability 1 - delta."""
     _assume(check, 0 < delta < 1, "a delta between 0 and 1", delta)
-    return losses / rounds + largest * sqrt(2 * log(1 / delta) / rounds)
+    return losses / rounds + largest * _root(2 * log(1 / delta) / rounds)
 
 
 @_state(
@@ -525,7 +529,7 @@ def averaged_risk_by_regret(
 ) -> float:
     """least risk + R_T / T + 2 M sqrt(2 log(2 / delta) / T), with probability 1 - delta."""
     _assume(check, 0 < delta < 1, "a delta between 0 and 1", delta)
-    return best + regret / rounds + 2 * largest * sqrt(2 * log(2 / delta) / rounds)
+    return best + regret / rounds + 2 * largest * _root(2 * log(2 / delta) / rounds)
 
 
 @_state(
@@ -537,7 +541,7 @@ def averaged_risk_by_regret(
 def penalized_risk(losses: float, rounds: int, delta: float, *, check: Check = True) -> float:
     """sum of the losses / T + 6 sqrt(log(2 (T + 1) / delta) / T), with probability 1 - delta."""
     _assume(check, 0 < delta < 1, "a delta between 0 and 1", delta)
-    return losses / rounds + 6 * sqrt(log(2 * (rounds + 1) / delta) / rounds)
+    return losses / rounds + 6 * _root(log(2 * (rounds + 1) / delta) / rounds)
 
 
 @_state("004 exercise 8.11 (a)", "`KernelPerceptron`", "mistakes")

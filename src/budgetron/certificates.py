@@ -68,6 +68,8 @@ class Certificate:
         stream, and the way that it drifts in all.
     assumptions : list of Assumption
         What the theorem assumes, and whether it is so.
+    expansion : (rows, coefficients), or None
+        The competitor itself, if it is a single one.
     """
 
     learner: str
@@ -81,6 +83,7 @@ class Certificate:
     shift: float
     rounds: int
     assumptions: list[Assumption] = field(default_factory=list)
+    expansion: tuple[Vector, Vector] | None = field(default=None, repr=False)
 
     @property
     def ratio(self) -> float:
@@ -104,7 +107,11 @@ class Certificate:
 
     def to_dict(self) -> dict[str, Any]:
         """All of it, as numbers and text."""
-        values = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "assumptions"}
+        values = {
+            name: getattr(self, name)
+            for name in self.__dataclass_fields__
+            if name not in ("assumptions", "expansion")
+        }
         values |= {name: getattr(self, name) for name in ("ratio", "applies", "vacuous", "holds")}
         return values | {"assumptions": [vars(assumption) for assumption in self.assumptions]}
 
@@ -222,6 +229,7 @@ class _Run:
     margins: Vector = field(default_factory=lambda: np.zeros(0))  # y g(x)
     shift: float = 0.0
     name: str = ""
+    expansion: tuple[Vector, Vector] | None = None
 
     @property
     def losses(self) -> float:
@@ -237,6 +245,7 @@ class _Run:
             self.margins[start:end] = self.y[start:end] * g.values(self.X[start:end])
         self.norm = max(g.norm() for _, g in parts)
         self.shift = sum(b.distance(a) for (_, a), (_, b) in pairwise(parts))
+        self.expansion = (parts[0][1].rows, parts[0][1].coef) if len(parts) == 1 else None
         self.name = parts[0][1].name if len(parts) == 1 else f"{len(parts)} in turn"
 
     def entries(self, name: str) -> Vector:
@@ -574,7 +583,11 @@ def certify(
     return Certificate(
         learner=repr(model),
         theorem=entry.source
-        + (f", on rows divided by {radius:.4g}" if name == "perceptron" and radius > 1 else ""),
+        + (
+            f", on rows divided by {radius:.4g}"
+            if name == "perceptron" and radius > 1 + bounds.ROUNDING
+            else ""
+        ),
         quantity=entry.quantity,
         count=int(count),
         bound=bound,
@@ -584,6 +597,7 @@ def certify(
         shift=run.shift,
         rounds=len(trace),
         assumptions=assumptions,
+        expansion=run.expansion,
     )
 
 
