@@ -123,3 +123,10 @@ def whole_cached(label):
         X, y, *_ = replay_cached(label)
         _whole[label] = CASES[label].model().fit(X, y)
     return _whole[label]
+
+
+def test_play_takes_the_only_row_of_an_array():
+    X, y = stream("random")
+    one, other = CASES["perceptron"].model(), CASES["perceptron"].model()
+    for i in range(20):
+        assert one.play(X[i], y[i], classes=[-1, 1]) == other.play(X[i : i + 1], y[i], classes=[-1, 1])

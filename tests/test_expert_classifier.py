@@ -158,3 +158,11 @@ def test_parameters_may_not_change_midway():
     model = ExpertClassifier([linear.Perceptron()], eta=0.1).fit(X, y).set_params(eta=5.0)
     with pytest.raises(ValueError, match="eta changed since the first call"):
         model.partial_fit(X, y)
+
+
+def test_before_learning():
+    model = ExpertClassifier([linear.Perceptron()])
+    for name in ("weights_", "regret_", "best_learner_"):
+        assert not hasattr(model, name)
+    with pytest.raises(AttributeError, match="has not seen any outcome yet"):
+        _ = ExponentialWeights().regret_

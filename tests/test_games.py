@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.optimize import linprog
+from scipy.sparse import csr_array
 
 from budgetron.games import solve
 
@@ -81,3 +82,11 @@ def test_trivial_games():
 def test_bad_games(arguments, message):
     with pytest.raises(ValueError, match=message):
         solve(*arguments)
+
+
+def test_more_bad_input():
+    with pytest.raises(ValueError, match="tol must be above 0; got 'a'"):
+        solve([[1.0, 2.0]], tol="a")
+    with pytest.raises(ValueError, match="the differences of its entries"):
+        solve([[1e308, -1e308]])
+    assert solve(csr_array([[0.0, 1.0], [1.0, 0.0]]), tol=0.1).gap <= 0.1

@@ -204,6 +204,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         if classes is None:
             raise ValueError("classes must be given in the first call of play")
         row = x.toarray().reshape(-1) if issparse(x) else np.asarray(x)
+        row = row[0] if row.ndim == 2 and len(row) == 1 else row
         if row.ndim != 1:
             raise ValueError(f"x must be one row of features; got an array of shape {row.shape}")
         with self._unchanged_on_error():

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 __all__ = ["Solution", "solve"]
 
@@ -42,7 +45,7 @@ class Solution:
         return (self.lower + self.upper) / 2
 
 
-def solve(matrix: ArrayLike, rounds: int | None = None, tol: float | None = None) -> Solution:
+def solve(matrix: Any, rounds: int | None = None, tol: float | None = None) -> Solution:
     """Mixed strategies for the zero-sum game in which the row player pays `matrix` to the column player.
 
     The row player follows exponential weights and the column player answers each of its
@@ -51,11 +54,12 @@ def solve(matrix: ArrayLike, rounds: int | None = None, tol: float | None = None
 
     Parameters
     ----------
-    matrix : array-like of shape (m, n)
+    matrix : array-like or sparse matrix of shape (m, n)
     rounds : int, optional
-        The most rounds. By default 10,000, or as many as it takes if `tol` is given.
+        The most rounds. By default 10,000, or as many as it takes if `tol` is given: a tenth of
+        the gap takes a hundred times the rounds, so give both unless `tol` is modest.
     tol : float, optional
-        Stop when the duality gap is at most this.
+        Stop when the duality gap is at most this. If the rounds end first, `gap` says so.
 
     Returns
     -------
@@ -74,15 +78,15 @@ def solve(matrix: ArrayLike, rounds: int | None = None, tol: float | None = None
     >>> abs(solution.value) < 0.005, solution.gap <= 0.01
     (True, True)
     """
-    M = np.asarray(matrix, np.float64)
+    M = np.asarray(matrix.toarray() if issparse(matrix) else matrix, np.float64)
     if M.ndim != 2 or M.size == 0:
         raise ValueError(f"matrix must have shape (m, n) with at least one row and column; got {M.shape}")
-    if not np.isfinite(M).all():
-        raise ValueError("matrix must be finite")
+    if not np.isfinite(M).all() or not M.max() / 2 - M.min() / 2 < 1e307:
+        raise ValueError("matrix must be finite, and so must the differences of its entries")
     if rounds is not None and (int(rounds) != rounds or rounds < 1):
         raise ValueError(f"rounds must be a whole number of at least 1; got {rounds}")
-    if tol is not None and not tol > 0:
-        raise ValueError(f"tol must be above 0; got {tol}")
+    if tol is not None and not (isinstance(tol, Real) and tol > 0):
+        raise ValueError(f"tol must be above 0; got {tol!r}")
     if rounds is None and tol is None:
         rounds = 10_000
 

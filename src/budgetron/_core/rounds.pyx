@@ -28,11 +28,11 @@ cnp.import_array()
 
 
 cpdef cnp.ndarray one_row(x, Py_ssize_t d):
-    """The row x as an array of d numbers."""
+    """The row x as an array of d numbers; it may also be the only row of an array."""
     cdef cnp.ndarray row
     if not isinstance(x, np.ndarray):
         x = x.toarray().reshape(-1) if issparse(x) else np.asarray(x)
-    row = x
+    row = x if x.ndim != 2 or x.shape[0] != 1 else x[0]
     if row.ndim != 1 or row.shape[0] != d:
         raise ValueError(f"x must be one row of {d} features; got an array of shape {x.shape}")
     if row.dtype.kind not in "fiub":

@@ -116,6 +116,8 @@ class ExpertAlgorithm(BaseEstimator):
     @property
     def regret_(self) -> float:
         """Own loss less that of the best expert, over all rounds so far."""
+        if not hasattr(self, "loss_"):
+            raise AttributeError(f"this {type(self).__name__} has not seen any outcome yet")
         return float(self.loss_ - self.expert_losses_.min())
 
     def predict(self, advice: ArrayLike) -> float:

@@ -281,16 +281,19 @@ class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     @property
     def best_learner_(self) -> int:
         """The learner with the fewest mistakes so far, the first of equals."""
+        check_is_fitted(self)
         return int(self.learner_mistakes_.argmin())
 
     @property
     def regret_(self) -> float:
         """Loss less that of the best learner; with more than two classes, the largest of any class."""
+        check_is_fitted(self)
         return max(algorithm.regret_ for algorithm in self.algorithms_)
 
     @property
     def weights_(self) -> NDArray[np.float64]:
         """The learners' shares, of shape (n_outputs, n_learners)."""
+        check_is_fitted(self)
         return np.stack([algorithm.weights_ for algorithm in self.algorithms_])
 
     # ------------------------------------------------------------------ below the surface
