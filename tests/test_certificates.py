@@ -28,6 +28,7 @@ LEARNERS = {
         10 / 8,
     ),
     "projectron": (lambda: budgetron.Projectron(eta=0.05, gamma=0.5), 9.9),
+    "small budget": (lambda: budgetron.Forgetron(12, gamma=0.5), np.inf),
     "projectron norm": (lambda: budgetron.Projectron(norm_bound=2.0, gamma=0.5), 2.0),
     "projectron++": (lambda: budgetron.ProjectronPlusPlus(2.0, gamma=0.5), 2.0),
     "linear": (lambda: linear.Perceptron(eta=0.3), np.inf),
@@ -72,7 +73,7 @@ def competitors(model, X, y, limit, rng):
 
 @pytest.mark.parametrize("label", LEARNERS)
 def test_no_bound_is_violated(label, record_property):
-    # 14 learners x 36 streams of their own = 504, each against four competitors, some against the best
+    # 15 learners x 36 streams of their own = 540, each against four competitors, some against the best
     make, limit = LEARNERS[label]
     first = 100 * list(LEARNERS).index(label)
     checks, largest = defaultdict(int), defaultdict(float)
@@ -86,6 +87,7 @@ def test_no_bound_is_violated(label, record_property):
             theorems = {
                 "perceptron": ["perceptron", "perceptron_l1", "perceptron_l2"],
                 "projectron": ["projectron", "projectron_root"],
+                "small budget": ["forgetron_ledger"],
             }.get(label, [None])
             for competitor in chosen:
                 for theorem in theorems:
@@ -424,6 +426,94 @@ def test_bounds_as_printed():
     assert bounds.leave_one_out(7, 1.0, 0.5, 10) == 0.4
     assert bounds.game_gap(5.0, 100) == 0.05
     assert bounds.coin_flips(32) == 2.0
+    assert bounds.perceptron_l1_loose(1.0, 0.5, 4.0) == 16.0
+    assert bounds.forgetron_ledger(2.0, 3.0, log(0.5), 5.0) == pytest.approx(4 * (1 + log(2)) + 11)
+    assert bounds.prod_second_order(8, 0.75, 12.0) == pytest.approx(4 * log(8) + 3)
+    assert bounds.polynomial_weights(100, 50, None) == pytest.approx(sqrt(np.e * (2 * log(100) - 1) * 50))
+    assert bounds.contradicted(10) == 5
+    assert bounds.best_possible(3) == 3
+    assert bounds.exponential_weights_risk(0.1, 8, 50, 0.1) == pytest.approx(
+        0.1 + sqrt(log(8) / 100) + 2 * sqrt(2 * log(20) / 50)
+    )
+    margins = [1e-12] + [1.0] * 99  # the least is far from where most of the range lies
+    grid = np.linspace(0, 3, 3001)
+    least = min(u + np.linalg.norm(np.maximum(0, 1 - np.array(margins) * u)) for u in grid) ** 2
+    assert bounds.perceptron_l2_infimum(1.0, margins) == pytest.approx(least, rel=1e-3)
+
+
+def test_outside_the_formulas():
+    for bound in (
+        lambda **k: bounds.perceptron_l1(1.0, 0.0, 1.0, **k),
+        lambda **k: bounds.weighted_majority(4, 0.0, 1, **k),
+        lambda **k: bounds.exponential_weights(4, 10, 0.0, **k),
+        lambda **k: bounds.averaged_risk(1.0, 10, 0.0, **k),
+        lambda **k: bounds.simplified_forgetron(0.1, 1.0, 0, **k),
+        lambda **k: bounds.forgetron(0.1, 1.0, 0, **k),
+    ):
+        with pytest.raises(AssumptionError):
+            bound()
+        assert isinstance(bound(check=False), float)
+        assert isinstance(bound(check=[]), float)
+
+
+def certified(model, X, y, competitor="best", **options):
+    return certify(model, X, y, model.progressive_fit(X, y, ledger=True), competitor, **options)
+
+
+def test_difficult_kernels_and_rows():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 17, size=(20, 64)).astype(float)
+    y = rng.choice([-1.0, 1.0], 20)
+    assert certified(budgetron.Forgetron(100, kernel=Normalized("allsubsets")), X, y).holds
+    model = budgetron.KernelPerceptron(kernel="poly", gamma=1.0, degree=5)
+    assert certified(model, rng.normal(size=(60, 3)) * 1e4, rng.choice([-1.0, 1.0], 60)).holds
+    for seed in range(5):  # every row under both labels: the best competitor is hardly more than 0
+        rows = np.random.default_rng(seed).normal(size=(50, 5))
+        rows = np.tile(rows / np.linalg.norm(rows, axis=1, keepdims=True) / 1.0001, (2, 1))
+        labels = np.repeat([1.0, -1.0], 50)
+        certificate = certified(budgetron.Forgetron(600, "simplified", kernel="linear"), rows, labels)
+        assert certificate.holds
+    X, y = streams.two_gaussians(500, 0.1, random_state=0)
+    far = budgetron.RandomizedBudgetPerceptron(2000, "modified", kernel=Normalized("linear"), random_state=0)
+    assert certified(far, X + 1000, y).applies
+    unit = (X / np.linalg.norm(X, axis=1, keepdims=True)).astype(np.float32)
+    assert certified(budgetron.Forgetron(200, kernel="linear"), unit, y).holds
+    assert certified(budgetron.Projectron(eta=0.01, gamma=0.5), X.astype(np.float32), y).holds
+    X, y, w = streams.separable(500, 5, 0.2, random_state=0)
+    assert certified(linear.MarginPerceptron(0.2), X, y).holds
+    assert certified(linear.Perceptron(normalize=True), X * 3, y, w).holds
+    assert certified(linear.Perceptron(normalize=True), X, y, linear.AROW().fit(X, y)).holds
+
+
+def test_what_does_not_belong_together():
+    X, y = streams.two_gaussians(300, random_state=0)
+    model = budgetron.Forgetron(90, gamma=0.5)
+    trace = model.progressive_fit(X, y)
+    other = budgetron.KernelPerceptron(gamma=5.0).progressive_fit(X, y)
+    with pytest.raises(ValueError, match="trace must be the model's own"):
+        certify(model, X, y, other)
+    with pytest.raises(ValueError, match="budget changed since the first call"):
+        certify(model.set_params(budget=1000), X, y, trace)
+    model.set_params(budget=90)
+    with pytest.raises(ValueError, match="SVC has 'sigmoid'"):
+        certify(model, X, y, trace, SVC(kernel="sigmoid").fit(X, y))
+    with pytest.raises(ValueError, match="must be finite"):
+        certify(model, X, y, trace, (X[:2], np.array([1.0, np.nan])))
+    winnow = linear.Winnow()
+    trace = winnow.progressive_fit(X, y)
+    with pytest.raises(ValueError, match="theorem must be one of"):
+        certify(winnow, X, y, trace, theorem="nonsense")
+    with pytest.raises(ValueError, match="competitor must be"):
+        certify(winnow, X, y, trace, "bset")
+    for call in (
+        lambda: streams.rotating_hyperplane(5, steps=10),
+        lambda: streams.separable(10, 1, 0.1),
+        lambda: streams.majority(10, 5, -1),
+        lambda: streams.two_gaussians(10, spread="wide"),
+        lambda: streams.two_gaussians(10, noise=2),
+    ):
+        with pytest.raises(ValueError, match="must be"):
+            call()
 
 
 def test_infima_over_rho():

@@ -4,8 +4,8 @@ In all of them `norm` is ||g|| of the competitor, `losses` the sum of its hinge 
 max(0, 1 - y g(x)) over the stream, and `radius` the largest ||x||, or sqrt(k(x, x)).
 
 What a theorem assumes is checked, and raises `AssumptionError` if it is not so. With
-``check=False`` the number is what the formula gives, and no theorem says it. If `check` is a list,
-each assumption is appended to it as an `Assumption`, and nothing raises.
+``check=False`` the number is what the formula gives, NaN where it gives none, and no theorem says
+it. If `check` is a list, each assumption is appended to it as an `Assumption`, and nothing raises.
 `THEOREMS` lists them all, as does the page *The theorems* of the documentation.
 
 Examples
@@ -23,8 +23,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from math import exp, inf, log, log2, nan, sqrt
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -42,8 +43,8 @@ __all__ = [
     "norm_limit",
 ]  # and each theorem, below
 
-# What a run computed may miss a limit by rounding.
-ROUNDING = 1e-9
+# What a run computed may miss a limit by rounding, of float32 rows if it must be.
+ROUNDING = 1e-6
 
 
 class AssumptionError(ValueError):
@@ -99,11 +100,22 @@ def _state(source: str, learner: str, quantity: str, assumptions: str = "none") 
     """Enter a function in the list of theorems."""
 
     def register(function: F) -> F:
+        @wraps(function)
+        def bound(*args: Any, **kwargs: Any) -> float:
+            try:
+                return function(*args, **kwargs)
+            except (ZeroDivisionError, OverflowError, ValueError) as error:
+                if isinstance(error, AssumptionError):
+                    raise
+                if kwargs.get("check", True) is True:
+                    raise AssumptionError(f"{function.__name__} is not defined there: {error}") from error
+                return nan
+
         THEOREMS[function.__name__] = Theorem(
-            function.__name__, source, learner, quantity, assumptions, function
+            function.__name__, source, learner, quantity, assumptions, bound
         )
         __all__.append(function.__name__)
-        return function
+        return cast(F, bound)
 
     return register
 
@@ -142,7 +154,7 @@ def normalized_perceptron(margin: float, *, check: Check = True) -> float:
 )
 def majority_perceptron(features: int, relevant: int, *, check: Check = True) -> float:
     """n r: a majority vote of r of n features, all -1 or +1."""
-    _assume(check, relevant % 2 == 1, "an odd number of relevant features", relevant)
+    _assume(check, relevant % 2 == 1 and relevant > 0, "an odd number of relevant features", relevant)
     _assume(check, relevant <= features, f"a number of relevant features of at most {features}", relevant)
     return float(features * relevant)
 
@@ -163,6 +175,13 @@ def perceptron_l1(radius: float, rho: float, losses: float, *, check: Check = Tr
     _assume(check, rho > 0, "a rho above 0", rho)
     ratio = radius / rho
     return ((ratio + sqrt(ratio**2 + 4 * losses)) / 2) ** 2
+
+
+@_state("004 Theorem 8.11, second inequality", "`linear.Perceptron`, `KernelPerceptron`", "updates")
+def perceptron_l1_loose(radius: float, rho: float, losses: float, *, check: Check = True) -> float:
+    """(r / rho + sqrt(L))^2, with L as in `perceptron_l1`."""
+    _assume(check, rho > 0, "a rho above 0", rho)
+    return (radius / rho + sqrt(losses)) ** 2
 
 
 @_state("004 Theorem 8.12", "`linear.Perceptron`, `KernelPerceptron`", "updates")
@@ -203,11 +222,15 @@ def perceptron_l2_infimum(radius: float, margins: ArrayLike, *, check: Check = T
     def root(u: float) -> float:
         return radius * u + float(np.linalg.norm(np.maximum(0.0, 1.0 - margins * u)))
 
-    most = 1.0 / margins[margins > 0].min() if np.any(margins > 0) else 0.0
-    if most == 0.0 or not np.isfinite(most):
-        return float(len(margins))
-    found = minimize_scalar(root, bounds=(0.0, most), method="bounded", options={"xatol": 1e-12 * most})
-    return min(root(0.0), root(most), float(found.fun)) ** 2
+    corners = np.unique(np.append(0.0, 1.0 / margins[margins > 1e-300]))
+    if len(corners) > 500:  # enough to see where the least one is
+        corners = corners[np.linspace(0, len(corners) - 1, 500).astype(int)]
+    least = int(np.argmin([root(u) for u in corners]))
+    low, high = corners[max(0, least - 1)], corners[min(len(corners) - 1, least + 1)]
+    found = root(corners[least])
+    if high > low:
+        found = min(found, float(minimize_scalar(root, bounds=(low, high), method="bounded").fun))
+    return found**2
 
 
 @_state(
@@ -293,14 +316,36 @@ def forgetron(norm: float, losses: float, budget: int, radius: float = 1.0, *, c
 
 
 @_state(
+    "003 Lemma 6",
+    '`Forgetron`: "self-tuned", "basic", "greedy"',
+    "mistakes",
+    "k(x, x) <= 1, ||g|| <= U of Phi",
+)
+def forgetron_ledger(
+    norm: float,
+    losses: float,
+    log_shrinking: float,
+    damage: float,
+    radius: float = 1.0,
+    *,
+    check: Check = True,
+) -> float:
+    """||g||^2 (1 - sum of log Phi) + 2 sum of hinge losses + the sum of psi, for any budget.
+
+    No guarantee beforehand: it speaks of what the run's own ledger says. See `log_shrinking`.
+    """
+    return shrinking_perceptron(norm, losses, log_shrinking, radius, check=check) + damage
+
+
+@_state(
     "000 Theorem 2", '`Forgetron`: "simplified"', "mistakes", "k(x, x) <= 1, B >= 500, all ||g_t|| <= U / 2"
 )
 def simplified_forgetron(
     norm: float, losses: float, budget: int, shift: float = 0.0, radius: float = 1.0, *, check: Check = True
 ) -> float:
     """2 (sum of hinge losses + 16 U^2 + 48 U S), S the way that the competitor drifts in all."""
-    U = drift_limit(budget)
     _assume(check, budget >= 500, "a budget of at least 500", budget)
+    U = drift_limit(budget)
     _at_most(check, radius, 1.0, "a radius sqrt(k(x, x))")
     _at_most(check, norm, U / 2, "a norm of the competitor")
     return 2 * (losses + 16 * U**2 + 48 * U * shift)
@@ -452,6 +497,18 @@ def prod(experts: int, rounds: int, beta: float | None = None, *, check: Check =
 
 
 @_state(
+    "004 exercise 8.7 (c), before T bounds the squares",
+    "`experts.Prod`",
+    "regret",
+    "1/2 <= beta < 1, losses in [0, 1]",
+)
+def prod_second_order(experts: int, beta: float, squares: float, *, check: Check = True) -> float:
+    """log N / (1 - beta) + (1 - beta) sum of the squared losses of the best expert."""
+    _assume(check, 0.5 <= beta < 1, "a beta from 1/2 to below 1", beta)
+    return log(experts) / (1 - beta) + (1 - beta) * squares
+
+
+@_state(
     "004 exercise 8.9",
     "`experts.Prod`",
     "regret",
@@ -471,9 +528,10 @@ def prod_general(
     "004 exercise 8.8", "`experts.PolynomialWeights`", "regret", "alpha > 2, convex losses in [0, `largest`]"
 )
 def polynomial_weights(
-    experts: int, rounds: int, alpha: float, largest: float = 1.0, *, check: Check = True
+    experts: int, rounds: int, alpha: float | None, largest: float = 1.0, *, check: Check = True
 ) -> float:
-    """M sqrt((alpha - 1) T) N^(1 / alpha)."""
+    """M sqrt((alpha - 1) T) N^(1 / alpha); without alpha at 2 log N: M sqrt(e (2 log N - 1) T)."""
+    alpha = 2 * log(experts) if alpha is None else alpha
     _assume(check, alpha > 2, "an alpha above 2", alpha)
     return largest * sqrt((alpha - 1) * rounds) * exp(log(experts) / alpha)
 
@@ -493,6 +551,23 @@ def exponential_updates(features: int, *, check: Check = True) -> float:
 def coin_flips(rounds: int, *, check: Check = True) -> float:
     """sqrt(T / 8) (the theorem prints sqrt(T) / 8; the last step of its proof gives this)."""
     return sqrt(rounds / 8)
+
+
+@_state(
+    "004 section 8.2.3",
+    "any deterministic, with two experts",
+    "regret, at least",
+    "outcomes by `streams.contradict`",
+)
+def contradicted(rounds: int, *, check: Check = True) -> float:
+    """T / 2: all T rounds are mistakes, and one of two opposite experts is right in half of them."""
+    return rounds / 2
+
+
+@_state("004 Theorem 8.2", "any", "mistakes of the best algorithm, at least", "")
+def best_possible(vc_dimension: int, *, check: Check = True) -> float:
+    """The VC dimension of the hypotheses; `halving` is at most log2 of their number from it."""
+    return float(vc_dimension)
 
 
 @_state("003 section 2", "any, on a budget", "norm of a competitor, below", "")
@@ -530,6 +605,20 @@ def averaged_risk_by_regret(
     """least risk + R_T / T + 2 M sqrt(2 log(2 / delta) / T), with probability 1 - delta."""
     _assume(check, 0 < delta < 1, "a delta between 0 and 1", delta)
     return best + regret / rounds + 2 * largest * _root(2 * log(2 / delta) / rounds)
+
+
+@_state(
+    "004 section 8.4, after Theorem 8.15",
+    "the average of `experts.ExponentialWeights`",
+    "risk",
+    "rows a sample; a convex loss in [0, 1]",
+)
+def exponential_weights_risk(
+    best: float, experts: int, rounds: int, delta: float, *, check: Check = True
+) -> float:
+    """least risk + sqrt(log N / (2 T)) + 2 sqrt(2 log(2 / delta) / T), with probability 1 - delta."""
+    regret = exponential_weights(experts, rounds, check=check)
+    return averaged_risk_by_regret(best, regret, rounds, delta, check=check)
 
 
 @_state(

@@ -25,6 +25,7 @@ from budgetron import bounds, linear
 from budgetron._core.kernel import Kernel
 from budgetron._face import OnlineClassifier, encode
 from budgetron._kernel_face import KernelClassifier
+from budgetron._linear_face import LinearClassifier
 from budgetron._svm import Dual
 from budgetron._trace import Trace
 from budgetron.bounds import THEOREMS, Assumption, AssumptionError
@@ -38,6 +39,7 @@ from budgetron.kernelized import (
     ShrinkingPerceptron,
     VotedKernelPerceptron,
 )
+from budgetron.kernels import NAMES
 
 __all__ = ["Certificate", "certify"]
 
@@ -102,7 +104,7 @@ class Certificate:
 
     @property
     def holds(self) -> bool:
-        """Whether the theorem applies and its bound was kept."""
+        """Whether the theorem applies and its bound was kept (for an expected number: in this run)."""
         return self.applies and self.count <= self.bound * (1 + bounds.ROUNDING)
 
     def to_dict(self) -> dict[str, Any]:
@@ -116,7 +118,8 @@ class Certificate:
         return values | {"assumptions": [vars(assumption) for assumption in self.assumptions]}
 
     def __str__(self) -> str:
-        verdict = "holds" if self.holds else ("is VIOLATED" if self.applies else "does not apply")
+        exceeded = "was exceeded, as one run may" if self.quantity.startswith("expected") else "is VIOLATED"
+        verdict = "holds" if self.holds else (exceeded if self.applies else "does not apply")
         if self.holds and self.vacuous:
             verdict += ", but is vacuous: no smaller than the number of rounds"
         drift = f", drifts by {self.shift:.4g}" if self.shift else ""
@@ -175,6 +178,15 @@ def _same_kernel(kernel: Kernel, other: Kernel, what: str) -> None:
             )
 
 
+def _weights(w: Vector, kernel: Kernel, what: str) -> tuple[Vector, Vector]:
+    """A weight vector as an expansion of one term."""
+    if not kernel.normalized:
+        _same_kernel(kernel, Kernel("linear"), what)
+        return w[None, :], np.ones((1, 1))
+    _same_kernel(kernel, Kernel("linear", normalized=True), what)
+    return w[None, :], np.array([[np.linalg.norm(w)]])  # w . x / ||x|| = ||w|| k(w, x)
+
+
 def _expansion(competitor: Any, kernel: Kernel, d: int) -> _Expansion:
     """The competitor as an expansion over the learner's kernel."""
     what = type(competitor).__name__
@@ -184,22 +196,27 @@ def _expansion(competitor: Any, kernel: Kernel, d: int) -> _Expansion:
         rows, coef = competitor.support_vectors_, competitor.dual_coef_
     elif isinstance(competitor, SVC):
         check_is_fitted(competitor)
+        if not callable(competitor.kernel) and competitor.kernel not in NAMES:
+            raise ValueError(f"the competitor must have the learner's kernel; SVC has {competitor.kernel!r}")
         theirs = Kernel(competitor.kernel, competitor._gamma, competitor.degree, competitor.coef0)
         _same_kernel(kernel, theirs, what)
         rows, coef = competitor.support_vectors_, competitor.dual_coef_
         rows, coef = (a.toarray() if issparse(a) else a for a in (rows, coef))
         what += " without its intercept"
-    elif isinstance(competitor, LinearSVC) or hasattr(competitor, "coef_"):
-        _same_kernel(kernel, Kernel("linear"), what)
-        rows, coef = np.asarray(competitor.coef_), np.ones((1, 1))
+    elif isinstance(competitor, LinearSVC | LinearClassifier) or hasattr(competitor, "coef_"):
+        check_is_fitted(competitor)
+        weights = np.atleast_2d(np.asarray(competitor.coef_, float))
+        if len(weights) != 1:
+            raise ValueError(f"the competitor must tell two classes apart; {what} has {len(weights)} outputs")
+        rows, coef = _weights(weights[0], kernel, what)
         if np.any(getattr(competitor, "intercept_", 0.0)):
             what += " without its intercept"
     elif isinstance(competitor, tuple) and len(competitor) == 2:
         rows, coef = np.asarray(competitor[0], float), np.asarray(competitor[1], float)[None, :]
         what = "an expansion"
     elif isinstance(competitor, np.ndarray) and competitor.ndim == 1:
-        _same_kernel(kernel, Kernel("linear"), "a weight vector")
-        rows, coef, what = competitor[None, :], np.ones((1, 1)), "a weight vector"
+        what = "a weight vector"
+        rows, coef = _weights(np.asarray(competitor, float), kernel, what)
     else:
         raise TypeError(
             'competitor must be "best", (rows, coefficients), a weight vector, a fitted model, or a list of '
@@ -212,6 +229,8 @@ def _expansion(competitor: Any, kernel: Kernel, d: int) -> _Expansion:
             f"the competitor must have rows of {d} features and a coefficient each; "
             f"got {rows.shape} and {coef[0].shape}"
         )
+    if not (np.isfinite(rows).all() and np.isfinite(coef).all()):
+        raise ValueError("the competitor must be finite")
     return _Expansion(kernel, np.ascontiguousarray(rows, float), np.ascontiguousarray(coef[0], float), what)
 
 
@@ -274,6 +293,7 @@ class _Case:
     weight: float | None
     limit: float = inf
     drifts: bool = False
+    separates: bool = False  # whether the competitor must separate the rows
 
 
 def _perceptron_cases(radius: float) -> list[_Case]:
@@ -332,7 +352,8 @@ def _cases(model: Any, radius: float) -> list[_Case]:
                 ),
                 0.5,
                 bounds.norm_limit(model.budget),
-            )
+            ),
+            _Case("forgetron_ledger", _forgetron_ledger, None),
         ]
     if isinstance(model, Forgetron) and (model.eta, model.decay, model.radius) == (None, None, None):
         return [
@@ -360,7 +381,9 @@ def _cases(model: Any, radius: float) -> list[_Case]:
                 )
             ]
     elif isinstance(model, Projectron) and model.norm_bound is None:
-        eta = model._threshold()
+        # What is nearer than this counts as within the span, and is projected in any case.
+        least = sqrt(1e-5 if model._learners[0].supports.single else 1e-12) * radius
+        eta = max(model._threshold(), least if model._threshold() > 0 or least > 1e-5 else 0.0)
         return [
             _Case(name, partial(_projectron, theorem, eta), None)
             for name, theorem in (
@@ -397,8 +420,19 @@ def _cases(model: Any, radius: float) -> list[_Case]:
             )
         ]
     elif isinstance(model, linear.MarginPerceptron):
-        return [_Case("margin_perceptron", _margin_perceptron, None)]
+        return [_Case("margin_perceptron", _margin_perceptron, None, separates=True)]
     raise ValueError(f"the papers state no theorem for {model!r}")
+
+
+def _forgetron_ledger(run: _Run, check: Any) -> float:
+    of = run.trace.mistakes
+    norms = np.concatenate([[0.0], run.entries("norm")])[:-1]
+    own = run.kernel.diagonal(run.X)
+    before = np.sqrt(np.maximum(0.0, norms**2 + 2 * run.y * run.trace.margins + own))[of]  # ||f'_t||
+    phi = run.entries("phi")[of]
+    shrinking = bounds.log_shrinking(phi, phi * before, run.norm)
+    damage = float(np.nansum(run.entries("psi")))
+    return bounds.forgetron_ledger(run.norm, run.losses, shrinking, damage, run.radius, check=check)
 
 
 def _projectron(theorem: Callable[..., float], eta: float, run: _Run, check: Any) -> float:
@@ -456,30 +490,38 @@ def _best(run: _Run, case: _Case, verbose: bool) -> None:
     if case.weight is not None:
         # 1/2 ||g||^2 + C losses: without a weight for the norm, C as large as the ball allows
         C = 1 / (2 * case.weight) if case.weight > 0 else 1e3
-        dual.within(C, case.limit * (1 - 1e-5), verbose=verbose)
-        run.meet([(0, _solution(dual, run))])
+        dual.within(C, case.limit, verbose=verbose)
+        run.meet([(0, _solution(dual, run, case.limit))])
         return
-    least: tuple[float, _Expansion] | None = None
-    for C in np.geomspace(1e-3, 1e2, 11):
+    if case.separates:  # the largest margin: the SVM that allows no loss
+        dual.solve(1e4 / run.radius**2, 1e-6, verbose=verbose)
+        run.meet([(0, _solution(dual, run, inf))])
+        return
+    tried: list[tuple[float, float, _Expansion]] = []
+
+    def attempt(C: float) -> None:
         dual.solve(C, 1e-2, verbose=verbose)
-        g = _solution(dual, run)
-        if len(g.coef):
-            run.meet([(0, g)])
-            bound = case.bound(run, False)
-            if least is None or bound < least[0]:
-                least = bound, g
-        if dual.losses() == 0.0:
-            break
-    if least is None:
-        least = inf, _Expansion(run.kernel, run.X[:1], np.zeros(1), "the zero function")
-    run.meet([(0, least[1])])
+        g = _solution(dual, run, inf)
+        run.meet([(0, g)])
+        bound = case.bound(run, False)
+        tried.append((bound if bound > 0 else inf, C, g))
+
+    for C in np.geomspace(1e-3, 1e2, 11):
+        attempt(float(C))
+    best = min(tried, key=lambda one: one[0])[1]
+    for C in np.geomspace(best / 2.5, best * 2.5, 6):
+        attempt(float(C))
+    run.meet([(0, min(tried, key=lambda one: one[0])[2])])
 
 
-def _solution(dual: Dual, run: _Run) -> _Expansion:
-    used = np.flatnonzero(dual.alpha)
-    return _Expansion(
-        run.kernel, run.X[used], dual.alpha[used] * run.y[used], "the best, an SVM without intercept"
-    )
+def _solution(dual: Dual, run: _Run, limit: float) -> _Expansion:
+    """What was found, with its norm in float64, and within the limit."""
+    alpha = dual.alpha
+    used = np.flatnonzero(alpha) if np.any(alpha) else np.array([0])
+    name = "the best, an SVM without intercept"
+    g = _Expansion(run.kernel, run.X[used], alpha[used] * run.y[used], name)
+    norm = g.norm()
+    return g if norm <= limit else _Expansion(run.kernel, g.rows, g.coef * (limit / norm), name)
 
 
 # ---------------------------------------------------------------------- the certificate
@@ -503,7 +545,7 @@ def certify(
     model : online learner
         Fitted, on two classes.
     X, y : array-like or CSR matrix of shape (n_rounds, n_features), and labels
-        The whole stream, in the order in which it was learned.
+        The whole stream, in the order in which it was learned. Sparse rows are made dense.
     trace : Trace
         What `progressive_fit` returned for it; for theorems that speak of the ledger, with
         ``ledger=True``.
@@ -511,7 +553,8 @@ def certify(
         What the run is compared with. A list is a sequence of competitors, each from its first
         round on, for the theorems that allow drift. A weight vector is meant for linear
         learners; models must have the learner's kernel, and intercepts are left out. "best" makes the
-        bound smallest: it takes a quadratic number of kernel values, some seconds for 5,000 rounds.
+        bound smallest, or where it is no SVM's objective nearly so: it takes a quadratic number of kernel
+        values, some seconds for 5,000 rounds.
     theorem : str, optional
         Which theorem, where several speak of the learner: a name in `bounds.THEOREMS`.
     check : bool, default=True
@@ -537,6 +580,7 @@ def certify(
     if not isinstance(model, OnlineClassifier):
         raise TypeError(f"model must be one of Budgetron's learners; got {model!r}")
     check_is_fitted(model)
+    model._check_parameters()
     if len(model.classes_) > 2:
         raise ValueError("the theorems speak of two classes; certify one class against the rest")
     rows: Any = model._check_rows(X)
@@ -548,6 +592,11 @@ def certify(
             f"{len(rows)} rows, {len(codes)} labels, {len(trace)} rounds in the trace, "
             f"{model.rounds_} in the model"
         )
+    if int(trace.mistakes.sum()) != model.mistakes_:
+        raise ValueError(
+            f"trace must be the model's own: it has {int(trace.mistakes.sum())} mistakes, "
+            f"the model {model.mistakes_}"
+        )
     kernel = _kernel(model)
     radius = sqrt(float(kernel.diagonal(rows).max()))
     cases = [] if isinstance(model, linear.Winnow) else _cases(model, radius)
@@ -555,6 +604,10 @@ def certify(
     assumptions: list[Assumption] = []
     if isinstance(model, linear.Winnow):
         name = "winnow_general"
+        if isinstance(competitor, str) and competitor != "best":
+            raise ValueError(f'competitor must be "best", a model, or a weight vector; got {competitor!r}')
+        if theorem not in (None, name):
+            raise ValueError(f"theorem must be one of {[name]} for Winnow; got {theorem!r}")
         weights = None if isinstance(competitor, str) else _expansion(competitor, kernel, rows.shape[1])
         bound = _winnow(run, None if weights is None else weights.coef @ weights.rows, assumptions)
     else:

@@ -33,7 +33,7 @@ Vector = NDArray[np.float64]
 def two_gaussians(
     n: int, noise: float = 0.1, spread: str = "variance", random_state: Any = None
 ) -> tuple[Vector, Vector]:
-    """Two overlapping Gaussians in the plane, as in 002 and 003.
+    """Two overlapping Gaussians in the plane, about (-1, -1) and (1, 1), as in 002 and 003.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def two_gaussians(
     y = rng.choice([-1.0, 1.0], n)
     scale = np.array([0.2, 2.0]) if spread == "std" else np.sqrt([0.2, 2.0])
     X = rng.normal(size=(n, 2)) * scale
-    X[:, 0] += y
+    X += y[:, None]
     return X, np.where(rng.random_sample(n) < noise, -y, y)
 
 
@@ -70,6 +70,8 @@ def separable(
     """
     if not 0 <= margin < 1:
         raise ValueError(f"margin must be from 0 to below 1, the length of the rows; got {margin}")
+    if features < 2:
+        raise ValueError(f"features must be at least 2; got {features}")
     rng = check_random_state(random_state)
     w = rng.normal(size=features)
     w /= np.linalg.norm(w)
@@ -207,6 +209,8 @@ def rotating_hyperplane(
     """
     if not 0 <= margin < 1:
         raise ValueError(f"margin must be from 0 to below 1, the length of the rows; got {margin}")
+    if not 1 <= steps <= n:
+        raise ValueError(f"steps must be from 1 to the number of rows, {n}; got {steps}")
     rng = check_random_state(random_state)
     starts = [n * i // steps for i in range(steps)]
     turns = [angle * i / max(1, steps - 1) for i in range(steps)]
