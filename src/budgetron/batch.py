@@ -200,9 +200,9 @@ class AveragedClassifier(_Converter):
         return values
 
     def _count(self, X: Any, codes: NDArray[np.intp], margins: NDArray[np.float64], start: int) -> None:
-        self.total_loss_ += float(
-            np.maximum(0.0, 1.0 - lead(margins, codes, multiclass=margins.ndim == 2)).sum()
-        )
+        losses = np.maximum(0.0, 1.0 - lead(margins, codes, multiclass=margins.ndim == 2))
+        self.total_loss_ += float(losses.sum())
+        self.largest_loss_ = max(self.largest_loss_, float(losses.max()))
 
     @property
     def risk_bound_(self) -> float:
