@@ -43,7 +43,7 @@ def make_stream(kind, seed, n=250):
     elif kind == "noisy":
         X, y = streams.two_gaussians(n, 0.2, random_state=seed)
     elif kind == "drifting":
-        X, y = streams.drifting_gaussians(n, noise=0.05, random_state=seed)
+        X, y, *_ = streams.drifting_gaussians(n, noise=0.05, random_state=seed)
     else:  # duplicates, under both labels, and rows of zeros
         points = rng.normal(size=(20, 2))
         points[0] = 0
@@ -236,6 +236,19 @@ def test_drift():
         certify(forgetron, X, y, trace, turning)
     with pytest.raises(ValueError, match="begin at 0"):
         certify(model, X, y, trace, turning[1:])
+
+
+def test_drifting_gaussians():
+    X, y, turning, shift = streams.drifting_gaussians(1500, noise=0.05, steps=12, norm=0.4, random_state=0)
+    X /= np.linalg.norm(X, axis=1).max()
+    model = budgetron.RandomizedBudgetPerceptron(400, "modified", kernel="linear", random_state=0)
+    certificate = certify(model, X, y, model.progressive_fit(X, y, ledger=True), turning)
+    assert certificate.holds
+    assert (
+        certificate.shift
+        == pytest.approx(shift)
+        == pytest.approx(0.4 * 2 * 11 * np.sin(np.pi / 12), rel=0.01)
+    )
 
 
 def test_coin_flips_and_contradiction():

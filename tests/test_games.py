@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from reference import games as reference
 from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
@@ -41,6 +42,16 @@ def test_random_games(seed):
     assert abs(solution.value - value) <= tol
     slack = 1e-7 * max(1.0, np.abs(M).max())  # of the linear program
     assert solution.lower - slack <= value <= solution.upper + slack
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_equals_reference(seed):
+    M = np.random.default_rng(seed).normal(size=(6, 4))
+    for rounds in (1, 7, 200):
+        row, column = reference.play(M.tolist(), rounds)
+        solution = solve(M, rounds=rounds)
+        np.testing.assert_allclose(solution.row, row, rtol=1e-10)
+        np.testing.assert_allclose(solution.column, column, rtol=1e-12)
 
 
 def test_rock_paper_scissors():

@@ -221,13 +221,17 @@ def rotating_hyperplane(
         w, v = np.array([cos(turn), sin(turn)]), np.array([-sin(turn), cos(turn)])
         X[start:end] = along[:, None] * w + across[:, None] * v
     weights = [norm * np.array([cos(turn), sin(turn)]) for turn in turns]
-    shift = sum(float(np.linalg.norm(b - a)) for a, b in pairwise(weights))
-    return X, y, list(zip(starts, weights, strict=True)), shift
+    return X, y, list(zip(starts, weights, strict=True)), _way(weights)
 
 
 def drifting_gaussians(
-    n: int, angle: float = 2 * pi, noise: float = 0.0, random_state: Any = None
-) -> tuple[Vector, Vector]:
+    n: int,
+    angle: float = 2 * pi,
+    noise: float = 0.0,
+    steps: int = 10,
+    norm: float = 1.0,
+    random_state: Any = None,
+) -> tuple[Vector, Vector, list[tuple[int, Vector]], float]:
     """Two Gaussians, each about a centre that moves on the unit circle, opposite each other.
 
     Parameters
@@ -238,10 +242,32 @@ def drifting_gaussians(
         How far the centres turn over the stream.
     noise : float, default=0.0
         Share of the labels that are turned.
+    steps, norm : int, default=10, and float, default=1.0
+        How often the competitors turn, and their norm.
     random_state : int, RandomState instance or None
+
+    Returns
+    -------
+    X, y, competitors, shift
+        Rows, labels, (first round, weights) of competitors that follow the centres in steps, and the
+        way that these drift in all.
     """
+    if not 0 <= noise <= 1:
+        raise ValueError(f"noise must be between 0 and 1; got {noise}")
+    if not 1 <= steps <= n:
+        raise ValueError(f"steps must be from 1 to the number of rows, {n}; got {steps}")
     rng = check_random_state(random_state)
     y = rng.choice([-1.0, 1.0], n)
     turn = np.linspace(0.0, angle, n)
-    X = y[:, None] * np.column_stack([np.cos(turn), np.sin(turn)]) + 0.4 * rng.normal(size=(n, 2))
-    return X, np.where(rng.random_sample(n) < noise, -y, y)
+    centres = np.column_stack([np.cos(turn), np.sin(turn)])
+    X = y[:, None] * centres + 0.4 * rng.normal(size=(n, 2))
+    starts = [n * i // steps for i in range(steps)]
+    middles = [(start + end) // 2 for start, end in pairwise([*starts, n])]
+    weights = [norm * centres[middle] for middle in middles]
+    y = np.where(rng.random_sample(n) < noise, -y, y)
+    return X, y, list(zip(starts, weights, strict=True)), _way(weights)
+
+
+def _way(weights: list[Vector]) -> float:
+    """The way from the first through all others to the last."""
+    return sum(float(np.linalg.norm(b - a)) for a, b in pairwise(weights))
