@@ -131,9 +131,9 @@ def cases_of(model: Any, radius: float) -> list[Case]:
                 )
             ]
     elif isinstance(model, Projectron) and model.norm_bound is None:
-        # What is nearer than this counts as within the span, and is projected in any case.
-        least = sqrt(1e-5 if model._learners[0].supports.single else 1e-12) * radius
-        eta = max(model._threshold(), least if model._threshold() > 0 or least > 1e-5 else 0.0)
+        eta = model._threshold()
+        if model._learners[0].supports.single:  # what is nearer than this is projected in any case
+            eta = max(eta, sqrt(1e-5) * radius)
         return [
             Case(name, partial(_projectron, theorem, eta), None)
             for name, theorem in (
