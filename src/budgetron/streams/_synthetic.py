@@ -1,4 +1,4 @@
-"""Streams to learn from: synthetic ones, and adversaries that make the bounds tight.
+"""Synthetic streams, and adversaries that make the bounds tight.
 
 Each returns arrays, rows and labels of -1 and +1 unless it says otherwise; where a good competitor is
 known, it comes along.
