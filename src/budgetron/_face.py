@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -23,7 +24,7 @@ from budgetron._core.history import Average, Journal
 from budgetron._threads import one_thread
 from budgetron._trace import Trace
 
-__all__ = ["Hypothesis", "OnlineClassifier", "Rows", "check_classes", "encode", "lead"]
+__all__ = ["Batch", "Hypothesis", "OnlineClassifier", "Rows", "check_classes", "encode", "lead"]
 
 # What scikit-learn takes for X: anything like an array, a data frame, or a CSR matrix.
 Rows = Any
@@ -70,6 +71,19 @@ class Hypothesis(Protocol):
     def columns(self, places: NDArray[np.int64]) -> NDArray[np.int64]: ...
     def __getstate__(self) -> dict[str, Any]: ...
     def __setstate__(self, state: dict[str, Any]) -> None: ...
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The rounds of a batch: what is known before them, and room for what they leave behind."""
+
+    X: Any
+    codes: NDArray[np.intp]
+    # For each output: labels of -1 and +1, and a row of each of the arrays to fill
+    signs: list[NDArray[np.float64]]
+    margins: NDArray[np.float64] | None
+    sizes: NDArray[np.int64] | None
+    ledger: NDArray[np.float64] | None
 
 
 class OnlineClassifier(ClassifierMixin, BaseEstimator):
@@ -223,6 +237,31 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         trace: bool = False,
         ledger: bool = False,
     ) -> Trace | None:
+        batch = self._open_batch(X, y, classes, classes_from_y=classes_from_y, trace=trace, ledger=ledger)
+        with self._restored_on_error(self._batch_may_fail(batch.X)), one_thread():
+            for start, rows in self._pieces(batch.X):
+                piece = slice(start, start + rows.shape[0])
+                for i, learner in enumerate(self._learners):
+                    learner.learn(
+                        rows,
+                        batch.signs[i][piece],
+                        None if batch.margins is None else batch.margins[i, piece],
+                        None if batch.sizes is None else batch.sizes[i, piece],
+                        None if batch.ledger is None else batch.ledger[i, piece],
+                    )
+        return self._close_batch(batch)
+
+    def _open_batch(
+        self,
+        X: Any,
+        y: Any,
+        classes: ArrayLike | None = None,
+        *,
+        classes_from_y: bool = False,
+        trace: bool = True,
+        ledger: bool = False,
+    ) -> Batch:
+        """Check the rows and labels of a batch, and start if it is the first."""
         self._check_parameters()
         first = not self.__sklearn_is_fitted__()
         X, y = self._check_rows(X, y)
@@ -241,35 +280,32 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         if first:
             self._start(X, known)
 
-        learners, multiclass = self._learners, len(self._learners) > 1
-        signs = [np.where(codes == c, 1.0, -1.0) for c in (range(len(learners)) if multiclass else [1])]
-        shape = (len(learners), len(codes))
-        margins = np.empty(shape) if trace or multiclass else None
-        sizes = np.empty(shape, np.int64) if trace else None
-        names = learners[0].ledger
-        entries = np.empty((*shape, len(names))) if ledger else None
-        with self._restored_on_error(self._batch_may_fail(X)), one_thread():
-            for start, rows in self._pieces(X):
-                piece = slice(start, start + rows.shape[0])
-                for i, learner in enumerate(learners):
-                    learner.learn(
-                        rows,
-                        signs[i][piece],
-                        None if margins is None else margins[i, piece],
-                        None if sizes is None else sizes[i, piece],
-                        None if entries is None else entries[i, piece],
-                    )
-        if margins is None:
+        outputs = len(self._learners)
+        shape = (outputs, len(codes))
+        return Batch(
+            X=X,
+            codes=codes,
+            signs=[np.where(codes == c, 1.0, -1.0) for c in (range(outputs) if outputs > 1 else [1])],
+            margins=np.empty(shape) if trace or outputs > 1 else None,
+            sizes=np.empty(shape, np.int64) if trace else None,
+            ledger=np.empty((*shape, len(self._learners[0].ledger))) if ledger else None,
+        )
+
+    def _close_batch(self, batch: Batch) -> Trace | None:
+        """Count the mistakes of a batch whose rounds were played; its trace, if one was asked for."""
+        if batch.margins is None:
             return None
-        mistakes = lead(margins.T if multiclass else margins[0], codes, multiclass=multiclass) <= 0.0
+        multiclass = len(self._learners) > 1
+        margins = batch.margins.T if multiclass else batch.margins[0]
+        mistakes = lead(margins, batch.codes, multiclass=multiclass) <= 0.0
         self._mistakes += int(mistakes.sum()) if multiclass else 0
-        if sizes is None:
+        if batch.sizes is None:
             return None
         return Trace(
-            margins=margins.T.copy() if multiclass else margins[0],
+            margins=margins.copy() if multiclass else margins,
             mistakes=mistakes,
-            support_sizes=sizes.sum(axis=0),
-            ledger=None if entries is None else _ledger(names, entries),
+            support_sizes=batch.sizes.sum(axis=0),
+            ledger=None if batch.ledger is None else _ledger(self._learners[0].ledger, batch.ledger),
         )
 
     def _batch_may_fail(self, X: Any) -> bool:
@@ -309,15 +345,20 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         checked = self._check_rows(X)
-        margins = np.empty((len(self._learners), checked.shape[0]))
         with one_thread():
-            for start, rows in self._pieces(checked):
-                for i, learner in enumerate(self._learners):
-                    margins[i, start : start + rows.shape[0]] = self._decide(learner, rows)
+            margins = self._margins(checked)
         if not np.isfinite(margins).all():
             row = int(np.flatnonzero(~np.isfinite(margins).all(axis=0))[0])
             raise ValueError(f"f(x) of row {row} is not finite: its features are too large; scale them")
         return margins[0] if len(margins) == 1 else margins.T.copy()
+
+    def _margins(self, X: Any) -> NDArray[np.float64]:
+        """f(x) of each output for rows that were checked, of shape (n_outputs, n_samples)."""
+        margins = np.empty((len(self._learners), X.shape[0]))
+        for start, rows in self._pieces(X):
+            for i, learner in enumerate(self._learners):
+                margins[i, start : start + rows.shape[0]] = self._decide(learner, rows)
+        return margins
 
     def predict(self, X: Rows) -> NDArray[Any]:
         """The class of each row.

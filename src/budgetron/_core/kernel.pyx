@@ -71,6 +71,10 @@ cdef class Kernel:
     def __deepcopy__(self, memo):
         return self  # nothing in it changes, and a function of the caller's may not be copied
 
+    def equals(self, Kernel other):
+        """Whether the other is the same function."""
+        return self.__reduce__() == other.__reduce__()
+
     def matrix(self, A, B):
         """k(a, b) for each row a of A and each row b of B, in float32 if both are, else float64."""
         dtype = np.float32 if A.dtype == B.dtype == np.float32 else np.float64

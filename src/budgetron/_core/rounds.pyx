@@ -53,14 +53,6 @@ cdef class Learner:
         Type of the rows and of all that is computed from them.
     """
 
-    cdef readonly Kernel kernel
-    cdef readonly Rule rule
-    cdef readonly Supports supports
-    # The row and the kernel values of a round that is played alone; and the latter in
-    # float64, where they are not
-    cdef readonly object row, values, wide
-    cdef double row_square, row_own
-
     def __init__(self, Kernel kernel, Rule rule, Py_ssize_t d, dtype):
         self.kernel, self.rule = kernel, rule
         self.supports = Supports(kernel, d, dtype, rule.capacity() or FIRST_SLOTS)
@@ -336,6 +328,10 @@ cdef int play_blocks(Learner learner, real* X, Py_ssize_t n, double* y, double[:
     return 0
 
 
+cdef Py_ssize_t longest_block() noexcept nogil:
+    return LONGEST_BLOCK
+
+
 cdef Py_ssize_t block_length(Py_ssize_t top, size_t itemsize) noexcept nogil:
     cdef Py_ssize_t fitting = BLOCK_BYTES // <Py_ssize_t> ((top + 1) * itemsize)
     return min(LONGEST_BLOCK, max(SHORTEST_BLOCK, fitting))
@@ -346,7 +342,7 @@ cdef int settle(Rule rule, double y, double* k, real* x, double square, double o
     """What follows a prediction: the label is seen, and perhaps an update.
 
     `row` holds the kernel values of x over the slots; `k` is where the rule gets
-    them as float64 (the same place if they are).
+    them as float64 (the same place if they are, and then `row` is not looked at).
     """
     cdef Py_ssize_t j
     cdef double elapsed = 0.0
@@ -363,7 +359,7 @@ cdef int settle(Rule rule, double y, double* k, real* x, double square, double o
         rule.average.tick(rule.factor, rule.norm2, rule.supports.kernel.self_value(own))
     try:
         if rule.wants_update():
-            if real is float:
+            if real is float and row != NULL:
                 for j in range(rule.supports.top):
                     k[j] = row[j]
             rule.value = rule.margin

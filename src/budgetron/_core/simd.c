@@ -1,6 +1,5 @@
 #include "simd.h"
 
-#include <stdint.h>
 #include <string.h>
 
 /* Run-time dispatch needs ifunc, which glibc has. The x86-64 levels, unlike single

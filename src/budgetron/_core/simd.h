@@ -9,10 +9,15 @@
 #define BUDGETRON_SIMD_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* sum_j row[j] * coef[j]; coefficients are float64 for both kinds of row */
 double bt_dot_d(const double *row, const double *coef, ptrdiff_t m);
 double bt_dot_f(const float *row, const double *coef, ptrdiff_t m);
+
+/* sum_j row[places[j]] * coef[j] */
+double bt_dot_at_d(const double *row, const int32_t *places, const double *coef, ptrdiff_t m);
+double bt_dot_at_f(const float *row, const int32_t *places, const double *coef, ptrdiff_t m);
 
 /* out[j] = <rows[j], x> for m rows of d features */
 void bt_products_d(const double *rows, const double *x, ptrdiff_t m, ptrdiff_t d, double *out);

@@ -14,6 +14,21 @@ CLONES double NAME(bt_dot)(const REAL *row, const double *coef, ptrdiff_t m)
     return sum;
 }
 
+/* The same sum, in the same order, over numbers that lie scattered in a longer row. */
+CLONES double NAME(bt_dot_at)(const REAL *row, const int32_t *places, const double *coef, ptrdiff_t m)
+{
+    double lane[LANES] = {0.0}, sum = 0.0;
+    ptrdiff_t j = 0;
+    for (; j + LANES <= m; j += LANES)
+        for (int k = 0; k < LANES; k++)
+            lane[k] += row[places[j + k]] * coef[j + k];
+    for (; j < m; j++)
+        sum += row[places[j]] * coef[j];
+    for (int k = 0; k < LANES; k++)
+        sum += lane[k];
+    return sum;
+}
+
 /* Four rows at a time, so that x is read once for them all. */
 CLONES void NAME(bt_products)(const REAL *rows, const REAL *x, ptrdiff_t m, ptrdiff_t d, REAL *out)
 {

@@ -1,0 +1,20 @@
+from budgetron._core.kernel cimport Kernel, real
+from budgetron._core.rule cimport Rule
+from budgetron._core.supports cimport Supports
+
+
+cdef class Learner:
+    cdef readonly Kernel kernel
+    cdef readonly Rule rule
+    cdef readonly Supports supports
+    # The row and the kernel values of a round that is played alone; and the latter in
+    # float64, where they are not
+    cdef readonly object row, values, wide
+    cdef double row_square, row_own
+
+    cdef make_rows(self)
+
+
+cdef Py_ssize_t longest_block() noexcept nogil
+cdef Py_ssize_t block_length(Py_ssize_t top, size_t itemsize) noexcept nogil
+cdef int settle(Rule rule, double y, double* k, real* x, double square, double own, real* row) except -1 nogil

@@ -1,0 +1,78 @@
+"""Several kernel learners over one stream, each kernel row computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from budgetron._core.together import Together
+from budgetron._kernel_face import KernelClassifier
+from budgetron._threads import one_thread
+from budgetron._trace import Trace
+
+__all__ = ["Cohort"]
+
+
+class Cohort:
+    """Kernel learners that learn the same rows.
+
+    Those with the same kernel share its values, also between the classes of each; all end as
+    if each had learned alone, to rounding. What one of them costs is estimated: the time of its own
+    rounds, and of the shared kernel values the part that falls to its supports.
+
+    Parameters
+    ----------
+    models : sequence of kernel learners
+        All new, or all after the same rounds.
+    """
+
+    def __init__(self, models: Sequence[KernelClassifier]) -> None:
+        self.models = list(models)
+        self.seconds: NDArray[np.float64] = np.zeros(len(self.models))
+        self._groups: list[tuple[Together, list[int]]] | None = None
+
+    def progressive_fit(self, X: Any, y: ArrayLike, classes: ArrayLike | None = None) -> list[Trace]:
+        """What `progressive_fit` of each would return."""
+        batches = [model._open_batch(X, y, classes, classes_from_y=True) for model in self.models]
+        if self._groups is None:
+            self._groups = self._find_groups()
+        with one_thread():
+            for group, members in self._groups:
+                outputs = [(batches[i], c) for i in members for c in range(len(self.models[i]._learners))]
+                before = group.kernel_values, group.kernel_seconds, group.seconds.copy()
+                for start, rows in self.models[members[0]]._pieces(batches[members[0]].X):
+                    piece = slice(start, start + rows.shape[0])
+                    group.learn(
+                        rows,
+                        [batch.signs[c][piece] for batch, c in outputs],
+                        [_part(batch.margins, c, piece) for batch, c in outputs],
+                        [_part(batch.sizes, c, piece) for batch, c in outputs],
+                    )
+                # A kernel value costs the same whoever asks for it.
+                asked = np.array([_part(batch.sizes, c, slice(None)).sum() for batch, c in outputs])
+                share = asked / max(1, group.kernel_values - before[0])
+                costs = group.seconds - before[2] + share * (group.kernel_seconds - before[1])
+                owners = [i for i in members for _ in self.models[i]._learners]
+                np.add.at(self.seconds, owners, costs)
+        traces = [model._close_batch(batch) for model, batch in zip(self.models, batches, strict=True)]
+        return [trace for trace in traces if trace is not None]
+
+    def _find_groups(self) -> list[tuple[Together, list[int]]]:
+        """Who shares: those with the same kernel and the same type of rows."""
+
+        def key(i: int) -> str:
+            learner = self.models[i]._learners[0]
+            return repr((learner.kernel.__reduce__()[1], learner.row.dtype.str))
+
+        places = sorted(range(len(self.models)), key=key)
+        members = [list(group) for _, group in groupby(places, key)]
+        return [(Together([h for i in group for h in self.models[i]._learners]), group) for group in members]
+
+
+def _part(array: NDArray[Any] | None, output: int, piece: slice) -> NDArray[Any]:
+    assert array is not None
+    return array[output, piece]

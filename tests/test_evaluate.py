@@ -1,0 +1,251 @@
+"""Progressive evaluation: shared kernel rows change nothing, and the account is what a literal count is."""
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import reference as ref
+from cases import CASES, stream
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.linear_model import SGDClassifier
+from sklearn.metrics import balanced_accuracy_score, confusion_matrix
+
+import budgetron
+from budgetron import Forgetron, KernelPerceptron, RandomizedBudgetPerceptron, evaluate, linear
+from budgetron._together import Cohort
+from budgetron.batch import AveragedClassifier
+
+
+def everyone(kernel="rbf"):
+    return [case.model(kernel) for case in CASES.values()]
+
+
+def assert_same(shared, alone, traces, expected):
+    for ours, model, trace, wanted in zip(shared, alone, traces, expected, strict=True):
+        scale = max(1.0, np.abs(wanted.margins).max())
+        np.testing.assert_allclose(trace.margins, wanted.margins, rtol=0, atol=1e-11 * scale)
+        np.testing.assert_array_equal(trace.mistakes, wanted.mistakes)
+        np.testing.assert_array_equal(trace.support_sizes, wanted.support_sizes)
+        np.testing.assert_array_equal(ours.support_, model.support_)
+        np.testing.assert_array_equal(ours.support_vectors_, model.support_vectors_)
+        scale = max(1.0, np.abs(model.dual_coef_).max(initial=0.0))
+        np.testing.assert_allclose(ours.dual_coef_, model.dual_coef_, rtol=0, atol=1e-11 * scale)
+        assert (ours.rounds_, ours.mistakes_, ours.nbytes_) == (model.rounds_, model.mistakes_, model.nbytes_)
+
+
+@pytest.mark.parametrize("kernel", list(ref.KERNELS))
+def test_sharing_gives_what_separate_runs_give(kernel):
+    X, y = stream("random", 700)
+    shared, alone = everyone(kernel), everyone(kernel)
+    cohort = Cohort(shared)
+    cuts = [0, 1, 90, 400, 700]
+    for a, b in pairwise(cuts):
+        traces = cohort.progressive_fit(X[a:b], y[a:b], [-1, 1])
+        expected = [model.progressive_fit(X[a:b], y[a:b], [-1, 1]) for model in alone]
+        assert_same(shared, alone, traces, expected)
+    assert len(cohort._groups) == 1
+
+
+def test_a_cohort_may_begin_midway_and_its_members_go_on_alone():
+    X, y = stream("random", 900)
+    shared, alone = everyone(), everyone()
+    for model in [*shared, *alone]:
+        model.partial_fit(X[:300], y[:300], classes=[-1, 1])
+    traces = Cohort(shared).progressive_fit(X[300:600], y[300:600])
+    assert_same(shared, alone, traces, [model.progressive_fit(X[300:600], y[300:600]) for model in alone])
+    expected = [model.progressive_fit(X[600:], y[600:]) for model in alone]
+    assert_same(shared, alone, [model.progressive_fit(X[600:], y[600:]) for model in shared], expected)
+
+
+@pytest.mark.parametrize("form", ["float32", "csr"])
+def test_sharing_with_other_rows(form):
+    X, y = stream("random", 500)
+    X = X.astype(np.float32) if form == "float32" else csr_array(X)
+    # float32 kernel values may differ in the last digit with the shape of a product
+    shared, alone = everyone(), everyone()
+    traces = Cohort(shared).progressive_fit(X, y)
+    if form == "csr":
+        assert_same(shared, alone, traces, [model.progressive_fit(X, y) for model in alone])
+        return
+    for trace, model in zip(traces, alone, strict=True):
+        margins = model.progressive_fit(X, y).margins
+        np.testing.assert_allclose(trace.margins[:50], margins[:50], atol=1e-5)
+
+
+def test_sharing_between_classes_and_widths():
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:600] / 16.0, y[:600]
+    learners = [Forgetron(20, gamma=0.3), KernelPerceptron(gamma=0.3), Forgetron(20, gamma=0.1)]
+    shared, alone = [clone(m) for m in learners], [clone(m) for m in learners]
+    cohort = Cohort(shared)
+    traces = cohort.progressive_fit(X, y)
+    assert_same(shared, alone, traces, [model.progressive_fit(X, y) for model in alone])
+    assert sorted(members for _, members in cohort._groups) == [[0, 1], [2]]
+
+
+def test_the_pool_holds_no_more_than_needed():
+    X, y = budgetron.streams.two_gaussians(30_000, random_state=0)
+    models = [RandomizedBudgetPerceptron(50, gamma=1.0, random_state=i) for i in range(4)]
+    cohort = Cohort(models)
+    for start in range(0, len(y), 3000):
+        cohort.progressive_fit(X[start : start + 3000], y[start : start + 3000], [-1, 1])
+    ((group, _),) = cohort._groups
+    assert group.pool.m <= 4 * 51 + 256
+    assert group.pool.capacity <= 1024
+
+
+def test_those_who_do_not_belong_together_are_refused():
+    from budgetron._core.together import Together
+
+    X, y = stream("random")
+    a, b, c = (KernelPerceptron(gamma=g).fit(X[:n], y[:n]) for g, n in [(1.0, 50), (2.0, 50), (1.0, 60)])
+    with pytest.raises(ValueError, match="same kernel"):
+        Together([a._learners[0], b._learners[0]])
+    with pytest.raises(ValueError, match="same stream"):
+        Together([a._learners[0], c._learners[0]])
+    d = KernelPerceptron(gamma=1.0).fit(X[:50].astype(np.float32), y[:50])
+    with pytest.raises(ValueError, match="width and type"):
+        Together([a._learners[0], d._learners[0]])
+
+
+# ---------------------------------------------------------------------- the account
+
+
+def blocks(X, y, size):
+    class Blocks:
+        classes = np.unique(y)
+
+        def __iter__(self):
+            for start in range(0, len(y), size):
+                yield X[start : start + size], y[start : start + size]
+
+    return Blocks()
+
+
+@pytest.mark.parametrize("size", [1, 37, 5000])
+def test_account_against_a_literal_count(size):
+    X, y = stream("random", 600)
+    trace = Forgetron(20, gamma=0.5).progressive_fit(X, y)
+    result = evaluate.progressive(Forgetron(20, gamma=0.5), blocks(X, y, size), window=50)
+    curve = result.curve
+    np.testing.assert_array_equal(curve["round"], np.arange(1, 601))
+    np.testing.assert_array_equal(curve["mistakes"], np.cumsum(trace.mistakes))
+    np.testing.assert_array_equal(curve["supports"], trace.support_sizes)
+    literal = [trace.mistakes[max(0, t - 50) : t].mean() for t in range(1, 601)]
+    np.testing.assert_allclose(curve["window_error"], literal, atol=1e-15)
+    predicted = np.where(trace.mistakes, -y, y)
+    np.testing.assert_array_equal(result.confusion, confusion_matrix(y, predicted))
+    assert result.mistakes == trace.mistakes.sum() == result.model.mistakes_
+    assert result.error_rate == trace.error_rate
+    assert result.window_error == literal[-1]
+    assert result.balanced_accuracy == pytest.approx(balanced_accuracy_score(y, predicted), abs=1e-12)
+    assert result.nbytes == result.model.nbytes_
+    assert result.seconds > 0
+
+
+def test_the_account_of_a_long_stream_stays_small():
+    X, y = budgetron.streams.two_gaussians(50_000, random_state=0)
+    result = evaluate.progressive(linear.Perceptron(), blocks(X, y, 777), window=100)
+    rounds = result.curve["round"]
+    assert 500 <= len(rounds) <= 1000
+    assert len(np.unique(np.diff(rounds))) == 1
+    assert rounds[0] == np.diff(rounds)[0]
+    mistakes = linear.Perceptron().progressive_fit(X, y).mistakes
+    np.testing.assert_array_equal(result.curve["mistakes"], np.cumsum(mistakes)[rounds - 1])
+    literal = [mistakes[max(0, t - 100) : t].mean() for t in rounds]
+    np.testing.assert_allclose(result.curve["window_error"], literal, atol=1e-15)
+
+
+def test_more_than_two_classes():
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:400] / 16.0, y[:400]
+    results = evaluate.compare([KernelPerceptron(gamma=0.3), linear.AROW()], (X, y))
+    for result in results:
+        trace = clone(result.model).progressive_fit(X, y)
+        assert result.mistakes == trace.mistakes.sum()
+        np.testing.assert_array_equal(result.confusion.sum(axis=1), np.bincount(y))
+        right = trace.margins.argmax(axis=1)
+        decided = np.sort(trace.margins, axis=1)[:, -1] > np.sort(trace.margins, axis=1)[:, -2]
+        literal = confusion_matrix(y[decided], right[decided], labels=range(10))
+        assert (result.confusion >= literal).all()
+        assert result.confusion.sum() - literal.sum() == (~decided).sum()
+
+
+def test_learners_of_others_and_averages_are_asked_before_each_row():
+    X, y = stream("random", 150)
+    learners = {
+        "sgd": SGDClassifier(random_state=0),
+        "average": AveragedClassifier(linear.Perceptron()),
+        "kernel": KernelPerceptron(gamma=0.5),
+    }
+    results = evaluate.compare(learners, (X, y))
+    for name in ("sgd", "average"):
+        model, mistakes = clone(learners[name]), 0
+        for t in range(len(y)):
+            mistakes += (model.predict(X[t : t + 1])[0] if t else -1.0) != y[t]
+            model.partial_fit(X[t : t + 1], y[t : t + 1], classes=[-1, 1])
+        assert results[name].mistakes == mistakes
+    assert [result.name for result in results] == list(learners)
+
+
+@pytest.mark.parametrize("delay", [1, 7, 500])
+@pytest.mark.parametrize("learner", [Forgetron(15, gamma=0.5), linear.AROW(), SGDClassifier(random_state=0)])
+def test_delayed_labels(learner, delay):
+    X, y = stream("random", 200)
+    result = evaluate.compare([learner], blocks(X, y, 33), delay=delay)[0]
+    model, mistakes = clone(learner), []
+    for t in range(len(y)):
+        said = model.decision_function(X[t : t + 1])[0] if hasattr(model, "classes_") else 0.0
+        if isinstance(learner, SGDClassifier):
+            mistakes.append((1.0 if said > 0 else -1.0) != y[t])
+        else:
+            mistakes.append(y[t] * said <= 0.0)
+        if t >= delay:
+            model.partial_fit(X[t - delay : t - delay + 1], y[t - delay : t - delay + 1], classes=[-1, 1])
+    np.testing.assert_array_equal(np.diff(result.curve["mistakes"], prepend=0), mistakes)
+    for t in range(max(0, len(y) - delay), len(y)):  # labels that come when the rows have ended
+        model.partial_fit(X[t : t + 1], y[t : t + 1], classes=[-1, 1])
+    np.testing.assert_allclose(result.model.decision_function(X), model.decision_function(X), rtol=1e-9)
+
+
+def test_compare_leaves_the_learners_alone_and_progressive_goes_on():
+    X, y = stream("random", 100)
+    learner = KernelPerceptron(gamma=0.5)
+    results = evaluate.compare([learner, learner], (X, y))
+    assert not hasattr(learner, "classes_")
+    assert [result.name for result in results] == ["KernelPerceptron #1", "KernelPerceptron #2"]
+    first = evaluate.progressive(learner, (X[:50], y[:50]))
+    second = evaluate.progressive(learner, (X[50:], y[50:]))
+    assert first.mistakes + second.mistakes == results[0].mistakes == learner.mistakes_
+
+
+def test_export(tmp_path):
+    X, y = stream("random", 300)
+    results = evaluate.compare([Forgetron(b, gamma=0.5) for b in (5, 50)], (X, y))
+    frame = results.to_frame()
+    assert list(frame.index) == ["Forgetron(budget=5)", "Forgetron(budget=50)"]
+    assert frame["mistakes"].tolist() == [result.mistakes for result in results]
+    assert len(results.curves()) == 600
+    plain = json.loads(results.to_json())["results"]
+    assert plain[0]["confusion"] == results[0].confusion.tolist()
+    assert plain[1]["curve"]["mistakes"][-1] == results[1].mistakes
+    assert results.best() is min(results, key=lambda result: result.mistakes)
+    results.plot(tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_bad_arguments():
+    X, y = stream("random", 100)
+    with pytest.raises(ValueError, match="at least one learner"):
+        evaluate.compare([], (X, y))
+    with pytest.raises(TypeError, match="partial_fit and predict"):
+        evaluate.Comparison({"x": object()}, [0, 1])
+    with pytest.raises(ValueError, match="delay at least 0"):
+        evaluate.compare([linear.AROW()], (X, y), delay=-1)
+    with pytest.raises(ValueError, match="two classes"):
+        evaluate.compare([linear.AROW()], (X, np.ones(100)))
+    with pytest.raises(ValueError, match="must hold the classes"):
+        evaluate.compare([linear.AROW()], (X, y), classes=[0, 1])
