@@ -8,7 +8,7 @@ from typing import Any
 
 __all__ = ["CATALOGUE", "Entry", "Part"]
 
-LIBSVM = ("", ".gz", ".bz2")
+LIBSVM = ("", ".bz2", ".gz")
 
 
 @dataclass(frozen=True)

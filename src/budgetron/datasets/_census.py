@@ -116,7 +116,7 @@ class _Found:
         return tuple(names)
 
     def read(self, part: str, path: Path) -> Pair:
-        with reading(path), np.load(path, allow_pickle=False) as arrays:
+        with reading(path), path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             self.columns = (*arrays["num_names"].tolist(), *arrays["cat_names"].tolist())
             self.levels = tuple(arrays[f"levels_{i:02}"] for i in range(len(arrays["cat_names"])))
             return np.hstack([arrays[f"num_{part}"], arrays[f"cat_{part}"]]), labels(arrays[f"y_{part}"])

@@ -1,22 +1,30 @@
-"""The loaders: for each data set, how its files are read and how OpenML's copy becomes the same."""
+"""The loaders: what each data set is, and which functions read and convert it."""
 
 from __future__ import annotations
 
-import csv
-import gzip
 from functools import partial
-from io import BufferedReader
-from itertools import permutations
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
-from scipy import sparse
-from sklearn.datasets import load_svmlight_file
+from numpy.typing import DTypeLike
 
-from budgetron.datasets._catalogue import CATALOGUE
-from budgetron.datasets._sources import Dataset, Pair, PathLike, float_dtype, labels, load, numbers, reading
+from budgetron.datasets._forms import (
+    ELECTRICITY,
+    as_array,
+    as_csr,
+    convert_dense,
+    convert_electricity,
+    convert_ijcnn1,
+    convert_letter,
+    convert_phishing,
+    convert_sparse,
+    convert_usps,
+    read_electricity,
+    read_idx,
+    read_libsvm,
+    read_npz,
+    read_table,
+)
+from budgetron.datasets._sources import Dataset, PathLike, float_dtype, load
 
 __all__ = [
     "load_adult",
@@ -62,7 +70,9 @@ def load_adult(
     >>> X, y = load_adult()  # doctest: +SKIP
     """
     dtype = float_dtype(dtype)
-    return load("adult", subset, data_home, partial(_libsvm, 123, dtype), _sparse, partial(_csr, dtype))
+    return load(
+        "adult", subset, data_home, partial(read_libsvm, 123, dtype), convert_sparse, partial(as_csr, dtype)
+    )
 
 
 def load_covertype(*, data_home: PathLike | None = None, dtype: DTypeLike = np.float64) -> Dataset:
@@ -88,7 +98,7 @@ def load_covertype(*, data_home: PathLike | None = None, dtype: DTypeLike = np.f
     """
     dtype = float_dtype(dtype)
     names = (*_QUANTITIES, *_numbered("Wilderness_Area", 4), *_numbered("Soil_Type", 40))
-    return load("covertype", "all", data_home, _npz, _dense, partial(_array, dtype), names)
+    return load("covertype", "all", data_home, read_npz, convert_dense, partial(as_array, dtype), names)
 
 
 def load_electricity(*, data_home: PathLike | None = None, dtype: DTypeLike = np.float64) -> Dataset:
@@ -114,7 +124,15 @@ def load_electricity(*, data_home: PathLike | None = None, dtype: DTypeLike = np
     OpenML: 151.
     """
     dtype = float_dtype(dtype)
-    return load("electricity", "all", data_home, _elec2, _elec2_openml, partial(_array, dtype), _ELECTRICITY)
+    return load(
+        "electricity",
+        "all",
+        data_home,
+        read_electricity,
+        convert_electricity,
+        partial(as_array, dtype),
+        ELECTRICITY,
+    )
 
 
 def load_ijcnn1(
@@ -142,8 +160,8 @@ def load_ijcnn1(
     which two make up a third; which rows are which is told by their class counts.
     """
     dtype = float_dtype(dtype)
-    read = partial(_libsvm, 22, dtype)
-    return load("ijcnn1", subset, data_home, read, _ijcnn1_openml, partial(_array, dtype))
+    read = partial(read_libsvm, 22, dtype)
+    return load("ijcnn1", subset, data_home, read, convert_ijcnn1, partial(as_array, dtype))
 
 
 def load_letter(
@@ -173,8 +191,8 @@ def load_letter(
     taken to be both parts in this order; the class counts of the part are checked.
     """
     dtype = float_dtype(dtype)
-    read = partial(_libsvm, 16, dtype)
-    return load("letter", subset, data_home, read, _letter_openml, partial(_array, dtype))
+    read = partial(read_libsvm, 16, dtype)
+    return load("letter", subset, data_home, read, convert_letter, partial(as_array, dtype))
 
 
 def load_mnist(
@@ -204,7 +222,12 @@ def load_mnist(
     """
     dtype = float_dtype(dtype)
     return load(
-        "mnist", subset, data_home, _idx, _dense, lambda X: np.divide(X, dtype.type(255), dtype=dtype)
+        "mnist",
+        subset,
+        data_home,
+        read_idx,
+        convert_dense,
+        lambda X: np.divide(X, dtype.type(255), dtype=dtype),
     )
 
 
@@ -232,8 +255,8 @@ def load_phishing(*, data_home: PathLike | None = None, dtype: DTypeLike = np.fl
     same. That is not verified; another order permutes the features, which no kernel here notices.
     """
     dtype = float_dtype(dtype)
-    read = partial(_libsvm, 68, dtype)
-    return load("phishing", "all", data_home, read, _phishing_openml, partial(_csr, dtype))
+    read = partial(read_libsvm, 68, dtype)
+    return load("phishing", "all", data_home, read, convert_phishing, partial(as_csr, dtype))
 
 
 def load_spambase(*, data_home: PathLike | None = None, dtype: DTypeLike = np.float64) -> Dataset:
@@ -258,7 +281,7 @@ def load_spambase(*, data_home: PathLike | None = None, dtype: DTypeLike = np.fl
     OpenML: 44. The order of its rows is not verified.
     """
     dtype = float_dtype(dtype)
-    return load("spambase", "all", data_home, _table, _dense, partial(_array, dtype))
+    return load("spambase", "all", data_home, read_table, convert_dense, partial(as_array, dtype))
 
 
 def load_usps(
@@ -287,7 +310,7 @@ def load_usps(
     counts of the part are checked. Pixels in [0, 1] there would be mapped to [-1, 1].
     """
     dtype = float_dtype(dtype)
-    return load("usps", subset, data_home, _npz, _usps_openml, partial(_array, dtype))
+    return load("usps", subset, data_home, read_npz, convert_usps, partial(as_array, dtype))
 
 
 def load_vehicle(
@@ -317,126 +340,19 @@ def load_vehicle(
     both parts in this order.
     """
     dtype = float_dtype(dtype)
-    return load("vehicle", subset, data_home, partial(_libsvm, 100, dtype), _sparse, partial(_array, dtype))
-
-
-# ---------------------------------------------------------------------- files
-
-
-def _libsvm(features: int, dtype: np.dtype[Any], part: str, path: Path) -> Pair:
-    with reading(path):
-        X, y = load_svmlight_file(str(path), n_features=features, dtype=dtype, zero_based=False)
-        return X, labels(y)
-
-
-def _npz(part: str, path: Path) -> Pair:
-    suffix = "" if part == "all" else f"_{part}"
-    with reading(path), np.load(path, allow_pickle=False) as arrays:
-        return arrays[f"X{suffix}"], labels(arrays[f"y{suffix}"])
-
-
-def _idx(part: str, images: Path, digits: Path) -> Pair:
-    pixels = _bytes(images, 16)
-    with reading(images):
-        X = pixels.reshape(-1, 784)
-    return X, labels(_bytes(digits, 8))
-
-
-def _bytes(path: Path, header: int) -> NDArray[np.uint8]:
-    with reading(path), _open(path) as file:
-        return np.frombuffer(file.read(), np.uint8, offset=header)
-
-
-def _elec2(part: str, path: Path) -> Pair:
-    with reading(path), _open(path) as file:
-        header, *rows = csv.reader(file.read().decode().splitlines())
-        if tuple(header) != (*_ELECTRICITY, "class"):
-            raise ValueError(f"columns {', '.join(header)}")
-        return np.array([row[:-1] for row in rows], dtype=np.float64), np.array([row[-1] for row in rows])
-
-
-def _table(part: str, path: Path) -> Pair:
-    with reading(path), _open(path) as file:
-        table = np.loadtxt(file, delimiter=",", ndmin=2)
-        return table[:, :-1], labels(table[:, -1])
-
-
-def _open(path: Path) -> gzip.GzipFile | BufferedReader:
-    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
-
-
-# ---------------------------------------------------------------------- OpenML's copies
-
-
-def _sparse(bunch: Any) -> Pair:
-    return sparse.csr_matrix(bunch.data), labels(bunch.target)
-
-
-def _dense(bunch: Any) -> Pair:
-    return numbers(bunch), labels(bunch.target)
-
-
-def _elec2_openml(bunch: Any) -> Pair:
-    return numbers(bunch), np.asarray(bunch.target).astype(str)
-
-
-def _letter_openml(bunch: Any) -> Pair:
-    # LIBSVM mapped the 0 to 15 of every column to -1 to 1.
-    return numbers(bunch) / 7.5 - 1, np.array([ord(letter) - ord("A") + 1 for letter in bunch.target])
-
-
-def _usps_openml(bunch: Any) -> Pair:
-    X, y = _dense(bunch)
-    return X if X.min() < 0 else 2 * X - 1, y - y.min()
-
-
-def _phishing_openml(bunch: Any) -> Pair:
-    X, y = _dense(bunch)
-    rows, columns = X.shape
-    levels = (X + 1 + 3 * np.arange(columns)).astype(np.intp).ravel()
-    _, first, level = np.unique(levels, return_index=True, return_inverse=True)
-    feature = np.argsort(np.argsort(first))  # the rank of each level's first appearance
-    shape = (rows, len(first))
-    pointers = np.arange(0, levels.size + 1, columns)
-    onehot = sparse.csr_matrix((np.full(levels.size, 0.18257), feature[level], pointers), shape=shape)
-    onehot.sort_indices()
-    return onehot, (y > 0).astype(np.int64)
-
-
-def _ijcnn1_openml(bunch: Any) -> Pair:
-    X, y = _sparse(bunch)
-    parts = CATALOGUE["ijcnn1"].parts
-    # Rows and positives of LIBSVM's files; tr and val are the training part once more.
-    files = {"tr": (35000, 3415), "val": (14990, 1438)}
-    files |= {name: (part.rows, part.counts[1]) for name, part in parts.items() if part.counts}
-    for order in permutations(files):
-        ends = np.cumsum([files[name][0] for name in order])
-        if ends[-1] != len(y):
-            break
-        blocks = dict(zip(order, np.split(np.arange(len(y)), ends[:-1]), strict=True))
-        if all((y[rows] > 0).sum() == files[name][1] for name, rows in blocks.items()):
-            rows = np.concatenate([blocks["train"], blocks["test"]])
-            return X[rows], y[rows]
-    return X, y  # perhaps the two parts alone; if not, the check of the counts says so
-
-
-# ---------------------------------------------------------------------- what users see
-
-
-def _csr(dtype: np.dtype[Any], X: Any) -> Any:
-    return sparse.csr_matrix(X, dtype=dtype)
-
-
-def _array(dtype: np.dtype[Any], X: Any) -> NDArray[Any]:
-    dense = X.toarray() if sparse.issparse(X) else X
-    return np.ascontiguousarray(dense, dtype=dtype)
+    return load(
+        "vehicle",
+        subset,
+        data_home,
+        partial(read_libsvm, 100, dtype),
+        convert_sparse,
+        partial(as_array, dtype),
+    )
 
 
 def _numbered(name: str, count: int) -> tuple[str, ...]:
     return tuple(f"{name}{i}" for i in range(1, count + 1))
 
-
-_ELECTRICITY = ("date", "day", "period", "nswprice", "nswdemand", "vicprice", "vicdemand", "transfer")
 
 _QUANTITIES = (
     "Elevation",
