@@ -156,8 +156,9 @@ def load_ijcnn1(
 
     Notes
     -----
-    OpenML: 1575, not verified. Its number of rows is that of LIBSVM's four files together, of
-    which two make up a third; which rows are which is told by their class counts.
+    OpenML: 1575. Not verified: it seems to hold LIBSVM's four files, of which two are the training
+    part once more, in an unknown order. Their class counts tell which rows are which; both parts
+    alone, in this order, do as well.
     """
     dtype = float_dtype(dtype)
     read = partial(read_libsvm, 22, dtype)
