@@ -8,7 +8,7 @@ learner's theorem guarantees beside what happened.
 
 from importlib.metadata import version
 
-from budgetron import batch, bounds, evaluate, experts, games, kernels, linear, streams
+from budgetron import batch, bounds, datasets, evaluate, experts, games, kernels, linear, streams
 from budgetron._trace import Trace
 from budgetron.certificates import Certificate, certify
 from budgetron.kernelized import *  # noqa: F403 - each learner is registered there, and only there
@@ -22,6 +22,7 @@ __all__ = [
     "batch",
     "bounds",
     "certify",
+    "datasets",
     "evaluate",
     "experts",
     "games",

@@ -376,7 +376,7 @@ def progressive(
     >>> from budgetron.streams import two_gaussians
     >>> result = progressive(Forgetron(gamma=1.0), two_gaussians(5000, random_state=0))
     >>> result.rounds, result.supports, round(result.error_rate, 2)
-    (5000, 100, 0.2)
+    (5000, 100, 0.22)
     """
     name = type(learner).__name__
     return _run({name: learner}, stream, classes, window, delay, False, watch).results[0]

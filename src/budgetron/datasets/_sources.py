@@ -1,0 +1,296 @@
+"""Where data comes from: the folder that BUDGETRON_DATA names, or OpenML; and what comes out."""
+
+from __future__ import annotations
+
+import importlib.util
+import lzma
+import os
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from scipy import sparse
+from sklearn import datasets as sklearn_datasets
+
+from budgetron.datasets._catalogue import CATALOGUE, Entry, Part
+
+__all__ = [
+    "VARIABLE",
+    "DataNotFoundError",
+    "Dataset",
+    "Pair",
+    "PathLike",
+    "UnexpectedDataError",
+    "choose",
+    "find",
+    "float_dtype",
+    "labels",
+    "load",
+    "numbers",
+    "reading",
+    "texts",
+]
+
+VARIABLE = "BUDGETRON_DATA"
+
+Pair = tuple[Any, NDArray[Any]]
+PathLike = str | os.PathLike[str]
+
+
+class DataNotFoundError(OSError):
+    """The data set is neither in the folder nor to be had from OpenML."""
+
+
+class UnexpectedDataError(ValueError):
+    """What was found is damaged, or is not the data set that the loader knows."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Dataset:
+    """A data set. Unpacks like a pair: `X, y = dataset`.
+
+    Attributes
+    ----------
+    X : ndarray or CSR matrix of shape (n, d)
+        The rows, in the published order unless the loader says otherwise.
+    y : ndarray of shape (n,)
+        The labels.
+    name : str
+    feature_names : tuple of str, or None
+    source : str
+        "folder" or "OpenML".
+    description : str
+        What it is and whom to cite, in one line.
+    """
+
+    X: Any
+    y: NDArray[Any]
+    name: str
+    feature_names: tuple[str, ...] | None
+    source: str
+    description: str
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.X, self.y))
+
+    def __repr__(self) -> str:
+        rows, features = self.X.shape
+        return f"Dataset({self.name!r}, {rows:,} x {features}, source={self.source!r})"
+
+
+def load(
+    name: str,
+    subset: str,
+    data_home: PathLike | None,
+    read: Callable[..., Pair],
+    convert: Callable[[Any], Pair],
+    finish: Callable[[Any], Any],
+    feature_names: tuple[str, ...] | None = None,
+    *,
+    width: int | None = None,
+    strict: bool = False,
+) -> Dataset:
+    """Rows and labels of a subset.
+
+    `read(part, *paths)` reads the files of one part and `convert(bunch)` turns all of OpenML's
+    rows into the same form, in the order of the parts. `finish` makes the X that users see; it
+    comes last, so that parts are joined while they are small. `width` is the number of columns
+    before that, if it differs. With `strict`, the parts must be where they should be even if all
+    are asked for.
+    """
+    entry = CATALOGUE[name]
+    chosen = choose(entry, subset)
+    paths = {part: find(entry.parts[part]) for part in chosen}
+    width = width or entry.features
+    pairs = []
+    if all(paths.values()):
+        source = "folder"
+        for part in chosen:
+            X, y = read(part, *paths[part])
+            _check(entry, (part,), width, X, y, " and ".join(map(str, paths[part])))
+            pairs.append((X, y))
+    else:
+        source = "OpenML"
+        X, y = _fetch(entry, chosen, data_home, convert)
+        where = f"{_openml(entry)} on OpenML"
+        if chosen == tuple(entry.parts) and not strict:
+            _check(entry, chosen, width, X, y, where)
+            pairs.append((X, y))
+        else:
+            ends = np.cumsum([part.rows for part in entry.parts.values()]).tolist()
+            for part, end in zip(entry.parts, ends, strict=True):
+                rows = slice(end - entry.parts[part].rows, end)
+                if part in chosen:
+                    _check(entry, (part,), width, X[rows], y[rows], f"the {part} part of {where}")
+                    pairs.append((X[rows], y[rows]))
+    X = finish(_join([X for X, _ in pairs]))
+    y = pairs[0][1] if len(pairs) == 1 else np.concatenate([y for _, y in pairs])
+    return Dataset(X, y, name, feature_names, source, entry.description)
+
+
+def choose(entry: Entry, subset: str) -> tuple[str, ...]:
+    """The parts of a subset."""
+    if subset == "all":
+        return tuple(entry.parts)
+    if subset in entry.parts:
+        return (subset,)
+    raise ValueError(f"subset must be {', '.join(map(repr, entry.parts))} or 'all', not {subset!r}")
+
+
+def find(part: Part) -> tuple[Path, ...]:
+    """The files of the part in the folder; none if one is missing."""
+    folder = os.environ.get(VARIABLE)
+    if not folder:
+        return ()
+    found = []
+    for file in part.files:
+        paths = [Path(folder) / f"{file}{suffix}" for suffix in part.suffixes]
+        found.append(next((path for path in paths if path.is_file()), None))
+    return tuple(path for path in found if path) if all(found) else ()
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Whatever goes wrong inside, the message names the file."""
+    try:
+        yield
+    except (
+        OSError,
+        EOFError,
+        ValueError,
+        IndexError,
+        KeyError,
+        zlib.error,
+        lzma.LZMAError,
+        BadZipFile,
+    ) as error:
+        raise UnexpectedDataError(
+            f"{path} is damaged or not in the expected format ({error}). Get it anew, or take it away "
+            "to load the data set from OpenML."
+        ) from error
+
+
+def _check(entry: Entry, parts: tuple[str, ...], width: int, X: Any, y: NDArray[Any], where: str) -> None:
+    """Raise `UnexpectedDataError` unless shape and class counts are the published ones.
+
+    OpenML's copies were made by others; a count is the cheapest proof that a part is that part.
+    """
+    rows = sum(entry.parts[part].rows for part in parts)
+    if X.shape != (rows, width) or y.shape != (rows,):
+        shape = " x ".join(f"{n:,}" for n in X.shape)
+        raise UnexpectedDataError(
+            f"{where}: {shape} with {len(y):,} labels, where {entry.name} has {rows:,} x {width}"
+        )
+    known = [part.counts for part in map(entry.parts.__getitem__, parts) if part.counts]
+    expected = [sum(counts) for counts in zip(*known, strict=True)]
+    got = np.unique(y, return_counts=True)[1].tolist()
+    if len(got) != entry.classes or (expected and got != expected):
+        raise UnexpectedDataError(
+            f"{where}: its classes have {got} rows, where {entry.name} has {expected or entry.classes}"
+        )
+
+
+def float_dtype(dtype: DTypeLike) -> np.dtype[Any]:
+    """The type that rows are wanted in."""
+    wanted = np.dtype(dtype)
+    if wanted not in (np.float32, np.float64):
+        raise ValueError(f"dtype must be float32 or float64, not {wanted}")
+    return wanted
+
+
+# ---------------------------------------------------------------------- what OpenML sends
+
+
+def numbers(bunch: Any) -> NDArray[np.float64]:
+    """The columns as numbers; a nominal one as the numbers that its levels are written as."""
+    X = bunch.data
+    if sparse.issparse(X):
+        return X.toarray()  # type: ignore[no-any-return]
+    X = np.array(X, dtype=np.float64)  # a nominal column comes as text from one parser ...
+    for name, levels in _coded(bunch).items():  # ... and as codes of its levels from the other
+        column = X[:, bunch.feature_names.index(name)]
+        column[:] = np.asarray(levels, dtype=np.float64)[column.astype(int)]
+    return X
+
+
+def texts(bunch: Any, column: int) -> tuple[NDArray[np.str_], NDArray[np.intp]]:
+    """Sorted levels of a column, and the level of each row; what is missing is the level "?"."""
+    values = bunch.data[:, column]
+    coded = _coded(bunch).get(bunch.feature_names[column])
+    # Few levels, many rows: only what differs is turned into text.
+    seen: dict[Any, int] = {}
+    codes = np.fromiter(
+        (seen.setdefault(value, len(seen)) for value in values.tolist()), np.intp, len(values)
+    )
+    names = [_text(value, coded) for value in seen]
+    levels, rank = np.unique(names, return_inverse=True)
+    return levels, rank[codes]
+
+
+def labels(y: Any) -> NDArray[np.int64]:
+    """Labels as whole numbers, whether they came as text or as numbers."""
+    return np.asarray(y).astype(np.float64).astype(np.int64)
+
+
+def _text(value: Any, coded: list[str] | None) -> str:
+    if value is None or value != value:
+        return "?"
+    if coded is not None:
+        return str(coded[int(value)]).strip()
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value).strip()
+
+
+def _coded(bunch: Any) -> dict[str, list[str]]:
+    """Levels of the columns that hold codes: the parser without pandas writes codes, the other text."""
+    if bunch.data.dtype == object:
+        return {}
+    return {name: levels for name, levels in (bunch.categories or {}).items() if name in bunch.feature_names}
+
+
+def _fetch(entry: Entry, chosen: tuple[str, ...], data_home: Any, convert: Callable[[Any], Pair]) -> Pair:
+    # "auto" is many times faster on dense data, but needs pandas, which is not a dependency.
+    parser = "auto" if importlib.util.find_spec("pandas") else "liac-arff"
+    try:
+        bunch = sklearn_datasets.fetch_openml(
+            **entry.openml, data_home=data_home, as_frame=False, parser=parser, cache=True
+        )
+    except (OSError, HTTPException, ValueError) as error:
+        raise DataNotFoundError(_nowhere(entry, chosen, error)) from error
+    try:
+        return convert(bunch)
+    except (ValueError, IndexError, KeyError, TypeError, AttributeError) as error:
+        raise UnexpectedDataError(
+            f"{_openml(entry)} on OpenML is not in the form that {entry.loader} knows ({error})"
+        ) from error
+
+
+def _nowhere(entry: Entry, chosen: tuple[str, ...], error: Exception) -> str:
+    parts = [entry.parts[part] for part in chosen]
+    files = list(dict.fromkeys(f"{file}{part.suffixes[-1]}" for part in parts for file in part.files))
+    folder = os.environ.get(VARIABLE)
+    looked = f"{folder} ({VARIABLE}) has no {' and '.join(files)}" if folder else f"{VARIABLE} is not set"
+    return (
+        f"{entry.name} was not found: {looked}, and OpenML ({_openml(entry)}) did not give it: {error}. "
+        f"Connect to the internet, or set {VARIABLE} to a folder with {' and '.join(files)}."
+    )
+
+
+def _openml(entry: Entry) -> str:
+    if "data_id" in entry.openml:
+        return f"data set {entry.openml['data_id']}"
+    return f"data set {entry.openml['name']}, version {entry.openml['version']}"
+
+
+def _join(blocks: list[Any]) -> Any:
+    if len(blocks) == 1:
+        return blocks[0]
+    return sparse.vstack(blocks, format="csr") if sparse.issparse(blocks[0]) else np.concatenate(blocks)
