@@ -148,6 +148,8 @@ def test_account_against_a_literal_count(size):
 
 def test_the_account_of_a_long_stream_stays_small():
     X, y = budgetron.streams.two_gaussians(50_000, random_state=0)
+    kernel = evaluate.progressive(KernelPerceptron(gamma=1.0), blocks(X[:3001], y[:3001], 777))
+    assert kernel.supports == kernel.model.n_support_ > kernel.curve["supports"][-2]
     result = evaluate.progressive(linear.Perceptron(), blocks(X, y, 777), window=100)
     rounds = result.curve["round"]
     assert 500 <= len(rounds) <= 1000

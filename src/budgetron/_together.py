@@ -35,9 +35,13 @@ class Cohort:
         self.seconds: NDArray[np.float64] = np.zeros(len(self.models))
         self._groups: list[tuple[Together, list[int]]] | None = None
 
-    def progressive_fit(self, X: Any, y: ArrayLike, classes: ArrayLike | None = None) -> list[Trace]:
-        """What `progressive_fit` of each would return."""
-        batches = [model._open_batch(X, y, classes, classes_from_y=True) for model in self.models]
+    def progressive_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> list[Trace]:
+        """What `progressive_fit` of each would return; `y` may be a list with labels for each."""
+        labels = y if isinstance(y, list) else [y] * len(self.models)
+        batches = [
+            model._open_batch(X, own, classes, classes_from_y=True)
+            for model, own in zip(self.models, labels, strict=True)
+        ]
         if self._groups is None:
             self._groups = self._find_groups()
         with one_thread():

@@ -56,6 +56,8 @@ class Result:
         Rounds by true class (row) and predicted class (column). A mistake never stands on the
         diagonal: a margin of 0, which counts as a mistake, is put down to the other class.
     window : int
+    supports : int
+        Supports stored at the end, over all classes.
     seconds : float
         Time spent learning. In a comparison in which learners share kernel values, an
         estimate of what this one would take alone.
@@ -71,6 +73,7 @@ class Result:
     window: int
     points: int = 500
     confusion: NDArray[np.int64] = field(init=False)
+    supports: int = 0
     seconds: float = 0.0
     curve: dict[str, NDArray[Any]] = field(init=False)
     _step: int = 1
@@ -118,11 +121,6 @@ class Result:
         )
 
     @property
-    def supports(self) -> int:
-        """Supports stored at the end, over all classes."""
-        return int(self.curve["supports"][-1]) if len(self.curve["supports"]) else 0
-
-    @property
     def nbytes(self) -> int:
         """Bytes of the model at the end; 0 if it does not tell."""
         return int(getattr(self.model, "nbytes_", 0)) if self.rounds else 0
@@ -152,6 +150,7 @@ class Result:
         before, mistakes = self.rounds, predicted != codes
         np.add.at(self.confusion, (codes, predicted), 1)
         self.seconds += seconds
+        self.supports = int(supports[-1]) if len(supports) else self.supports
         recent = np.concatenate([self._recent, mistakes])
         counts = np.concatenate([[0], np.cumsum(recent)])
         self._recent = recent[-self.window :]

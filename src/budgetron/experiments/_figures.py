@@ -1,0 +1,112 @@
+"""The papers' figures from the results of the jobs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from budgetron._plots import COLOURS, new_figure, style
+from budgetron.experiments._published import FORGETRON
+from budgetron.experiments._studies import CG_RUNS, SHARES, STUDIES
+from budgetron.experiments._tables import Results, grouped
+
+__all__ = ["figures"]
+
+# Learners of 003's figures, and the examples that a run of the paper has
+DRAWN = ("self-tuned", "greedy", "CKS", "CG")
+ROWS = {"mnist": 60_000, "usps": 10_000, "census": 24_764, "noise-5": 10_000, "noise-10": 10_000}
+
+
+def figures(results: Results) -> dict[str, Any]:
+    """A matplotlib figure for each figure that there are results for, by file name."""
+    drawn: dict[str, Any] = {}
+    if any(job.study == "adult" for job in results):
+        drawn |= _projectron_figures(results)
+    for name, studies in {
+        "003-figure-4": ("usps", "mnist"),
+        "003-figure-5": ("census",),
+        "003-figure-6": ("noise-5", "noise-10"),
+    }.items():
+        present = [study for study in studies if _budgets(results, study)]
+        if present:
+            figure, axes = new_figure(6 * len(present), 4.5, 1, len(present), squeeze=False)
+            for axis, study in zip(axes[0], present, strict=True):
+                _against_budget(axis, results, study)
+            axes[0][0].legend(frameon=False)
+            drawn[name] = figure
+    present = [study for study in ("noise-5", "noise-10") if _budgets(results, study)]
+    if present:
+        drawn["003-figure-7"] = _single_runs(results, present)
+    return drawn
+
+
+def _projectron_figures(results: Results) -> dict[str, Any]:
+    """002 Figures 1 to 3: error and supports against rounds, and one against the other."""
+    jobs = [job for job in results if job.study == "adult"]
+    names = list(results[jobs[0]]["curves"])
+    drawn = {}
+    for number, (x, y) in enumerate([("round", "error"), ("round", "supports"), ("supports", "error")], 1):
+        figure, axis = new_figure(7, 5)
+        for i, name in enumerate(names):
+            curves = [results[job]["curves"][name] for job in jobs]
+            mean = {key: np.mean([curve[key] for curve in curves], axis=0) for key in curves[0]}
+            mean["error"] = 100 * mean["mistakes"] / mean["round"]
+            settled = mean["round"] >= 500
+            axis.plot(mean[x][settled], mean[y][settled], label=name.split(",")[0], **style(i))
+        labels = {
+            "round": "samples",
+            "error": "average online error (%)",
+            "supports": "size of the support set",
+        }
+        axis.set(xlabel=labels[x], ylabel=labels[y])
+        axis.legend(frameon=False)
+        axis.grid(alpha=0.3)
+        drawn[f"002-figure-{number}"] = figure
+    return drawn
+
+
+def _budgets(results: Results, study: str) -> list[int]:
+    return sorted({job.budget for job in results if job.study == study and isinstance(job.budget, int)})
+
+
+def _errors(results: Results, study: str, budget: int, name: str) -> Any:
+    """Errors over the parts; for CG those of all runs, one column each."""
+    if name != "CG":
+        return grouped(results, study, budget, name)
+    return np.stack([grouped(results, study, budget, f"CG {run}") for run in range(CG_RUNS)], axis=1)
+
+
+def _against_budget(axis: Any, results: Results, study: str) -> None:
+    budgets = _budgets(results, study)
+    for i, name in enumerate(DRAWN):
+        means = [_errors(results, study, budget, name).mean() for budget in budgets]
+        axis.plot(budgets, means, marker=".", label=name, **style(i))
+    if study in {job.study for job in results if isinstance(job.budget, float)}:
+        error = grouped(results, study, SHARES[0], "Perceptron").mean()
+        axis.plot(error / 100 * ROWS[study], error, "o", mfc="none", color="black", label="Perceptron")
+    for share in SHARES[:2]:
+        published = FORGETRON[study, share]
+        budget = share * published["Perceptron"] / 100 * ROWS[study]
+        for i, name in enumerate(DRAWN[:3]):
+            label = "published (Table 8.1)" if share == SHARES[0] and i == 0 else None
+            axis.plot(budget, published[name], "x", color=COLOURS[i], label=label)
+    axis.set(title=STUDIES[study].title, xscale="log", xlabel="budget B", ylabel="online error (%)")
+    axis.grid(alpha=0.3)
+
+
+def _single_runs(results: Results, studies: list[str]) -> Any:
+    """003 Figure 7: one data set, the self-tuned Forgetron and the range of ten runs of CG."""
+    figure, axes = new_figure(6 * len(studies), 4.5, 1, len(studies), squeeze=False)
+    for axis, study in zip(axes[0], studies, strict=True):
+        budgets = _budgets(results, study)
+        runs = np.array([_errors(results, study, budget, "CG")[0] for budget in budgets])
+        single = [_errors(results, study, budget, "self-tuned")[0] for budget in budgets]
+        axis.fill_between(
+            budgets, runs.min(axis=1), runs.max(axis=1), color=COLOURS[3], alpha=0.4, label="CG, 10 runs"
+        )
+        axis.plot(budgets, single, marker=".", label="self-tuned", **style(0))
+        axis.set(title=STUDIES[study].title, xscale="log", xlabel="budget B", ylabel="online error (%)")
+        axis.grid(alpha=0.3)
+    axes[0][0].legend(frameon=False)
+    return figure

@@ -1,0 +1,88 @@
+"""Running jobs on all cores. Each result is kept in a file: an interrupted run goes on where it stopped."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+from budgetron.experiments._studies import STUDIES, Job, run_job
+
+__all__ = ["kept_result", "run_jobs"]
+
+
+def run_jobs(
+    jobs: Sequence[Job], folder: Path, workers: int, watch: Callable[[Job], object] | None = None
+) -> dict[Job, dict[str, Any]]:
+    """The result of each job, from its file in `folder` if it was run before.
+
+    Parameters
+    ----------
+    jobs : sequence of Job
+    folder : Path
+    workers : int
+        Processes at a time.
+    watch : callable, optional
+        Called with each job that is done, at once for those done before.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    results = {job: result for job in jobs if (result := kept_result(job, folder)) is not None}
+    for job in results:
+        if watch is not None:
+            watch(job)
+    left = [job for job in jobs if job not in results]
+    if not left:
+        return results
+    # Spawned, for forked processes may not use the threads of a BLAS that their parent has started.
+    pool = ProcessPoolExecutor(min(workers, len(left)), multiprocessing.get_context("spawn"))
+    try:
+        running = {pool.submit(run_job, job): job for job in left}
+        for future in as_completed(running):
+            job = running[future]
+            results[job] = future.result()
+            keep_result(job, results[job], folder)
+            if watch is not None:
+                watch(job)
+    except BaseException:  # an interrupt as well: what is running is dropped, what is done is kept
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in list((pool._processes or {}).values()):
+            process.terminate()
+        raise
+    pool.shutdown()
+    return results
+
+
+def kept_result(job: Job, folder: Path) -> dict[str, Any] | None:
+    """The result that an earlier run left, if it had the same settings."""
+    try:
+        kept = json.loads((folder / f"{job.key}.json").read_text())
+    except (OSError, ValueError):
+        return None
+    result: dict[str, Any] | None = kept.get("result") if isinstance(kept, dict) else None
+    return result if result is not None and kept.get("settings") == settings_of(job) else None
+
+
+def keep_result(job: Job, result: dict[str, Any], folder: Path) -> None:
+    """Write it whole or not at all."""
+    path = folder / f"{job.key}.json"
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps({"settings": settings_of(job), "result": result}))
+    os.replace(part, path)
+
+
+def settings_of(job: Job) -> dict[str, Any]:
+    """What a result depends on, as it comes back from JSON."""
+    study = STUDIES[job.study]
+    settings = {
+        "gamma": study.gamma,
+        "budget": job.budget,
+        "part": job.part,
+        "quick": job.quick and job.is_cut,
+    }
+    if study.paper == "002":
+        settings["budgets"] = list(study.budgets)
+    return settings | {"protocol": 1}

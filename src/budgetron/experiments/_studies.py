@@ -1,0 +1,266 @@
+"""The papers' experiments, cut into jobs that run on their own.
+
+A job is one permutation of a data set of 002, or one budget on one part of a data set of 003;
+what it returns is plain numbers, so that it can be kept in a file. Where several learners, or
+several labellings of the same rows, have one kernel, they share its values.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+from math import log, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron import datasets
+from budgetron._kernel_face import KernelClassifier
+from budgetron._together import Cohort
+from budgetron.evaluate import compare
+from budgetron.kernelized import (
+    CKSPerceptron,
+    Forgetron,
+    KernelPerceptron,
+    PassiveAggressive,
+    Projectron,
+    ProjectronPlusPlus,
+    RandomizedBudgetPerceptron,
+    Stoptron,
+)
+from budgetron.streams import two_gaussians
+
+__all__ = ["STUDIES", "Job", "jobs_of", "run_job"]
+
+# Rows learned at a time: kernel values of many learners at once must not take all memory.
+AT_ONCE = 2048
+
+# Labellings of the same digits that share kernel values in one job; more would share more,
+# and take more memory.
+TOGETHER = 9
+
+# Shares of the Perceptron's supports that 003 Table 8.1 takes for the budget, and runs of CG
+SHARES = (0.25, 0.5, 1.0)
+CG_RUNS = 10
+
+
+@dataclass(frozen=True)
+class Study:
+    """A data set with the settings under which a paper learned it.
+
+    `parts` are its permutations, drawings or groups of labellings; `budgets` those of 002's
+    tables or of 003's figures.
+    """
+
+    name: str
+    paper: str
+    title: str
+    gamma: float
+    parts: int
+    quick_parts: int
+    budgets: tuple[int, ...]
+    quick_budgets: tuple[int, ...] | None = None
+
+
+STUDIES = {
+    study.name: study
+    for study in [
+        Study("adult", "002", "Adult (a9a)", 0.02, 5, 2, (1500, 3000)),
+        Study("vehicle", "002", "SensIT Vehicle", 0.125, 5, 1, (4000, 8000)),
+        Study("gaussians", "002", "two Gaussians", 1.0, 100, 15, (1000, 500)),
+        Study("mnist", "003", "MNIST", 0.5, 14, 1, (250, 500, 1000, 2000), (500, 2000)),
+        Study("usps", "003", "USPS", 0.5, 14, 1, (25, 50, 100, 200, 400, 800), (50, 200)),
+        Study("census", "003", "Census-Income", 0.5, 10, 1, (250, 500, 1000, 2000, 4000), (500, 2000)),
+        Study(
+            "noise-5", "003", "synthetic, 5 % noise", 0.5, 100, 10, (10, 25, 50, 100, 200, 500, 1000, 2000)
+        ),
+        Study(
+            "noise-10", "003", "synthetic, 10 % noise", 0.5, 100, 10, (10, 25, 50, 100, 200, 500, 1000, 2000)
+        ),
+    ]
+}
+
+
+@dataclass(frozen=True)
+class Job:
+    """A study's part, and for 003 a budget: a share of the Perceptron's supports (a float) or a number."""
+
+    study: str
+    part: int
+    budget: float | int | None = None
+    quick: bool = False
+
+    @property
+    def key(self) -> str:
+        """A name for files."""
+        budget = (
+            "" if self.budget is None else f"-{'p' if isinstance(self.budget, float) else 'b'}{self.budget:g}"
+        )
+        return f"{self.study}{budget}-{self.part:03d}{'-quick' if self.quick and self.is_cut else ''}"
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether a quick job learns less than a full one."""
+        return self.study in ("mnist", "usps")
+
+
+def jobs_of(study: Study, quick: bool) -> Iterator[Job]:
+    """All jobs of a study."""
+    parts = range(study.quick_parts if quick else study.parts)
+    if study.paper == "002":
+        yield from (Job(study.name, part, quick=quick) for part in parts)
+        return
+    budgets = study.quick_budgets if quick and study.quick_budgets else study.budgets
+    for budget in (*SHARES, *budgets):
+        yield from (Job(study.name, part, budget, quick) for part in parts)
+
+
+def run_job(job: Job) -> dict[str, Any]:
+    """What came out, as plain numbers and lists."""
+    start = time.perf_counter()
+    study = STUDIES[job.study]
+    result = _projectron_job(study, job) if study.paper == "002" else _forgetron_job(study, job)
+    return result | {"seconds": time.perf_counter() - start}
+
+
+# ---------------------------------------------------------------------- 002
+
+
+def _projectron_job(study: Study, job: Job) -> dict[str, Any]:
+    X, y = _rows(study.name, job.part)
+    learners: dict[str, KernelClassifier] = {
+        "Perceptron, 0": KernelPerceptron(gamma=study.gamma),
+        "PA-I, 0": PassiveAggressive(C=1.0, gamma=study.gamma),
+    }
+    for budget in study.budgets:
+        bound = 0.25 * sqrt((budget + 1) / log(budget + 1))  # U of the Forgetron's theorem
+        kernel = {"gamma": study.gamma}
+        learners |= {
+            f"Projectron, {budget}": Projectron(norm_bound=bound, **kernel),
+            f"Projectron++, {budget}": ProjectronPlusPlus(norm_bound=bound, **kernel),
+            f"Forgetron, {budget}": Forgetron(budget, **kernel),
+            f"RBP, {budget}": RandomizedBudgetPerceptron(budget, random_state=job.part, **kernel),
+            f"Stoptron, {budget}": Stoptron(budget, **kernel),
+        }
+    results = compare(learners, (X, y))
+    shown = [name for name in learners if name.endswith((", 0", f", {study.budgets[0]}"))]
+    return {
+        "errors": {result.name: 100 * result.error_rate for result in results},
+        "supports": {result.name: result.supports for result in results},
+        "curves": {
+            name: {key: results[name].curve[key].tolist() for key in ("round", "mistakes", "supports")}
+            for name in (shown if study.name == "adult" else [])
+        },
+    }
+
+
+def _rows(name: str, part: int) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """A permutation of a data set; of the two Gaussians, five permutations of each of twenty drawings."""
+    if name == "gaussians":
+        X, y = two_gaussians(10_000, 0.1, "variance", random_state=part // 5)
+    else:
+        X, y = _data(name)
+    order = np.random.default_rng(part).permutation(len(y))
+    return X[order], y[order]
+
+
+@lru_cache(maxsize=1)
+def _data(name: str) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    if name == "adult":
+        X, y = datasets.load_adult()
+        return X.toarray(), y
+    X, y = datasets.load_vehicle()
+    return X.toarray() if hasattr(X, "toarray") else X, np.where(y == 3, 1, -1)
+
+
+# ---------------------------------------------------------------------- 003
+
+
+def _forgetron_job(study: Study, job: Job) -> dict[str, Any]:
+    X, labellings = _problems(job)
+    gamma = study.gamma
+    assert job.budget is not None
+    if not isinstance(job.budget, float):
+        errors = online_errors(X, labellings, [_figure_learners(job.budget, gamma) for _ in labellings])
+        return {"errors": errors}
+    perceptron = online_errors(
+        X, labellings, [{"Perceptron": KernelPerceptron(gamma=gamma)} for _ in labellings]
+    )
+    supports = [round(error * X.shape[0] / 100) for error in perceptron["Perceptron"]]
+    budgets = [max(1, round(job.budget * p)) for p in supports]
+    learners = [
+        {
+            "basic": Forgetron(budget, "basic", gamma=gamma),
+            "self-tuned": Forgetron(budget, gamma=gamma),
+            "greedy": Forgetron(budget, "greedy", gamma=gamma),
+            "CKS": CKSPerceptron(budget, gamma=gamma),
+        }
+        for budget in budgets
+    ]
+    return {"errors": perceptron | online_errors(X, labellings, learners), "supports": supports}
+
+
+def _figure_learners(budget: int, gamma: float) -> dict[str, KernelClassifier]:
+    learners: dict[str, KernelClassifier] = {
+        "self-tuned": Forgetron(budget, gamma=gamma),
+        "greedy": Forgetron(budget, "greedy", gamma=gamma),
+        "CKS": CKSPerceptron(budget, gamma=gamma),
+    }
+    for run in range(CG_RUNS):
+        learners[f"CG {run}"] = RandomizedBudgetPerceptron(budget, random_state=run, gamma=gamma)
+    return learners
+
+
+def online_errors(
+    X: Any, labellings: list[NDArray[Any]], learners: list[dict[str, KernelClassifier]], share: bool = True
+) -> dict[str, list[float]]:
+    """Online error in per cent of the learners of each labelling of the same rows.
+
+    Parameters
+    ----------
+    X : array-like or CSR matrix
+    labellings : list of arrays of labels -1 and +1
+    learners : list of dict of name to learner
+        For each labelling, new learners under the same names.
+    share : bool, default=True
+        Whether all share kernel values; otherwise each learns alone.
+    """
+    models = [model for group in learners for model in group.values()]
+    labels = [y for y, group in zip(labellings, learners, strict=True) for _ in group]
+    cohort = Cohort(models)
+    for start in range(0, X.shape[0], AT_ONCE):
+        piece = slice(start, start + AT_ONCE)
+        if share:
+            cohort.progressive_fit(X[piece], [y[piece] for y in labels], [-1, 1])
+        else:
+            for model, y in zip(models, labels, strict=True):
+                model.partial_fit(X[piece], y[piece], classes=[-1, 1])
+    return {name: [100 * group[name].mistakes_ / X.shape[0] for group in learners] for name in learners[0]}
+
+
+def _problems(job: Job) -> tuple[Any, list[NDArray[Any]]]:
+    """The rows of a part, and the labellings of them to be learned."""
+    if job.study.startswith("noise"):
+        noise = 0.05 if job.study == "noise-5" else 0.1
+        X, y = two_gaussians(10_000, noise, "std", random_state=job.part)
+        return X, [y]
+    if job.study == "census":
+        X, y = datasets.load_census_income(balanced=True, random_state=job.part)
+        return X, [np.where(y == 1, 1.0, -1.0)]
+    X, digits = _digits(job.study)
+    sets = list(combinations(range(1, 10), 4))  # with 0, half of the digits
+    # Quick: a few labellings, from all over the list.
+    sets = sets[:: len(sets) // 4][:4] if job.quick else sets[job.part * TOGETHER : (job.part + 1) * TOGETHER]
+    return X, [np.where(np.isin(digits, (0, *others)), 1.0, -1.0) for others in sets]
+
+
+@lru_cache(maxsize=1)
+def _digits(name: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Images with ink from 0 to 1 as rows of length 1; no kernel value is too small for float32 then."""
+    X, y = datasets.load_usps(dtype=np.float32) if name == "usps" else datasets.load_mnist(dtype=np.float32)
+    X = (X + 1) / 2 if name == "usps" else X
+    return X / np.linalg.norm(X, axis=1, keepdims=True), y
