@@ -138,13 +138,12 @@ def _projectron_job(study: Study, job: Job) -> dict[str, Any]:
     }
     for budget in study.budgets:
         bound = 0.25 * sqrt((budget + 1) / log(budget + 1))  # U of the Forgetron's theorem
-        kernel = {"gamma": study.gamma}
         learners |= {
-            f"Projectron, {budget}": Projectron(norm_bound=bound, **kernel),
-            f"Projectron++, {budget}": ProjectronPlusPlus(norm_bound=bound, **kernel),
-            f"Forgetron, {budget}": Forgetron(budget, **kernel),
-            f"RBP, {budget}": RandomizedBudgetPerceptron(budget, random_state=job.part, **kernel),
-            f"Stoptron, {budget}": Stoptron(budget, **kernel),
+            f"Projectron, {budget}": Projectron(norm_bound=bound, gamma=study.gamma),
+            f"Projectron++, {budget}": ProjectronPlusPlus(norm_bound=bound, gamma=study.gamma),
+            f"Forgetron, {budget}": Forgetron(budget, gamma=study.gamma),
+            f"RBP, {budget}": RandomizedBudgetPerceptron(budget, random_state=job.part, gamma=study.gamma),
+            f"Stoptron, {budget}": Stoptron(budget, gamma=study.gamma),
         }
     results = compare(learners, (X, y))
     shown = [name for name in learners if name.endswith((", 0", f", {study.budgets[0]}"))]
