@@ -77,7 +77,7 @@ def keep_result(job: Job, result: dict[str, Any], folder: Path) -> None:
 def settings_of(job: Job) -> dict[str, Any]:
     """What a result depends on, as it comes back from JSON."""
     study = STUDIES[job.study]
-    settings = {
+    settings: dict[str, Any] = {
         "gamma": study.gamma,
         "budget": job.budget,
         "part": job.part,

@@ -152,7 +152,7 @@ def _projectron_notes(study: str) -> tuple[str, ...]:
     if study == "gaussians":
         return (
             "Near: within three deviations between drawings (supports also within 3 %). The paper does not "
-            "print its drawing, and learning curves differ more between drawings than between permutations of one.",
+            "print its drawing, and errors differ more between drawings than between permutations.",
             plus,
         )
     if study == "vehicle":
@@ -195,8 +195,8 @@ NOTES = (
     "Synthetic: (0.2, 2) are taken as standard deviations, which gives the printed errors of the Perceptron "
     "(as variances they would be 11.0 and 19.5).",
     "Greedy follows equation 52 and makes fewer mistakes than printed; the printed rows agree better with "
-    "always removing the minimizer, which the paper's proof does not cover. CKS is described in words only, and "
-    "is reproduced roughly.",
+    "always removing the minimizer, which the paper's proof does not cover. CKS is described in words only, "
+    "and is reproduced roughly.",
     "MNIST, USPS: the paper does not say how pixels are scaled, so that orders and gaps can be compared, not "
     "figures. Here ink is from 0 to 1 and rows have length 1, which gives gaps like those printed; USPS with "
     "values in [-1, 1] as published brings the Perceptron to 6.6, but the basic Forgetron far below its "
