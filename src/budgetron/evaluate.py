@@ -206,7 +206,7 @@ class Comparison:
         delay: int = 0,
         share: bool = True,
     ) -> None:
-        named = _named(learners)
+        named = named_learners(learners)
         if not named:
             raise ValueError("learners must hold at least one learner")
         if window < 1 or delay < 0:
@@ -418,7 +418,7 @@ def compare(
     >>> [(result.name, result.supports) for result in results]
     [('Forgetron(budget=50)', 50), ('Forgetron(budget=500)', 500)]
     """
-    named = _named(learners)
+    named = named_learners(learners)
     clones = {name: clone(learner) for name, learner in named.items()}
     return _run(clones, stream, classes, window, delay, share, watch)
 
@@ -490,7 +490,8 @@ def _name(learners: Sequence[Any]) -> list[str]:
     ]
 
 
-def _named(learners: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
+def named_learners(learners: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
+    """Learners by name; those that have none are called by what tells them apart."""
     if isinstance(learners, Mapping):
         return dict(learners)
     return dict(zip(_name(learners), learners, strict=True))

@@ -1,0 +1,20 @@
+"""The command `budgetron`, also as `python -m budgetron`."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line, if what it needs is installed."""
+    try:
+        from budgetron.cli import app
+    except ImportError as error:
+        if error.name and error.name.partition(".")[0] in ("typer", "rich", "click"):
+            sys.exit(f"budgetron: the command line needs {error.name}: pip install 'budgetron[cli]'")
+        raise
+    app()
+
+
+if __name__ == "__main__":
+    main()

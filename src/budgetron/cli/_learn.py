@@ -1,0 +1,352 @@
+"""The commands that learn: run, compare, tune."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.table import Table
+from sklearn.base import clone
+
+from budgetron import files, report
+from budgetron._face import OnlineClassifier
+from budgetron.certificates import Certificate, certify
+from budgetron.cli import _options as opt
+from budgetron.cli._learners import DEFAULTS, learners_of
+from budgetron.cli._sources import Source
+from budgetron.cli._terminal import (
+    INTERRUPTED,
+    Interrupt,
+    bytes_of,
+    check_output,
+    err,
+    friendly,
+    out,
+    results_table,
+    watching,
+)
+from budgetron.evaluate import Comparison, named_learners
+from budgetron.kernels import resolve_gamma
+
+__all__ = ["compare", "run", "tune"]
+
+Learners = dict[str, Any]
+
+
+def run(
+    source: Annotated[str, typer.Argument(help=opt.SOURCE)],
+    learner: Annotated[str, typer.Option("--learner", "-l", help="As in forgetron:variant=greedy.")] = "forgetron",
+    budget: Annotated[int, typer.Option("--budget", "-b", min=1, help="Supports that may be kept.")] = 200,
+    gamma: Annotated[str, typer.Option("--gamma", "-g", help="Width of the kernel: a number, scale or auto.")] = "scale",
+    target: opt.Target = None,
+    format: opt.FileFormat = None,
+    classes: opt.Classes = None,
+    categorical: opt.Categorical = None,
+    ignore: opt.Ignore = None,
+    encode: opt.Encoding = opt.Encode.auto,
+    scale: opt.Scale = True,
+    missing: opt.MissingValues = opt.Missing.error,
+    constant: opt.Constant = True,
+    header: opt.Header = True,
+    delimiter: opt.Delimiter = None,
+    features: opt.Features = None,
+    rows: opt.Rows = None,
+    window: opt.Window = 1000,
+    delay: opt.Delay = 0,
+    seed: opt.Seed = 0,
+    save: opt.Save = None,
+    report_to: opt.Report = None,
+    certified: opt.Certify = False,
+    as_json: opt.Json = False,
+) -> None:
+    """Learn a stream with one learner: predict each row, then see its label and learn.
+
+    budgetron run data.csv --target label --save model.budgetron
+    """
+    with friendly():
+        settings = Source(
+            target, format, classes, categorical, ignore, encode, scale, missing, constant, header, delimiter, features
+        )
+        check_output(save)
+        check_output(report_to)
+        models = named_learners(learners_of([learner], [budget], [gamma], seed))
+        stream, comparison, kept, whole = learn(source, settings, models, rows, window, delay, certified)
+        (result,) = comparison.results
+        if save is not None:
+            encoder = getattr(stream, "encoder", None)
+            extras = {"encoder": None if encoder is None else encoder.state(), "constant": constant}
+            files.save(result.model, save, extras=extras)
+        certificates = certificates_of(models, kept, comparison) if certified else None
+        present({stream.name: comparison}, {stream.name: certificates}, report_to, as_json)
+        if save is not None and not as_json:
+            err.print(f"Saved: {save} ({bytes_of(save.stat().st_size)})", highlight=False)
+    leave(whole, comparison)
+
+
+def compare(
+    source: Annotated[list[str], typer.Argument(help=opt.SOURCE + " Several are compared one by one.")],
+    learner: Annotated[
+        list[str] | None, typer.Option("--learner", "-l", help="As in forgetron:variant=greedy. May be repeated.")
+    ] = None,
+    budget: Annotated[
+        list[int] | None, typer.Option("--budget", "-b", min=1, help="Supports that may be kept. May be repeated.")
+    ] = None,
+    gamma: Annotated[
+        list[str] | None, typer.Option("--gamma", "-g", help="Width of the kernel. May be repeated.")
+    ] = None,
+    target: opt.Target = None,
+    format: opt.FileFormat = None,
+    classes: opt.Classes = None,
+    categorical: opt.Categorical = None,
+    ignore: opt.Ignore = None,
+    encode: opt.Encoding = opt.Encode.auto,
+    scale: opt.Scale = True,
+    missing: opt.MissingValues = opt.Missing.error,
+    constant: opt.Constant = True,
+    header: opt.Header = True,
+    delimiter: opt.Delimiter = None,
+    features: opt.Features = None,
+    rows: opt.Rows = None,
+    window: opt.Window = 1000,
+    delay: opt.Delay = 0,
+    seed: opt.Seed = 0,
+    report_to: opt.Report = None,
+    certified: opt.Certify = False,
+    as_json: opt.Json = False,
+) -> None:
+    """Compare learners, budgets or widths in one pass over a stream.
+
+    budgetron compare data.csv --target label --report comparison.html
+    """
+    with friendly():
+        settings = Source(
+            target, format, classes, categorical, ignore, encode, scale, missing, constant, header, delimiter, features
+        )
+        check_output(report_to)
+        models = named_learners(learners_of(learner or DEFAULTS, budget or [200], gamma or ["scale"], seed))
+        comparisons, certificates, whole = {}, {}, True
+        for name in source:
+            stream, comparison, kept, whole = learn(name, settings, models, rows, window, delay, certified)
+            comparisons[stream.name] = comparison
+            certificates[stream.name] = certificates_of(models, kept, comparison) if certified else None
+            if not whole:
+                break
+        present(comparisons, certificates, report_to, as_json)
+    leave(whole, comparison)
+
+
+def tune(
+    source: Annotated[str, typer.Argument(help=opt.SOURCE)],
+    learner: Annotated[str, typer.Option("--learner", "-l", help="A kernel learner.")] = "forgetron",
+    budget: Annotated[
+        list[int] | None, typer.Option("--budget", "-b", min=1, help="Budgets to try. May be repeated.")
+    ] = None,
+    gamma: Annotated[
+        list[float] | None, typer.Option("--gamma", "-g", help="Widths to try. May be repeated.")
+    ] = None,
+    target: opt.Target = None,
+    format: opt.FileFormat = None,
+    classes: opt.Classes = None,
+    categorical: opt.Categorical = None,
+    ignore: opt.Ignore = None,
+    encode: opt.Encoding = opt.Encode.auto,
+    scale: opt.Scale = True,
+    missing: opt.MissingValues = opt.Missing.error,
+    constant: opt.Constant = True,
+    header: opt.Header = True,
+    delimiter: opt.Delimiter = None,
+    features: opt.Features = None,
+    rows: Annotated[int, typer.Option("--rows", min=1, help="Length of the prefix to learn.")] = 10_000,
+    seed: opt.Seed = 0,
+    as_json: opt.Json = False,
+) -> None:
+    """Find a width and a budget by one pass over the first rows of a stream.
+
+    budgetron tune data.csv --target label
+    """
+    with friendly():
+        settings = Source(
+            target, format, classes, categorical, ignore, encode, scale, missing, constant, header, delimiter, features
+        )
+        stream = settings.open(source)
+        blocks = Prefix(stream, rows)
+        budgets = sorted(set(budget or [50, 100, 200, 500, 1000]))
+        middle = resolve_gamma("scale", blocks.first[0])
+        widths = sorted(set(gamma or [middle * 4.0**power for power in range(-3, 4)]))
+        models = {
+            (b, g): learners_of([learner], [b], [repr(g)], seed)[0] for b in budgets for g in widths
+        }
+        if "gamma" not in next(iter(models.values())).get_params():
+            raise ValueError(f"{learner} has no kernel: there is no width to tune")
+        if "budget" not in next(iter(models.values())).get_params():
+            budgets, models = [0], {(0, g): models[budgets[0], g] for g in widths}
+        named = {f"budget {b}, gamma {g:.4g}": model for (b, g), model in models.items()}
+        comparison, whole = pass_over(blocks, named, f"tune {stream.name}", 1000, 0, None)
+        errors = {key: result.error_rate for key, result in zip(models, comparison, strict=True)}
+        best = min(errors, key=lambda key: errors[key])
+        # A budget is worth its memory if it saves one mistake in twenty.
+        enough = next(b for b in budgets if min(errors[b, g] for g in widths) <= 1.05 * errors[best])
+        width = min(widths, key=lambda g: errors[enough, g])
+        advice = {"budget": enough or None, "gamma": width, "error_rate": errors[enough, width]}
+        if as_json:
+            tried = [{"budget": b or None, "gamma": g, "error_rate": e} for (b, g), e in errors.items()]
+            out.print_json(json.dumps({"stream": stream.name, "rounds": comparison[0].rounds, "tried": tried, "advice": advice}))
+        else:
+            out.print(grid(errors, budgets, widths, (enough, width), f"{stream.name}: error %, {comparison[0].rounds:,} rounds"))
+            said = f"--learner {shlex.quote(learner)}" + (f" --budget {enough}" if enough else "") + f" --gamma {width:.4g}"
+            out.print(f"Try {said} ({100 * errors[enough, width]:.2f} % error)", highlight=False)
+    leave(whole, comparison)
+
+
+# ---------------------------------------------------------------------- one pass
+
+
+class Prefix:
+    """The first rows of a stream, with the first block at hand."""
+
+    def __init__(self, stream: Any, rows: int | None) -> None:
+        self.stream, self.rows = stream, rows
+        self.n_rows = stream.n_rows if rows is None else min(rows, stream.n_rows or rows)
+        self.classes, self.size = stream.classes, stream.size
+        self._blocks = iter(stream)
+        self.first = self._cut(next(self._blocks))
+
+    @property
+    def position(self) -> int:
+        return int(self.stream.position)
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        block, seen = self.first, 0
+        while True:
+            X, y = self._cut(block, seen)
+            yield X, y
+            seen += len(y)
+            if self.rows is not None and seen >= self.rows:
+                return
+            following = next(self._blocks, None)
+            if following is None:
+                return
+            block = following
+
+    def _cut(self, block: tuple[Any, Any], seen: int = 0) -> tuple[Any, Any]:
+        if self.rows is None:
+            return block
+        return block[0][: self.rows - seen], block[1][: self.rows - seen]
+
+
+def learn(
+    source: str, settings: Source, models: Learners, rows: int | None, window: int, delay: int, keep: bool
+) -> tuple[Any, Comparison, list[tuple[Any, Any]], bool]:
+    """One pass of fresh learners; the rows as well, if they are to be kept."""
+    stream = settings.open(source)
+    kept: list[tuple[Any, Any]] | None = [] if keep else None
+    fresh = {name: clone(model) for name, model in models.items()}
+    comparison, whole = pass_over(Prefix(stream, rows), fresh, stream.name, window, delay, kept)
+    return stream, comparison, kept or [], whole
+
+
+def pass_over(
+    blocks: Prefix, models: Learners, title: str, window: int, delay: int, kept: list[tuple[Any, Any]] | None
+) -> tuple[Comparison, bool]:
+    """Learn block by block, showing how it goes, until the end or until someone wants to stop."""
+    comparison = Comparison(models, blocks.classes, window=window, delay=delay)
+    with Interrupt() as interrupt, watching(blocks, title) as show:
+        for X, y in blocks:
+            comparison.learn(X, y)
+            if kept is not None:
+                kept.append((X, y))
+            show(comparison)
+            if interrupt.wished:
+                return comparison, False
+    comparison.finish()
+    return comparison, True
+
+
+def certificates_of(
+    models: Learners, kept: list[tuple[Any, Any]], comparison: Comparison
+) -> dict[str, Certificate | str]:
+    """What each learner's theorem says of the rows that were learned, or why it says nothing."""
+    from scipy.sparse import issparse, vstack
+
+    X = vstack([block for block, _ in kept]).tocsr() if issparse(kept[0][0]) else np.vstack([b for b, _ in kept])
+    y = np.concatenate([labels for _, labels in kept])
+    said: dict[str, Certificate | str] = {}
+    for name, model in models.items():
+        fresh = clone(model)
+        try:
+            if not isinstance(fresh, OnlineClassifier):
+                raise ValueError("no theorem is known for it")
+            trace = fresh.progressive_fit(X, y, classes=comparison.classes)
+            said[name] = certify(fresh, X, y, trace)
+        except (ValueError, TypeError) as error:
+            said[name] = str(error)
+    return said
+
+
+# ---------------------------------------------------------------------- what comes out
+
+
+def present(
+    comparisons: dict[str, Comparison],
+    certificates: dict[str, dict[str, Certificate | str] | None],
+    report_to: Path | None,
+    as_json: bool,
+) -> None:
+    """Tables or JSON on standard output, and the page if one was asked for."""
+    said = {name: entry for name, entry in certificates.items() if entry is not None}
+    if report_to is not None:
+        command = shlex.join(["budgetron", *sys.argv[1:]])
+        report.write(report_to, comparisons, certificates=said or None, command=command)
+    if as_json:
+        print_json(comparisons, said)
+        return
+    for name, comparison in comparisons.items():
+        out.print(results_table(comparison.results, f"{name}: {comparison[0].rounds:,} rounds"))
+        for learner, entry in said.get(name, {}).items():
+            out.print(f"{learner}: {entry}", markup=False, highlight=False)
+    if report_to is not None:
+        err.print(f"Report: {report_to}", highlight=False)
+
+
+def print_json(comparisons: dict[str, Comparison], certificates: dict[str, dict[str, Certificate | str]]) -> None:
+    plain: dict[str, Any] = {}
+    for name, comparison in comparisons.items():
+        plain[name] = json.loads(comparison.to_json())
+        if name in certificates:
+            plain[name]["certificates"] = {
+                learner: {"none": entry} if isinstance(entry, str) else plain_certificate(entry)
+                for learner, entry in certificates[name].items()
+            }
+    sys.stdout.write(json.dumps({"streams": plain}, indent=2) + "\n")
+
+
+def plain_certificate(certificate: Certificate) -> dict[str, Any]:
+    names = ("theorem", "quantity", "count", "bound", "competitor", "norm", "losses", "shift", "rounds")
+    return {name: getattr(certificate, name) for name in names} | {"holds": certificate.holds}
+
+
+def grid(
+    errors: dict[tuple[int, float], float], budgets: Sequence[int], widths: Sequence[float], chosen: tuple[int, float], title: str
+) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold")
+    table.add_column("gamma", justify="right")
+    for b in budgets:
+        table.add_column(f"budget {b}" if b else "no budget", justify="right")
+    for g in widths:
+        cells = [f"{100 * errors[b, g]:.2f}" for b in budgets]
+        marked = [f"[bold green]{c}[/]" if (b, g) == chosen else c for b, c in zip(budgets, cells, strict=True)]
+        table.add_row(f"{g:.4g}", *marked)
+    return table
+
+
+def leave(whole: bool, comparison: Comparison) -> None:
+    """End with the exit code of an interrupt, if there was one."""
+    if not whole:
+        err.print(f"Interrupted after {comparison[0].rounds:,} rounds.", highlight=False)
+        raise typer.Exit(INTERRUPTED)

@@ -1,0 +1,121 @@
+"""The command that applies a saved model."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, TextIO
+
+import numpy as np
+import typer
+
+from budgetron import files, streams
+from budgetron.cli import _options as opt
+from budgetron.cli._sources import named
+from budgetron.cli._terminal import check_output, err, friendly
+
+__all__ = ["predict"]
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(help="A file that `budgetron run --save` wrote.")],
+    source: Annotated[str, typer.Argument(help=opt.SOURCE)],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")] = None,
+    margins: Annotated[bool, typer.Option("--margins", help="Write f(x) as well, one column a class.")] = False,
+    format: opt.FileFormat = None,
+    header: opt.Header = True,
+    delimiter: opt.Delimiter = None,
+    target: opt.Target = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a row instead of CSV.")] = False,
+) -> None:
+    """Predict the rows of a file with a saved model, one line a row.
+
+    If the rows have labels, the share of wrong predictions is told at the end.
+
+    budgetron predict model.budgetron new.csv > predictions.csv
+    """
+    with friendly():
+        check_output(output)
+        learned = files.load(model)
+        extras = files.load_extras(model) or {}
+        stream = _open(learned, extras, source, target, format, header, delimiter)
+        if output is None:
+            wrong, rows = _write(sys.stdout, learned, stream, margins, as_json)
+            sys.stdout.flush()
+        else:
+            part = output.with_name(output.name + ".part")
+            try:
+                with part.open("w", newline="") as text:
+                    wrong, rows = _write(text, learned, stream, margins, as_json)
+                os.replace(part, output)
+            finally:
+                part.unlink(missing_ok=True)
+        said = f"{rows:,} rows predicted"
+        if wrong is not None and rows:
+            said += f", {100 * wrong / rows:.2f} % differ from their labels"
+        err.print(said, highlight=False)
+
+
+def _open(
+    model: Any,
+    extras: dict[str, Any],
+    source: str,
+    target: str | None,
+    format: opt.Format | None,
+    header: bool,
+    delimiter: str | None,
+) -> Any:
+    """The rows, encoded as those that the model learned."""
+    if source.startswith("data:"):
+        return named(source)
+    if extras.get("encoder") is not None:
+        encoder = streams.Encoder.from_state(extras["encoder"])
+        return streams.read(source, target, format=format, encoder=encoder, header=header, delimiter=delimiter)
+    constant = bool(extras.get("constant"))
+    width = model.n_features_in_ - constant
+    return streams.read(source, format=format or "libsvm", n_features=width, classes=model.classes_, constant=constant)
+
+
+def _write(
+    text: TextIO, model: Any, stream: Any, margins: bool, as_json: bool
+) -> tuple[int | None, int]:
+    """Write a line a row; how many differ from their labels, if there are labels, and how many there are."""
+    wrong: int | None = 0
+    rows = 0
+    columns = [f"margin {label}" for label in _outputs(model)] if margins else []
+    if not as_json:
+        text.write(_csv(["prediction", *columns]))
+    for X, y in stream:
+        predicted = model.predict(X)
+        values = model.decision_function(X).reshape(len(predicted), -1) if margins else None
+        for line in _lines(predicted, values, columns, as_json):
+            text.write(line)
+        wrong = None if y is None or wrong is None else wrong + int(np.sum(predicted != y))
+        rows += len(predicted)
+    return wrong, rows
+
+
+def _lines(predicted: Any, values: Any, columns: list[str], as_json: bool) -> Iterator[str]:
+    for i, label in enumerate(predicted.tolist()):
+        numbers = [] if values is None else values[i].tolist()
+        if as_json:
+            yield json.dumps({"prediction": label} | dict(zip(columns, numbers, strict=True))) + "\n"
+        else:
+            yield _csv([label, *numbers])
+
+
+def _outputs(model: Any) -> list[Any]:
+    """The classes that margins speak for."""
+    labels = model.classes_.tolist()
+    return labels[1:] if len(labels) == 2 else labels
+
+
+def _csv(fields: list[Any]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(fields)
+    return text.getvalue()

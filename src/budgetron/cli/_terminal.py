@@ -1,0 +1,132 @@
+"""What people see: messages, tables, progress, and a clean end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from budgetron.evaluate import Comparison, Result
+
+__all__ = ["BAD_INPUT", "Interrupt", "bytes_of", "check_output", "friendly", "out", "results_table", "watching"]
+
+BAD_INPUT, INTERRUPTED = 2, 130
+
+# Results go to standard output, everything else to standard error.
+out = Console(soft_wrap=True)
+err = Console(stderr=True)
+
+
+@contextmanager
+def friendly() -> Iterator[None]:
+    """Turn what a user can mend into one message and exit code 2."""
+    try:
+        yield
+    except BrokenPipeError:  # as in `budgetron predict ... | head`: nobody is listening any more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(1) from None
+    except (ValueError, TypeError, ImportError, OSError) as error:
+        reason = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.strerror else str(error)
+        err.print(f"budgetron: {reason}", style="red", markup=False, highlight=False, soft_wrap=True)
+        raise typer.Exit(BAD_INPUT) from None
+
+
+class Interrupt:
+    """Ctrl-C as a wish that is granted after the present block; a second one ends at once."""
+
+    def __init__(self) -> None:
+        self.wished = False
+
+    def __enter__(self) -> Interrupt:
+        self._before = signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        signal.signal(signal.SIGINT, self._before)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.wished:
+            raise KeyboardInterrupt
+        self.wished = True
+
+
+def check_output(path: Path | None) -> None:
+    """Say now, not after an hour of learning, that a file cannot be written."""
+    if path is None:
+        return
+    folder = path.absolute().parent
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; give the name of a file")
+    if not folder.is_dir():
+        raise ValueError(f"{path} cannot be written: there is no folder {folder}")
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"{path} cannot be written: the folder {folder} is read-only")
+
+
+@contextmanager
+def watching(stream: Any, title: str) -> Iterator[Any]:
+    """A live line with error, supports and rate, on a terminal; elsewhere nothing."""
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[figures]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(compact=True),
+    )
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
+        total = stream.n_rows or stream.size
+        task: TaskID = progress.add_task(title, total=total, figures="")
+
+        def show(comparison: Comparison) -> None:
+            best = comparison.best()
+            seconds = progress.tasks[0].elapsed or 1e-9
+            done = best.rounds if stream.n_rows else stream.position
+            figures = (
+                f"{best.rounds:,} rounds  {100 * best.error_rate:.2f} % error "
+                f"({100 * best.window_error:.1f} % lately)  "
+                f"{best.supports:,} supports  {best.rounds / seconds:,.0f}/s"
+            )
+            name = title if len(comparison.results) == 1 else f"{title}, best {best.name}"
+            progress.update(task, completed=done, description=name, figures=figures)
+
+        yield show
+
+
+def results_table(results: Sequence[Result], title: str) -> Table:
+    """The learners, the best first."""
+    table = Table(title=title, title_justify="left", title_style="bold")
+    table.add_column("learner", overflow="fold")
+    window = results[0].window
+    for column in ("error %", f"last {window:,} %", "balanced acc. %", "supports", "memory", "rounds/s"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for result in sorted(results, key=lambda result: result.error_rate):
+        table.add_row(
+            result.name,
+            f"{100 * result.error_rate:.2f}",
+            f"{100 * result.window_error:.2f}",
+            f"{100 * result.balanced_accuracy:.2f}",
+            f"{result.supports:,}" if result.supports else "-",
+            bytes_of(result.nbytes) if result.nbytes else "-",
+            f"{result.rounds_per_second:,.0f}",
+        )
+    return table
+
+
+def bytes_of(n: float) -> str:
+    """A number of bytes as people say it."""
+    for unit in ("B", "kB", "MB"):
+        if n < 1000:
+            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.1f} {unit}"
+        n /= 1000
+    return f"{n:.1f} GB"
