@@ -59,7 +59,8 @@ def read(
     Parameters
     ----------
     source : path, "-" or binary file
-        "-" is standard input. Compression is recognised by the first bytes.
+        "-" is standard input. Compression is recognised by the first bytes. A file is read from
+        where it stands, and is left open.
     target : str or int, optional
         The column of the labels, or its number from 1 (-1 is the last). Not for LIBSVM.
     format : {"csv", "jsonl", "parquet", "libsvm"}, optional

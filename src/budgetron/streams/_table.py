@@ -16,6 +16,7 @@ from budgetron.streams._labels import Labels
 
 __all__ = ["FIRST_ROWS", "Frame", "Parquet", "Piece", "Reader", "Table"]
 
+_TRUTH = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}
 FIRST_ROWS = 4096  # the encoder looks at these, whatever the blocks are
 
 
@@ -113,8 +114,10 @@ class Table(Stream):
             self.position = self._reader.position
             columns = self._columns(piece)
             label = None if self._target is None else _label(piece.table[self._target])
-            for start in range(0, piece.table.num_rows, self._block):
-                rows = slice(start, start + self._block)
+            # Small blocks are cut from larger ones: encoding has a cost per call, and cuts change nothing.
+            step = self._block * max(1, FIRST_ROWS // self._block)
+            for start in range(0, piece.table.num_rows, step):
+                rows = slice(start, start + step)
                 try:
                     y = None
                     if label is not None and self._labels is not None:
@@ -123,7 +126,9 @@ class Table(Stream):
                     X = encoder.transform(part, learn=not self._frozen)
                 except Fault as fault:
                     raise _error(piece, fault, start) from None
-                yield X, y
+                for at in range(0, len(X), self._block):
+                    part_rows = slice(at, at + self._block)
+                    yield X[part_rows], None if y is None else y[part_rows]
         self.position = self._reader.position
 
     def _numbers(
@@ -376,16 +381,19 @@ def _seen(piece: Piece, target: str) -> list[Any]:
 
 
 def _category(column: Any) -> Category:
-    """Levels as text: a number as it is written in the shortest way, a truth value as true or false."""
+    """Levels as text."""
     import pyarrow as pa
 
     if not pa.types.is_dictionary(column.type) and pa.types.is_temporal(column.type):
         column = column.cast(pa.string())
     codes, values = _codes(column)
-    return codes, [value if isinstance(value, str) else _text(value) for value in values]
+    return codes, [_text(value) for value in values]
 
 
 def _text(value: Any) -> str:
+    """The same level for the same value whatever the format: true and 1, not True and 1.0."""
+    if isinstance(value, str):
+        return _TRUTH.get(value, value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer():

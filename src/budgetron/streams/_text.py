@@ -31,15 +31,16 @@ class Text(Reader):
         self._source = source
         opened = source.open()
         chunks = self._body(opened)
+        # A pipe goes on from here when its rows are asked for; a file is opened anew.
+        self._pipe: Iterator[Chunk] | None = None
         try:
             self._first = next(chunks)
         except StopIteration:
             raise StreamError(f"{self.name}: no rows; an empty file has nothing to learn from") from None
-        # A pipe goes on from here when its rows are asked for; a file is opened anew.
-        self._pipe: Iterator[Chunk] | None = None
-        if self.again:
-            opened.close()
-        else:
+        finally:
+            if self.again:
+                opened.close()
+        if not self.again:
             self._pipe, self._opened = chain([self._first], chunks), opened
 
     def first(self, columns: dict[str, Any]) -> Piece:
@@ -134,16 +135,12 @@ class Csv(Text):
         line, record = records(chunk, self.delimiter)[0]
         self._names = self._name(line, record)
         if self._header:
-            end = chunk.data.index(record) + len(record)
-            body = Chunk(chunk.data[end:], line + record.count(b"\n"))
-            if not body.data.strip(b"\r\n"):
-                body_or_next = next(chunks, None)
-                if body_or_next is None:
-                    raise StreamError(f"{self.name}: no rows; a header alone has nothing to learn from")
-                body = body_or_next
-            yield body
-        else:
-            yield chunk
+            end = chunk.data.index(record.rstrip(b"\n")) + len(record)
+            chunk = Chunk(chunk.data[end:], line + record.count(b"\n"))
+        first = chunk if chunk.data.strip(b"\r\n") else next(chunks, None)
+        if first is None:
+            raise StreamError(f"{self.name}: no rows; a header alone has nothing to learn from")
+        yield first
         yield from chunks
 
     def _name(self, line: int, record: bytes) -> list[str]:
