@@ -12,6 +12,7 @@ import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -242,19 +243,17 @@ def _quoted(delimiter: str) -> re.Pattern[bytes]:
     return re.compile(rb'(?:(?<=[%b\n])|\A)"[^"]*(?:""[^"]*)*(?P<end>"|\Z)' % re.escape(delimiter.encode()))
 
 
-def records(chunk: Chunk, delimiter: str | None = None) -> list[tuple[int, bytes]]:
+def records(chunk: Chunk, delimiter: str | None = None) -> Iterator[tuple[int, bytes]]:
     """The lines, or CSV records, that are not blank, each with its number. Slow: for what is rare."""
-    found = []
     pending, start = b"", chunk.line
-    for number, line in enumerate(chunk.data.split(b"\n"), chunk.line):
+    for number, line in enumerate(BytesIO(chunk.data), chunk.line):
         if not pending:
             start = number
-        pending += line + b"\n"
+        pending += line
         if delimiter is not None and pending.count(b'"') % 2 and _cut(pending, delimiter) < len(pending):
             continue
         if pending.strip(b"\r\n"):
-            found.append((start, pending))
+            yield start, pending
         pending = b""
     if pending.strip(b"\r\n"):
-        found.append((start, pending))
-    return found
+        yield start, pending

@@ -72,7 +72,7 @@ class Libsvm(Stream):
             X, labels = self._parse(chunk)
             values, codes = np.unique(labels, return_inverse=True)
             try:
-                y = self._labels.lookup(codes, values.tolist())
+                y = self._labels.lookup(codes, [int(v) if v == int(v) else v for v in values.tolist()])
             except Fault as fault:
                 raise StreamError(f"{self.name}:{_rows(chunk)[fault.row][0]}: {fault}") from None
             if self._constant:

@@ -358,6 +358,8 @@ def _codes(column: Any) -> tuple[NDArray[np.int64], list[Any]]:
     import pyarrow as pa
 
     array = _whole(column)
+    if pa.types.is_dictionary(array.type) and len(array.dictionary) > len(array):
+        array = array.dictionary_decode()  # a few rows of a frame with very many levels
     if not pa.types.is_dictionary(array.type):
         if pa.types.is_string_view(array.type):
             array = array.cast(pa.large_string())

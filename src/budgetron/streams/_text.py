@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 from budgetron.streams._base import StreamError
@@ -79,13 +79,16 @@ class Text(Reader):
             table = self._parse(chunk.data, columns)
         except pa.ArrowException as error:
             raise StreamError(self._explain(chunk, columns)) from error
-        return Piece(table, lambda row: f"{self.name}:{records(chunk, self.delimiter)[row][0]}")
+        return Piece(table, lambda row: f"{self.name}:{self._line(chunk, row)}")
+
+    def _line(self, chunk: Chunk, row: int) -> int:
+        return next(islice(records(chunk, self.delimiter), row, None))[0]
 
     def _explain(self, chunk: Chunk, columns: dict[str, Any] | None) -> str:
         """Halve the chunk until the first line that does not parse is found."""
         import pyarrow as pa
 
-        lines = records(chunk, self.delimiter)
+        lines = list(records(chunk, self.delimiter))
         good, bad = 0, len(lines)
         while bad - good > 1:
             middle = (good + bad) // 2
@@ -132,10 +135,10 @@ class Csv(Text):
         chunk = next(chunks, None)
         if chunk is None:
             return
-        line, record = records(chunk, self.delimiter)[0]
+        line, record = next(records(chunk, self.delimiter))
         self._names = self._name(line, record)
         if self._header:
-            end = chunk.data.index(record.rstrip(b"\n")) + len(record)
+            end = chunk.data.index(record) + len(record)
             chunk = Chunk(chunk.data[end:], line + record.count(b"\n"))
         first = chunk if chunk.data.strip(b"\r\n") else next(chunks, None)
         if first is None:
