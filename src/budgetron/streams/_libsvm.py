@@ -145,6 +145,8 @@ class Libsvm(Stream):
                     return "index 0; indices count from 1 unless zero_based=True is given"
                 return f"index {index} comes after {last}; indices must ascend"
             last = int(index)
+            if last >= 2**31:
+                return f"index {index} is too large; indices must be below 2147483648"
             highest = None if self._width is None else self._width - self._zero_based
             if highest is not None and last > highest:
                 return (

@@ -83,7 +83,8 @@ def read(
     header : bool, default=True
         Whether the first line of a CSV file has the names; otherwise they are c1, c2...
     delimiter : str, optional
-        Of a CSV file; a tab in .tsv files, a comma in others.
+        Of a CSV file; by default a tab in .tsv files, in others the first of comma, tab and semicolon
+        that the first line has.
     n_features : int, optional
         Of a LIBSVM file; by default the highest index in the file, or in the first megabyte of a pipe.
     zero_based : bool, default=False
@@ -211,14 +212,16 @@ def _format(source: Source, head: bytes) -> str:
     if suffix in _SUFFIXES:
         return _SUFFIXES[suffix]
     line = _first_line(head)
-    if line.startswith(b"{"):
+    if line.startswith((b"{", b"[")):  # an array is no JSON lines, but is told so there
         return "jsonl"
     return "libsvm" if LINE.match(line) else "csv"
 
 
 def _delimiter(source: Source, head: bytes) -> str:
-    line = _first_line(head)
-    return "\t" if source.suffixes[-1:] in (["tsv"], ["tab"]) or (b"\t" in line and b"," not in line) else ","
+    if source.suffixes[-1:] in (["tsv"], ["tab"]):
+        return "\t"
+    line = _first_line(head).decode("latin-1")
+    return next((character for character in ",\t;" if character in line), ",")
 
 
 def _first_line(head: bytes) -> bytes:

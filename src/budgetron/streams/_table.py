@@ -88,7 +88,11 @@ class Table(Stream):
         self.name, self.size, self.n_rows = reader.name, reader.size, reader.n_rows
         schema = reader.schema()
         self._target = _find_target(reader.name, target, list(schema), optional=frozen)
+        if frozen and not encoder.columns:
+            raise ValueError("encoder knows no columns yet; give that of a stream that was read")
         numbers = self._numbers(schema, _names(categorical), _names(ignore), encoder)
+        for name in [*numbers, *([] if self._target is None else [self._target])]:
+            _check_type(self.name, name, schema[name])
         self._types = {name: reader.read_as(schema[name], number) for name, number in numbers.items()}
         features = dict(numbers)
         if self._target is not None:
@@ -146,8 +150,6 @@ class Table(Stream):
         chosen = [name for name in schema if name != self._target and name not in ignore]
         if not chosen:
             raise StreamError(f"{self.name}: no column besides the target; at least one is needed")
-        for name in chosen:
-            _check_type(self.name, name, schema[name])
         return {name: _is_number(schema[name]) and name not in categorical for name in chosen}
 
     def _find_labels(self, first: Piece, classes: Iterable[Any] | None) -> Labels:
@@ -283,7 +285,7 @@ def _find_target(name: str, target: str | int | None, columns: list[str], option
         if optional:
             return None
         raise StreamError(f"{name}: which column is the target? There are {_list(columns)}")
-    if target in columns:
+    if str(target) in columns:  # first, for the columns of a frame may be called 0, 1...
         return str(target)
     try:
         number = int(target)
@@ -323,7 +325,7 @@ def _check_type(name: str, column: str, kind: Any) -> None:
     if types.is_nested(kind) or types.is_binary(kind) or types.is_large_binary(kind):
         raise StreamError(
             f'{name}: column "{column}" is of type {kind}, neither number nor category; '
-            f'give ignore=["{column}"]'
+            f'give ignore=["{column}"] if it is not the target'
         )
 
 

@@ -82,7 +82,8 @@ class Text(Reader):
         return Piece(table, lambda row: f"{self.name}:{self._line(chunk, row)}")
 
     def _line(self, chunk: Chunk, row: int) -> int:
-        return next(islice(records(chunk, self.delimiter), row, None))[0]
+        # JSON objects may share a line, or have several: then the chunk is as near as we get.
+        return next(islice(records(chunk, self.delimiter), row, None), (chunk.line, b""))[0]
 
     def _explain(self, chunk: Chunk, columns: dict[str, Any] | None) -> str:
         """Halve the chunk until the first line that does not parse is found."""
@@ -151,6 +152,8 @@ class Csv(Text):
             names = next(csv.reader([record.decode().rstrip("\r\n")], delimiter=self.delimiter or ","))
         except UnicodeDecodeError as error:
             raise StreamError(f"{self.name}:{line}: not UTF-8; convert the file to UTF-8") from error
+        except csv.Error as error:
+            raise StreamError(f"{self.name}:{line}: not CSV; lines must end with a line feed") from error
         if not self._header:
             return [f"c{i}" for i in range(1, len(names) + 1)]
         names = [name.strip() for name in names]
@@ -181,7 +184,10 @@ class Csv(Text):
     def _reason(self, line: str, columns: dict[str, Any]) -> str:
         import pyarrow as pa
 
-        fields = next(csv.reader([line.rstrip("\r\n")], delimiter=self.delimiter or ","))
+        try:
+            fields = next(csv.reader([line.rstrip("\r\n")], delimiter=self.delimiter or ","))
+        except csv.Error:
+            return "not a row of CSV"
         if len(fields) != len(self._names):
             return f"{len(fields)} fields; the first line has {len(self._names)}"
         for name, field in zip(self._names, fields, strict=True):
