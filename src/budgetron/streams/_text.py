@@ -1,0 +1,267 @@
+"""CSV and JSON lines, read in pieces of whole lines, so that every error knows its line."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from itertools import chain, islice
+from typing import Any
+
+from budgetron.streams._base import StreamError
+from budgetron.streams._bytes import Chunk, Opened, Source, need_pyarrow, records
+from budgetron.streams._table import Piece, Reader
+
+__all__ = ["Csv", "JsonLines"]
+
+_BOM = b"\xef\xbb\xbf"
+
+
+class Text(Reader):
+    """What CSV and JSON lines have in common.
+
+    Pyarrow parses a megabyte of whole lines at a time rather than the file as a stream: a fault is then
+    found in bytes that are still at hand, and its line is known whatever pyarrow's message says.
+    """
+
+    delimiter: str | None = None
+
+    def __init__(self, source: Source) -> None:
+        self.name, self.again, self.size = source.name, source.again, source.size
+        self._source = source
+        opened = source.open()
+        chunks = self._body(opened)
+        # A pipe goes on from here when its rows are asked for; a file is opened anew.
+        self._pipe: Iterator[Chunk] | None = None
+        try:
+            self._first = next(chunks)
+        except StopIteration:
+            raise StreamError(f"{self.name}: no rows; an empty file has nothing to learn from") from None
+        finally:
+            if self.again:
+                opened.close()
+        if not self.again:
+            self._pipe, self._opened = chain([self._first], chunks), opened
+
+    def first(self, columns: dict[str, Any]) -> Piece:
+        return self._piece(self._first, columns)
+
+    def pieces(self, columns: dict[str, Any]) -> Iterator[Piece]:
+        if self._pipe is None:
+            opened = self._source.open()  # says so if this is a pipe and was read
+            chunks = self._body(opened)
+        else:
+            chunks, opened = self._pipe, self._opened
+            self._pipe = None
+        try:
+            for chunk in chunks:
+                self.position = opened.position
+                yield self._piece(chunk, columns)
+        finally:
+            opened.close()
+
+    def _body(self, opened: Opened) -> Iterator[Chunk]:
+        """The chunks that have rows, without the byte order mark."""
+        for chunk in opened.chunks(self.delimiter):
+            data = chunk.data.removeprefix(_BOM) if chunk.line == 1 else chunk.data
+            if data.strip(b"\r\n"):
+                yield Chunk(data, chunk.line)
+
+    def _piece(self, chunk: Chunk, columns: dict[str, Any] | None) -> Piece:
+        import pyarrow as pa
+
+        try:
+            str(chunk.data, "utf-8")
+        except UnicodeDecodeError as error:
+            line = chunk.line + chunk.data.count(b"\n", 0, error.start)
+            raise StreamError(f"{self.name}:{line}: not UTF-8; convert the file to UTF-8") from error
+        try:
+            table = self._parse(chunk.data, columns)
+        except pa.ArrowException as error:
+            raise StreamError(self._explain(chunk, columns)) from error
+        return Piece(table, lambda row: f"{self.name}:{self._line(chunk, row)}")
+
+    def _line(self, chunk: Chunk, row: int) -> int:
+        # JSON objects may share a line, or have several: then the chunk is as near as we get.
+        return next(islice(records(chunk, self.delimiter), row, None), (chunk.line, b""))[0]
+
+    def _explain(self, chunk: Chunk, columns: dict[str, Any] | None) -> str:
+        """Halve the chunk until the first line that does not parse is found."""
+        import pyarrow as pa
+
+        lines = list(records(chunk, self.delimiter))
+        good, bad = 0, len(lines)
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            try:
+                self._parse(b"".join(line for _, line in lines[:middle]), columns)
+                good = middle
+            except pa.ArrowException:
+                bad = middle
+        number, line = lines[good]
+        return f"{self.name}:{number}: {self._reason(line.decode(), columns or {})}"
+
+    def _parse(self, data: bytes, columns: dict[str, Any] | None) -> Any:
+        """An arrow table; types are guessed if no columns are given."""
+        raise NotImplementedError
+
+    def _reason(self, line: str, columns: dict[str, Any]) -> str:
+        """What is wrong with a line that does not parse."""
+        raise NotImplementedError
+
+
+class Csv(Text):
+    """A CSV file, with a header or without."""
+
+    typed = False
+
+    def __init__(self, source: Source, header: bool, delimiter: str) -> None:
+        need_pyarrow("CSV")
+        if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n':
+            raise ValueError(f"delimiter must be one character, and no quote; got {delimiter!r}")
+        self.delimiter, self._header = delimiter, header
+        self._names: list[str] = []
+        super().__init__(source)
+
+    def schema(self) -> dict[str, Any]:
+        return dict(zip(self._names, self._piece(self._first, None).table.schema.types, strict=True))
+
+    def read_as(self, kind: Any, number: bool) -> Any:
+        import pyarrow as pa
+
+        return pa.float64() if number else pa.string()
+
+    def _body(self, opened: Opened) -> Iterator[Chunk]:
+        chunks = super()._body(opened)
+        chunk = next(chunks, None)
+        if chunk is None:
+            return
+        line, record = next(records(chunk, self.delimiter))
+        self._names = self._name(line, record)
+        if self._header:
+            end = chunk.data.index(record) + len(record)
+            chunk = Chunk(chunk.data[end:], line + record.count(b"\n"))
+        first = chunk if chunk.data.strip(b"\r\n") else next(chunks, None)
+        if first is None:
+            raise StreamError(f"{self.name}: no rows; a header alone has nothing to learn from")
+        yield first
+        yield from chunks
+
+    def _name(self, line: int, record: bytes) -> list[str]:
+        try:
+            names = next(csv.reader([record.decode().rstrip("\r\n")], delimiter=self.delimiter or ","))
+        except UnicodeDecodeError as error:
+            raise StreamError(f"{self.name}:{line}: not UTF-8; convert the file to UTF-8") from error
+        except csv.Error as error:
+            raise StreamError(f"{self.name}:{line}: not CSV; lines must end with a line feed") from error
+        if not self._header:
+            return [f"c{i}" for i in range(1, len(names) + 1)]
+        names = [name.strip() for name in names]
+        for name in names:
+            if names.count(name) > 1:
+                what = f'column "{name}" stands twice; names must differ'
+                raise StreamError(f"{self.name}:{line}: {what} (header=False if there is no header)")
+        return names
+
+    def _parse(self, data: bytes, columns: dict[str, Any] | None) -> Any:
+        import pyarrow as pa
+        from pyarrow import csv as pa_csv
+
+        return pa_csv.read_csv(
+            pa.BufferReader(data),
+            read_options=pa_csv.ReadOptions(
+                column_names=self._names, block_size=len(data) + 1, use_threads=False
+            ),
+            parse_options=pa_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=b'"' in data),
+            convert_options=pa_csv.ConvertOptions(
+                column_types=columns,
+                include_columns=list(columns or ()),
+                strings_can_be_null=True,
+                check_utf8=False,
+            ),
+        )
+
+    def _reason(self, line: str, columns: dict[str, Any]) -> str:
+        import pyarrow as pa
+
+        try:
+            fields = next(csv.reader([line.rstrip("\r\n")], delimiter=self.delimiter or ","))
+        except csv.Error:
+            return "not a row of CSV"
+        if len(fields) != len(self._names):
+            return f"{len(fields)} fields; the first line has {len(self._names)}"
+        for name, field in zip(self._names, fields, strict=True):
+            if columns.get(name) == pa.float64() and not _is_float(field):
+                return (
+                    f'column "{name}" has {field!r}, and numbers before; '
+                    f'if these are categories, give categorical=["{name}"]'
+                )
+        return "not a row of CSV"
+
+
+class JsonLines(Text):
+    """One JSON object a line."""
+
+    def __init__(self, source: Source) -> None:
+        need_pyarrow("JSON lines")
+        super().__init__(source)
+
+    def schema(self) -> dict[str, Any]:
+        schema = self._piece(self._first, None).table.schema
+        return dict(zip(schema.names, schema.types, strict=True))
+
+    def read_as(self, kind: Any, number: bool) -> Any:
+        import pyarrow as pa
+
+        if number:
+            return pa.float64()
+        # Pyarrow takes text that looks like a date for one; here it is text.
+        return pa.string() if pa.types.is_temporal(kind) or pa.types.is_null(kind) else kind
+
+    def _parse(self, data: bytes, columns: dict[str, Any] | None) -> Any:
+        import pyarrow as pa
+        from pyarrow import json as pa_json
+
+        options: dict[str, Any] = {"newlines_in_values": False}
+        if columns is not None:
+            options |= {"explicit_schema": pa.schema(columns), "unexpected_field_behavior": "ignore"}
+        return pa_json.read_json(
+            pa.BufferReader(data),
+            read_options=pa_json.ReadOptions(block_size=len(data) + 1, use_threads=False),
+            parse_options=pa_json.ParseOptions(**options),
+        )
+
+    def _reason(self, line: str, columns: dict[str, Any]) -> str:
+        try:
+            row = json.loads(line)
+        except ValueError:
+            return "not JSON; JSON lines have one object, {...}, a line"
+        if not isinstance(row, dict):
+            return "not an object; JSON lines have one object, {...}, a line"
+        for name, kind in columns.items():
+            if name in row and not _fits(row[name], kind):
+                return (
+                    f'column "{name}" has {row[name]!r}, not of type {kind} as before; '
+                    f"a column must have one type"
+                )
+        return "a column changes its type; it must have one type"
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    from pyarrow import types
+
+    if value is None:
+        return True
+    if types.is_floating(kind):
+        return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e308
+    if types.is_integer(kind):
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, bool) if types.is_boolean(kind) else isinstance(value, str)
+
+
+def _is_float(field: str) -> bool:
+    try:
+        float(field or "nan")
+    except ValueError:
+        return field.strip().lower() in ("na", "n/a", "null", "#n/a", "#na", "<na>", "-nan", "#n/a n/a")
+    return "_" not in field
