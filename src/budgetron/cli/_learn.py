@@ -257,13 +257,15 @@ def pass_over(
     """Learn block by block, showing how it goes, until the end or until someone wants to stop."""
     comparison = Comparison(models, blocks.classes, window=window, delay=delay)
     with Interrupt() as interrupt, watching(blocks, title) as show:
-        for X, y in blocks:
-            comparison.learn(X, y)
-            if kept is not None:
-                kept.append((X, y))
-            show(comparison)
-            if interrupt.wished:
-                return comparison, False
+        try:
+            for X, y in blocks:
+                with interrupt.held():
+                    comparison.learn(X, y)
+                    if kept is not None:
+                        kept.append((X, y))
+                    show(comparison)
+        except KeyboardInterrupt:
+            return comparison, False
     comparison.finish()
     return comparison, True
 

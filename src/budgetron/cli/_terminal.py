@@ -42,10 +42,10 @@ def friendly() -> Iterator[None]:
 
 
 class Interrupt:
-    """Ctrl-C as a wish that is granted after the present block; a second one ends at once."""
+    """Ctrl-C between blocks, never in the middle of one: learners must not stand at different rounds."""
 
     def __init__(self) -> None:
-        self.wished = False
+        self._holding = self._wished = False
 
     def __enter__(self) -> Interrupt:
         self._before = signal.signal(signal.SIGINT, self._note)
@@ -54,10 +54,19 @@ class Interrupt:
     def __exit__(self, *error: object) -> None:
         signal.signal(signal.SIGINT, self._before)
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        if self.wished:
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Put an interrupt off until this is done."""
+        self._holding = True
+        yield
+        self._holding = False
+        if self._wished:
             raise KeyboardInterrupt
-        self.wished = True
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self._wished = True
+        if not self._holding:
+            raise KeyboardInterrupt
 
 
 def check_output(path: Path | None) -> None:

@@ -8,6 +8,7 @@ import io
 import lzma
 import os
 import re
+import select
 import stat
 import sys
 import zlib
@@ -149,12 +150,22 @@ class Opened:
 
     def read(self, size: int) -> bytes:
         """As many bytes as asked for, fewer only at the end."""
+        return self._read(size, waits=True)
+
+    def read_some(self, size: int) -> bytes:
+        """As many bytes as are there, at the most those asked for; none only at the end."""
+        return self._read(size, waits=False)
+
+    def _read(self, size: int, waits: bool) -> bytes:
         parts, self._back = [self._back[:size]], self._back[size:]
         wanted = size - len(parts[0])
+        read = self._file.read if waits or not hasattr(self._file, "read1") else self._file.read1
         try:
-            while wanted and (data := self._file.read(wanted)):
+            while wanted and (data := read(wanted)):
                 parts.append(data)
                 wanted -= len(data)
+                if not waits and not self._counted.is_ready():
+                    break
         except _BROKEN as error:
             raise StreamError(
                 f"{self.name}: the compressed file is cut short or damaged; get it again"
@@ -169,7 +180,8 @@ class Opened:
     def chunks(self, delimiter: str | None = None) -> Iterator[Chunk]:
         """Pieces of whole lines, of about a megabyte; with a delimiter, of whole CSV records."""
         line, rest, size = 1, b"", CHUNK
-        while data := self.read(size):
+        # The first is a full one, for it decides the types; after that a slow pipe is not waited for.
+        while data := self.read(size) if line == 1 else self.read_some(size):
             rest += data
             end = _cut(rest, delimiter)
             if end:
@@ -197,8 +209,18 @@ class _Counted(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
+    def is_ready(self) -> bool:
+        """Whether more can be read without waiting, as far as can be told."""
+        if not hasattr(self._file, "read1"):
+            return True
+        try:
+            return bool(select.select([self._file], [], [], 0)[0])
+        except (OSError, ValueError, TypeError):  # not a file of the system's, or not on this system
+            return True
+
     def readinto(self, buffer: Any) -> int:
-        data = self._file.read(len(buffer))
+        read = getattr(self._file, "read1", self._file.read)
+        data = read(len(buffer))
         buffer[: len(data)] = data
         self.count += len(data)
         return len(data)
