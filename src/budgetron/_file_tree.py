@@ -153,10 +153,9 @@ class Writer:
         learned = {
             key: value for key, value in vars(model).items() if key not in parameters and key != "_codes"
         }
-        expected = _learned_names(model) if learned else set()
-        if set(learned) - {"_learners"} - NAMED != expected - {"_learners"}:
-            odd = sorted(set(learned) ^ expected)
-            raise TypeError(f"a file of {name} has no place for {', '.join(odd)}; {PICKLE}")
+        odd = set(learned) - _learned_names(model) - {"_learners"} - NAMED if learned else set()
+        if odd:
+            raise TypeError(f"a file of {name} has no place for {', '.join(sorted(odd))}; {PICKLE}")
         if isinstance(model, batch._Converter):
             learned.pop("_learners", None)  # those of `learner_`
         elif "_learners" in learned:

@@ -53,7 +53,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from budgetron._file_states import need
+from budgetron._file_states import need, whole
 from budgetron._file_tree import CLASSES, KINDS, Reader, Writer
 
 __all__ = ["ModelFileError", "load", "load_extras", "save"]
@@ -257,7 +257,7 @@ def _as_model_file_error(path: Path, what: str) -> Iterator[None]:
     """
     try:
         yield
-    except ModelFileError:
+    except (ModelFileError, MemoryError):
         raise
     except Exception as error:
         reason = str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
@@ -299,11 +299,11 @@ def _head(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], path: P
     head = json.loads(archive.read(HEAD), parse_constant=_no_constant)
     if not isinstance(head, dict) or head.get("format") != FORMAT:
         raise ModelFileError(f"{os.fspath(path)}: not a model file of budgetron.save")
-    protocol = head.get("protocol")
-    need(type(protocol) is int and protocol >= 1, "the protocol should be a whole number")
+    protocol = whole(head.get("protocol"), 1, 2**31, "the protocol")
     if protocol > PROTOCOL:
+        writer = str(head.get("version"))[:40]
         raise ModelFileError(
-            f"{os.fspath(path)}: written by budgetron {str(head.get('version'))[:40]} in protocol {protocol}; "
+            f"{os.fspath(path)}: written by budgetron {writer} in protocol {protocol}; "
             f"this is budgetron {version('budgetron')}, which reads up to protocol {PROTOCOL}: "
             "update it to load this file"
         )
@@ -336,7 +336,10 @@ def _parse(data: bytes, i: int) -> NDArray[Any]:
     """The array of a member; nothing is allocated before its header fits the bytes that follow."""
     stream = io.BytesIO(data)
     need(npy.read_magic(stream) == (1, 0), f"array {i} is not in version 1.0")
-    shape, fortran, dtype = npy.read_array_header_1_0(stream)
+    try:
+        shape, fortran, dtype = npy.read_array_header_1_0(stream)
+    except MemoryError:  # Python's parser says so of too many brackets
+        raise ValueError(f"array {i} has no sound header") from None
     need(dtype.kind in KINDS and dtype.itemsize > 0 and dtype.names is None, f"array {i} is of {dtype}")
     need(not fortran and len(shape) <= 2 and all(n >= 0 for n in shape), f"array {i} has shape {shape}")
     left = len(data) - stream.tell()
