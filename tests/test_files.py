@@ -6,6 +6,7 @@ import json
 import os
 import re
 import tempfile
+import tracemalloc
 import zipfile
 from contextlib import suppress
 from pathlib import Path
@@ -61,6 +62,12 @@ def learners():
 
 
 LEARNERS = dict(learners())
+
+
+def test_every_class_is_here():
+    kinds = {type(model) for model in LEARNERS.values()}
+    assert kinds >= {*budgetron.learners(), *linear.learners()}
+    assert kinds >= {AveragedClassifier, PenalizedRiskClassifier, experts.ExpertClassifier}
 
 
 def copy_of(label):
@@ -697,9 +704,13 @@ def test_hostile_files(tmp_path):
     path = tmp_path / "hostile"
     for what, data, reason in hostile():
         path.write_bytes(data)
+        tracemalloc.start()
         with pytest.raises(ModelFileError, match=reason) as caught:
             budgetron.load(path)
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
         assert str(path) in str(caught.value), what
+        assert most < 2**21 + 60 * len(data), what
 
 
 def test_a_changed_array_is_noticed(originals, tmp_path):

@@ -128,6 +128,7 @@ def _kernel_hypothesis(
     state["supports"] = supports = _slab(kernel, slab, capacity, d, dtype, rounds, "the slab")
     live = supports.order[: supports.m]
     need(np.all(np.diff(supports.rounds[live]) > 0), "supports should stand in the order of their rounds")
+    need(supports.m < capacity or not expected, "there should be no more supports than the budget")
     for name in ("coef", "tail", "values", "gram", "scratch"):
         kept = (capacity,) * fresh[name].ndim if fresh[name].size else fresh[name].shape
         array(state[name], np.float64, kept, name)

@@ -23,10 +23,14 @@ the one that was saved would have; `load` believes nothing that it reads.
 # Nothing is compressed, so that no file can ask for much more memory than it takes on disk;
 # every length is compared with the bytes that are there before it is used.
 #
+# A new learner that is in its register, `kernelized` or `linear`, needs nothing here: its rule is
+# made by its own parameters, and its state is told by the core. What keeps more than the parts
+# in `_file_states.PARTS`, or other attributes than those in `_file_tree.FITTED`, is told there.
+#
 # Raising the protocol
 # --------------------
-# A change that adds a class, or a model that old files cannot hold, needs no new protocol. One
-# that gives what old files hold another name, shape or meaning does:
+# A change that adds a class needs no new protocol: what does not know it says so. One that gives
+# what old files hold another name, shape or meaning does:
 #
 # 1. Keep a small file of the present protocol: tests/data/protocol<N>.budgetron, and its test.
 # 2. Raise PROTOCOL, and say here what changed.
