@@ -3,14 +3,15 @@
 The kernel learners are here, the linear ones in `linear`; all are scikit-learn classifiers.
 `fit` and `partial_fit` play one round per row in the given order; `progressive_fit` also
 returns the `Trace` of the run, and `play` plays a single round. `certify` sets what a
-learner's theorem guarantees beside what happened.
+learner's theorem guarantees beside what happened; `save` and `load` keep models in files.
 """
 
 from importlib.metadata import version
 
-from budgetron import batch, bounds, datasets, evaluate, experts, games, kernels, linear, streams
+from budgetron import batch, bounds, datasets, evaluate, experts, files, games, kernels, linear, streams
 from budgetron._trace import Trace
 from budgetron.certificates import Certificate, certify
+from budgetron.files import ModelFileError, load, save
 from budgetron.kernelized import *  # noqa: F403 - each learner is registered there, and only there
 from budgetron.kernelized import learners
 
@@ -18,6 +19,7 @@ __version__ = version("budgetron")
 
 __all__ = [
     "Certificate",
+    "ModelFileError",
     "Trace",
     "batch",
     "bounds",
@@ -25,10 +27,13 @@ __all__ = [
     "datasets",
     "evaluate",
     "experts",
+    "files",
     "games",
     "kernels",
     "learners",
     "linear",
+    "load",
+    "save",
     "streams",
     *(cls.__name__ for cls in learners()),
 ]

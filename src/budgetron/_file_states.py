@@ -1,0 +1,321 @@
+"""The compiled learners' state, as it goes into a file and comes back from one.
+
+The core writes through pointers and believes what it is told: a wrong length or index in
+a state is a wild write. So nothing here trusts a file. A rule is made anew by its
+learner's own parameters, never named by the file, and says itself, over one slot or a few
+features, which arrays it keeps; only then are those of the file measured against it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron._core.covariance import Covariance
+from budgetron._core.history import Average, Journal
+from budgetron._core.kernel import Kernel
+from budgetron._core.linear import LinearRule
+from budgetron._core.projection import Projection
+from budgetron._core.rounds import Learner
+from budgetron._core.supports import Supports
+from budgetron._kernel_face import KernelClassifier
+from budgetron._linear_face import LinearClassifier
+from budgetron.kernels import resolve
+
+__all__ = ["array", "hypotheses", "names", "need", "number", "state_of", "whole"]
+
+State = dict[str, Any]
+
+# Parts of a rule that have a state of their own.
+PARTS = (Supports, Projection, Average, Journal, Covariance)
+
+# More rounds than any stream has; sums of two of them do not overflow.
+MOST = 2**62
+
+
+# ---------------------------------------------------------------------- checks
+
+
+def need(right: Any, reason: str) -> None:
+    """Refuse what is not right."""
+    if not right:
+        raise ValueError(reason)
+
+
+def names(value: Any, expected: set[str], what: str, optional: frozenset[str] = frozenset()) -> State:
+    """A dict with these names and no other."""
+    need(isinstance(value, dict), f"{what} should be a table of names")
+    wrong = sorted((set(value) ^ expected) - (optional & set(value)))
+    need(not wrong, f"{what} should have the names {sorted(expected)}; {wrong[:3]} missing or too many")
+    table: State = value
+    return table
+
+
+def whole(value: Any, least: int, most: int, what: str) -> int:
+    """A whole number within limits."""
+    need(
+        type(value) is int and least <= value <= most,
+        f"{what} should be a whole number from {least} to {most}",
+    )
+    return int(value)
+
+
+def number(value: Any, what: str) -> float:
+    """A float, which may be NaN or infinite: some are where nothing is known yet."""
+    need(type(value) is float, f"{what} should be a float")
+    return float(value)
+
+
+def array(value: Any, dtype: Any, shape: tuple[int, ...], what: str) -> NDArray[Any]:
+    """An array of exactly this type and shape, as the core's pointers need it."""
+    need(isinstance(value, np.ndarray), f"{what} should be an array")
+    need(
+        value.dtype == dtype and value.shape == shape,
+        f"{what} should be {np.dtype(dtype)} of shape {shape}; it is {value.dtype} of shape {value.shape}",
+    )
+    need(value.flags.c_contiguous and value.flags.writeable, f"{what} should be contiguous")
+    checked: NDArray[Any] = value
+    return checked
+
+
+# ---------------------------------------------------------------------- out
+
+
+def state_of(hypothesis: Learner | LinearRule) -> State:
+    """All that a hypothesis must remember: arrays, numbers, and parts as tables of these."""
+    rule: Any = hypothesis.rule if isinstance(hypothesis, Learner) else hypothesis
+    return {
+        name: value.__reduce__()[2] if isinstance(value, PARTS) else value
+        for name, value in rule.__getstate__().items()
+    }
+
+
+# ---------------------------------------------------------------------- and back
+
+
+def hypotheses(maker: Any, states: list[Any], d: int, dtype: np.dtype[Any]) -> list[Any]:
+    """The hypotheses of a learner with the parameters that it started with, from their states."""
+    if isinstance(maker, KernelClassifier):
+        kernel = resolve(maker.kernel, maker.gamma_, maker.degree, maker.coef0)
+        made: list[Any] = [_kernel_hypothesis(maker, kernel, state, d, dtype) for state in states]
+    else:
+        made = [_linear_hypothesis(maker, state, d, dtype == np.float32) for state in states]
+    need(
+        len({hypothesis.rounds for hypothesis in made}) == 1, "all classes should have played the same rounds"
+    )
+    return made
+
+
+def _kernel_hypothesis(
+    maker: KernelClassifier, kernel: Kernel, state: Any, d: int, dtype: np.dtype[Any]
+) -> Learner:
+    rule: Any = maker._rule(np.random.Generator(np.random.PCG64(0)))
+    rule.attach(Supports(kernel, 1, dtype, 1))  # one slot shows which arrays the rule keeps
+    fresh = rule.__getstate__()
+    state = dict(names(state, set(fresh), "the rule"))
+    rounds = _counts(state)
+    slab = state["supports"]
+    need(
+        isinstance(slab, dict) and isinstance(slab.get("order"), np.ndarray), "the slab should have an order"
+    )
+    capacity = slab["order"].size
+    # A budget fixes the slots; without one they grow by half, which one alone cannot.
+    expected = rule.capacity()
+    need(capacity == expected if expected else capacity >= 2, f"a slab of {capacity} slots does not fit")
+
+    state["supports"] = supports = _slab(kernel, slab, capacity, d, dtype, rounds, "the slab")
+    live = supports.order[: supports.m]
+    need(np.all(np.diff(supports.rounds[live]) > 0), "supports should stand in the order of their rounds")
+    need(supports.m < capacity or not expected, "there should be no more supports than the budget")
+    for name in ("coef", "tail", "values", "gram", "scratch"):
+        kept = (capacity,) * fresh[name].ndim if fresh[name].size else fresh[name].shape
+        array(state[name], np.float64, kept, name)
+    need(not state["coef"][supports.order[supports.m :]].any(), "a free slot should weigh nothing")
+    need(
+        (state["projection"] is None) == (fresh["projection"] is None),
+        "the projection is missing or too many",
+    )
+    if state["projection"] is not None:
+        state["projection"] = _projection(state["projection"], supports)
+
+    departs = state["average"] is not None or state["journal"] is not None
+    need(
+        (state["departed"] is not None) == departs,
+        "departed supports are kept with averages and journals only",
+    )
+    room = 0
+    ever = supports.rounds[live]
+    if departs:
+        need(isinstance(state["departed"], dict), "departed supports should be a table of names")
+        order = state["departed"].get("order")
+        room = order.size if isinstance(order, np.ndarray) else 0
+        departed = _slab(kernel, state["departed"], room, d, dtype, rounds, "the departed supports")
+        need(departed.top == departed.m, "no departed support comes back")
+        state["departed"], ever = departed, np.append(ever, departed.rounds[departed.order[: departed.m]])
+        need(len(np.unique(ever)) == len(ever), "a round should make one support at most")
+    array(state["departed_sums"], np.float64, (room,), "the departed sums")
+    if state["average"] is not None:
+        state["average"] = _average(state["average"], capacity)
+    if state["journal"] is not None:
+        state["journal"] = _journal(state["journal"], rounds, np.sort(ever))
+    if "bits" in state:
+        _check_bits(state["bits"])
+    rule.__setstate__(state)
+    learner = Learner.__new__(Learner)
+    learner.__setstate__({"kernel": kernel, "rule": rule})
+    return learner
+
+
+def _linear_hypothesis(maker: LinearClassifier, state: Any, d: int, single: bool) -> LinearRule:
+    need(isinstance(state, dict), "the rule should be a table of names")
+    # Rules over two and three features show which arrays grow with their number, and how.
+    probes = [_linear_probe(maker, n, single, state) for n in (2, 3)]
+    fresh = [probe.__getstate__() for probe in probes]
+    state = dict(names(state, set(fresh[0]), "the rule"))
+    rounds = _counts(state)
+    whole(state["updates"], 0, rounds, "updates")
+    array(state["weights"], np.float64, (d,), "weights")
+    extra = names(state["extra"], set(fresh[0]["extra"]), "the rule's own arrays")
+    for name, small in fresh[0]["extra"].items():
+        shape = fresh[1]["extra"][name].shape
+        grown = tuple(d if (a, b) == (2, 3) else a for a, b in zip(small.shape, shape, strict=True))
+        array(extra[name], small.dtype, grown, name)
+    for name in ("average", "journal", "covariance"):
+        need((state[name] is None) == (fresh[0][name] is None), f"the {name} is missing or too many")
+    if state["covariance"] is not None:
+        state["covariance"] = _covariance(state["covariance"], d)
+    if state["average"] is not None:
+        state["average"] = _average(state["average"], d)
+    if state["journal"] is not None:
+        state["journal"] = _journal(state["journal"], rounds, np.arange(d))
+    rule = maker._rule(d, single)
+    rule.__setstate__(state)
+    return rule
+
+
+def _linear_probe(maker: LinearClassifier, d: int, single: bool, state: State) -> LinearRule:
+    rule = maker._rule(d, single)
+    if state.get("average") is not None and rule.average is None:
+        rule.keep_average()
+    if state.get("journal") is not None and rule.journal is None:
+        rule.keep_journal()
+    return rule
+
+
+def _counts(state: State) -> int:
+    """Check the numbers that all rules have; the rounds."""
+    rounds = whole(state["rounds"], 0, MOST, "rounds")
+    whole(state["mistakes"], 0, rounds, "mistakes")
+    for name in {"factor", "norm2", "peak", "tally"} & set(state):
+        number(state[name], name)
+    return rounds
+
+
+def _slab(
+    kernel: Kernel, state: State, capacity: int, d: int, dtype: np.dtype[Any], rounds: int, what: str
+) -> Supports:
+    names(state, {"rows", "square", "own", "rounds", "order", "m", "top"}, what)
+    array(state["rows"], dtype, (capacity, d), f"rows of {what}")
+    array(state["square"], dtype, (capacity,), f"squares of {what}")
+    array(state["own"], np.float64, (capacity,), f"self values of {what}")
+    born = array(state["rounds"], np.int64, (capacity,), f"rounds of {what}")
+    order = array(state["order"], np.int32, (capacity,), f"order of {what}")
+    need(np.array_equal(np.sort(order), np.arange(capacity)), f"order of {what} should name each slot once")
+    top = whole(state["top"], 0, capacity, f"top of {what}")
+    m = whole(state["m"], 0, top, f"supports of {what}")
+    need(np.all(order[:m] < top), f"supports of {what} should lie below its top")
+    need(
+        np.all((born[order[:m]] >= 0) & (born[order[:m]] < rounds)),
+        f"rounds of {what} should have been played",
+    )
+    slab: Any = Supports(kernel, d, dtype, 0)
+    slab.__setstate__(state)
+    made: Supports = slab
+    return made
+
+
+def _projection(state: Any, supports: Supports) -> Projection:
+    names(state, {"factor", "z", "n"}, "the projection")
+    capacity = supports.capacity
+    array(state["factor"], np.float64, (capacity * (capacity + 1) // 2,), "factor of the projection")
+    array(state["z"], np.float64, (capacity,), "z of the projection")
+    # Its rows are those of the slots, and none is ever freed.
+    need(state["n"] == supports.m == supports.top, "the projection should be onto the span of the supports")
+    whole(state["n"], 0, capacity, "size of the projection")
+    need(
+        np.array_equal(supports.order[: supports.m], np.arange(supports.m)), "slots should be filled in order"
+    )
+    projection: Any = Projection()
+    projection.__setstate__(state)
+    made: Projection = projection
+    return made
+
+
+def _average(state: Any, places: int) -> Average:
+    names(state, {"lag", "elapsed", "norm2", "own"}, "the average")
+    array(state["lag"], np.float64, (places,), "lag of the average")
+    for name in ("elapsed", "norm2", "own"):
+        number(state[name], f"{name} of the average")
+    average: Any = Average(0)
+    average.__setstate__(state)
+    made: Average = average
+    return made
+
+
+def _covariance(state: Any, d: int) -> Covariance:
+    names(state, {"columns", "variances", "direction", "projections", "d"}, "the covariance")
+    need(state["d"] == d and type(state["d"]) is int, f"the covariance should be of {d} features")
+    array(state["columns"], np.float64, (d * (d - 1) // 2,), "columns of the covariance")
+    for name in ("variances", "direction", "projections"):
+        array(state[name], np.float64, (d,), f"{name} of the covariance")
+    covariance: Any = Covariance(0)
+    covariance.__setstate__(state)
+    made: Covariance = covariance
+    return made
+
+
+def _journal(state: Any, rounds: int, known: NDArray[Any]) -> Journal:
+    """The journal of a rule whose places are `known`, sorted."""
+    lists = {"rounds": "n", "ends": "n", "scales": "n", "places": "size", "deltas": "size"}
+    lists |= {"factor_rounds": "steps", "factors": "steps"}
+    names(state, {*lists, *lists.values(), "scale"}, "the journal")
+    number(state["scale"], "scale of the journal")
+    rooms: dict[str, int] = {}
+    for name, count in lists.items():
+        value = state[name]
+        need(isinstance(value, np.ndarray) and value.size >= 1, f"{name} of the journal should be an array")
+        room = rooms.setdefault(count, value.size)
+        dtype = np.float64 if name in ("scales", "deltas", "factors") else np.int64
+        array(value, dtype, (room,), f"{name} of the journal")
+        whole(state[count], 0 if count == "size" else 1, room, f"{count} of the journal")
+    # Compared, not subtracted: a difference may overflow to what looks right.
+    for name in ("rounds", "factor_rounds"):
+        when = state[name][: state[lists[name]]]
+        orderly = when[0] == -1 and np.all(when[1:] > when[:-1]) and when[-1] < rounds
+        need(orderly, f"{name} of the journal should be rounds, in their order")
+    ends = state["ends"][: state["n"]]
+    orderly = ends[0] >= 0 and np.all(ends[1:] >= ends[:-1]) and ends[-1] <= state["size"]
+    need(orderly, "ends of the journal should follow each other")
+    places = state["places"][: state["size"]]
+    need(
+        np.all(np.isin(places, known)),
+        "places of the journal should be supports, or features, that there were",
+    )
+    journal: Any = Journal()
+    journal.__setstate__(state)
+    made: Journal = journal
+    return made
+
+
+def _check_bits(bits: Any) -> None:
+    names(bits, {"bit_generator", "state", "has_uint32", "uinteger"}, "the generator")
+    need(bits["bit_generator"] == "PCG64", "the generator should be a PCG64")
+    names(bits["state"], {"state", "inc"}, "the generator's state")
+    whole(bits["state"]["state"], 0, 2**128 - 1, "state of the generator")
+    whole(bits["state"]["inc"], 1, 2**128 - 1, "step of the generator")
+    # An even step may stand still, and a draw that is rejected would be drawn for ever.
+    need(bits["state"]["inc"] % 2 == 1, "step of the generator should be odd")
+    whole(bits["has_uint32"], 0, 1, "the generator's flag")
+    whole(bits["uinteger"], 0, 2**32 - 1, "the generator's spare number")

@@ -1,0 +1,417 @@
+"""Models as trees of plain values and arrays, and back.
+
+A tree is what JSON can hold; whatever else there is becomes a table with the key ``"#"``:
+
+==============  ===================================================================
+``float``       NaN or an infinity, by name
+``tuple``       items
+``table``       a dict that has the key ``"#"`` itself, as pairs
+``array``       the number of the member that holds it
+``objects``     an array of Python's own text and numbers (labels, names of features)
+``normalized``  `kernels.Normalized` of a kernel's name
+``random``      a NumPy RandomState
+``model``       an estimator of Budgetron's: class, parameters, and what it learned
+``same``        the model or RandomState of this number, which stands earlier in the tree
+==============  ===================================================================
+
+Classes are looked up in `CLASSES` and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf, isfinite, nan
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron import batch, experts, kernelized, linear
+from budgetron._face import OnlineClassifier
+from budgetron._file_states import MOST, array, hypotheses, names, need, number, state_of, whole
+from budgetron._kernel_face import KernelClassifier
+from budgetron.experts._base import ExpertAlgorithm
+from budgetron.kernels import NAMES, Normalized
+
+__all__ = ["CLASSES", "Reader", "Writer"]
+
+CLASSES: dict[str, type[Any]] = {
+    **{cls.__name__: cls for cls in kernelized.learners()},
+    **{f"linear.{cls.__name__}": cls for cls in linear.learners()},
+    **{f"batch.{name}": getattr(batch, name) for name in batch.__all__},
+    **{f"experts.{name}": getattr(experts, name) for name in experts.__all__ if name != "ExpertTrace"},
+}
+
+# Numbers, truth and text: nothing that could hold an object.
+KINDS = "biufU"
+
+FLOATS = {"nan": nan, "inf": inf, "-inf": -inf}
+
+PICKLE = "use pickle or joblib for it, and load only files that you trust"
+
+# What a fitted model has beside its parameters, by the first class that fits.
+SHARED = {"classes_", "n_features_in_", "_mistakes", "_started_with"}
+FITTED: list[tuple[type[Any], set[str]]] = [
+    (batch.AveragedClassifier, SHARED | {"learner_", "total_loss_", "largest_loss_"}),
+    (batch.PenalizedRiskClassifier, SHARED | {"learner_", "losses_", "births_"}),
+    (KernelClassifier, SHARED | {"_learners", "gamma_"}),
+    (OnlineClassifier, SHARED | {"_learners"}),
+    (
+        experts.ExpertClassifier,
+        {"classes_", "n_features_in_", "started_with_", "learners_", "rounds_", "mistakes_"}
+        | {"learner_mistakes_", "algorithms_"},
+    ),
+]
+NAMED = frozenset({"feature_names_in_"})
+
+
+class Writer:
+    """Makes the tree of a value, and gathers its arrays in `arrays`, in the order of their numbers."""
+
+    def __init__(self) -> None:
+        self.arrays: list[NDArray[Any]] = []
+        self._seen: dict[int, tuple[int, Any]] = {}  # the object too, lest its id be given away
+
+    def tree(self, value: Any, what: str = "the model") -> Any:
+        """The tree of a value; `what` it is, for messages."""
+        if isinstance(value, np.generic):
+            value = value.item()
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, str):
+            return str(value)
+        if isinstance(value, int):
+            return int(value)
+        if isinstance(value, float):
+            return float(value) if isfinite(value) else {"#": "float", "value": str(float(value))}
+        if isinstance(value, list):
+            return [self.tree(item, what) for item in value]
+        if isinstance(value, tuple):
+            return {"#": "tuple", "items": [self.tree(item, what) for item in value]}
+        if isinstance(value, dict):
+            return self._table(value, what)
+        if isinstance(value, np.ndarray):
+            return self._array(value, what)
+        if isinstance(value, Normalized):
+            if callable(value.kernel):
+                raise TypeError(
+                    f"the kernel of {what} is a Python function, and a file holds no code; {PICKLE}"
+                )
+            return {"#": "normalized", "kernel": value.kernel}
+        if isinstance(value, np.random.RandomState) or type(value) in CLASSES.values():
+            if id(value) in self._seen:
+                return {"#": "same", "number": self._seen[id(value)][0]}
+            node = (
+                self._random(value, what) if isinstance(value, np.random.RandomState) else self._model(value)
+            )
+            self._seen[id(value)] = (len(self._seen), value)
+            return node
+        if hasattr(value, "get_params"):
+            raise TypeError(f"{type(value).__name__} is not a class of Budgetron's own; {PICKLE}")
+        if callable(value):
+            raise TypeError(f"a part of {what} is a Python function, and a file holds no code; {PICKLE}")
+        raise TypeError(f"a file cannot hold {type(value).__name__}, which is a part of {what}; {PICKLE}")
+
+    def _table(self, value: dict[Any, Any], what: str) -> Any:
+        if not all(isinstance(name, str) for name in value):
+            raise TypeError(f"the keys of a dict in {what} must be text; {PICKLE}")
+        if "#" in value:
+            return {"#": "table", "pairs": [[name, self.tree(item, what)] for name, item in value.items()]}
+        return {str(name): self.tree(item, what) for name, item in value.items()}
+
+    def _array(self, value: NDArray[Any], what: str) -> Any:
+        if value.dtype == object and value.ndim == 1:
+            items = [self.tree(item, what) for item in value.tolist()]
+            if all(isinstance(item, str | int | float) for item in items):
+                return {"#": "objects", "items": items}
+        if value.dtype.kind not in KINDS or value.ndim > 2 or value.dtype.itemsize == 0:
+            raise TypeError(f"an array of {value.dtype} in {what} cannot be kept in a file; {PICKLE}")
+        # Files are little-endian and in C order on every machine.
+        self.arrays.append(np.ascontiguousarray(value, value.dtype.newbyteorder("<")).reshape(value.shape))
+        return {"#": "array", "number": len(self.arrays) - 1}
+
+    def _random(self, value: np.random.RandomState, what: str) -> Any:
+        name, key, place, has_gauss, gauss = value.get_state(legacy=True)
+        if name != "MT19937":
+            raise TypeError(f"a RandomState over {name} in {what} cannot be kept in a file; {PICKLE}")
+        return {
+            "#": "random",
+            "key": self.tree(key),
+            "place": int(place),
+            "has_gauss": int(has_gauss),
+            "gauss": self.tree(float(gauss)),
+        }
+
+    def _model(self, model: Any) -> Any:
+        name = next(name for name, cls in CLASSES.items() if cls is type(model))
+        parameters = model.get_params(deep=False)
+        for parameter, value in parameters.items():
+            if callable(value) and not isinstance(value, type) and not hasattr(value, "get_params"):
+                raise TypeError(
+                    f"the {parameter} of this {name} is a Python function, and a file holds no code; {PICKLE}"
+                )
+        learned = {
+            key: value for key, value in vars(model).items() if key not in parameters and key != "_codes"
+        }
+        odd = set(learned) - _learned_names(model) - {"_learners"} - NAMED if learned else set()
+        if odd:
+            raise TypeError(f"a file of {name} has no place for {', '.join(sorted(odd))}; {PICKLE}")
+        if isinstance(model, batch._Converter):
+            learned.pop("_learners", None)  # those of `learner_`
+        elif "_learners" in learned:
+            made = learned["_learners"]
+            learned["_learners"] = {
+                "dtype": made[0].row.dtype.name,
+                "states": [state_of(one) for one in made],
+            }
+        what = f"this {name}"
+        return {
+            "#": "model",
+            "class": name,
+            "parameters": self._table(parameters, what),
+            "learned": self._table(learned, what) if learned else None,
+        }
+
+
+class Reader:
+    """Makes the value of a tree; arrays come from `fetch`, each once."""
+
+    def __init__(self, fetch: Callable[[int], NDArray[Any]]) -> None:
+        self._fetch = fetch
+        self._fetched: set[int] = set()
+        self._made: list[Any] = []
+
+    def value(self, node: Any) -> Any:
+        """The value of a tree. Whatever is wrong with it raises an exception."""
+        if isinstance(node, list):
+            return [self.value(item) for item in node]
+        if not isinstance(node, dict):
+            return node
+        if "#" not in node:
+            return {name: self.value(item) for name, item in node.items()}
+        kind = node["#"]
+        need(isinstance(kind, str) and kind in _KINDS, "an unknown kind of thing")
+        make, parts = _KINDS[kind]
+        names(node, {"#", *parts}, kind)
+        return make(self, *(node[name] for name in parts))
+
+    def _float(self, value: Any) -> float:
+        need(isinstance(value, str) and value in FLOATS, "an unknown float")
+        return FLOATS[value]
+
+    def _tuple(self, items: Any) -> tuple[Any, ...]:
+        need(isinstance(items, list), "a tuple should have a list of items")
+        return tuple(self.value(item) for item in items)
+
+    def _pairs(self, pairs: Any) -> dict[str, Any]:
+        need(isinstance(pairs, list), "a table should have a list of pairs")
+        for pair in pairs:
+            need(
+                isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str),
+                "a table without names",
+            )
+        return {name: self.value(item) for name, item in pairs}
+
+    def _array(self, place: Any) -> NDArray[Any]:
+        whole(place, 0, MOST, "number of an array")
+        # Two owners of one array would write over each other.
+        need(place not in self._fetched, f"array {place} should be used once")
+        self._fetched.add(place)
+        return self._fetch(place)
+
+    def _objects(self, items: Any) -> NDArray[Any]:
+        need(isinstance(items, list), "objects should be a list of items")
+        values = [self.value(item) for item in items]
+        need(
+            all(isinstance(value, str | int | float) for value in values), "objects should be text or numbers"
+        )
+        made = np.empty(len(values), object)
+        made[:] = values
+        return made
+
+    def _normalized(self, kernel: Any) -> Normalized:
+        need(isinstance(kernel, str) and kernel in NAMES, "an unknown kernel")
+        return Normalized(kernel)
+
+    def _random(self, key: Any, place: Any, has_gauss: Any, gauss: Any) -> np.random.RandomState:
+        words = array(self.value(key), np.uint32, (624,), "key of the RandomState")
+        need(words.any(), "key of the RandomState should not be 0")
+        random = np.random.RandomState(0)
+        spare = number(self.value(gauss), "spare of the RandomState")
+        at = whole(place, 0, 624, "place of the RandomState")
+        random.set_state(("MT19937", words, at, whole(has_gauss, 0, 1, "flag of the RandomState"), spare))
+        self._made.append(random)
+        return random
+
+    def _same(self, place: Any) -> Any:
+        return self._made[whole(place, 0, len(self._made) - 1, "number of a model")]
+
+    def _model(self, name: Any, parameters: Any, learned: Any) -> Any:
+        need(isinstance(name, str) and name in CLASSES, f"{str(name)[:60]!r} is no class of this version")
+        cls = CLASSES[name]
+        given = names(self.value(parameters), set(cls._get_param_names()), f"parameters of {name}")
+        model = cls(**given)
+        if learned is not None:
+            found = self.value(learned)
+            need(isinstance(found, dict), f"{name} should have learned a table of names")
+            names(found, _learned_names(model), name, NAMED if isinstance(model, _WITH_ROWS) else frozenset())
+            _learn(model, found)
+        self._made.append(model)
+        return model
+
+
+_KINDS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
+    "float": (Reader._float, ("value",)),
+    "tuple": (Reader._tuple, ("items",)),
+    "table": (Reader._pairs, ("pairs",)),
+    "array": (Reader._array, ("number",)),
+    "objects": (Reader._objects, ("items",)),
+    "normalized": (Reader._normalized, ("kernel",)),
+    "random": (Reader._random, ("key", "place", "has_gauss", "gauss")),
+    "model": (Reader._model, ("class", "parameters", "learned")),
+    "same": (Reader._same, ("number",)),
+}
+
+_WITH_ROWS = (OnlineClassifier, experts.ExpertClassifier)
+
+
+def _learned_names(model: Any) -> set[str]:
+    """What a model of this class has beside its parameters once it learned."""
+    if isinstance(model, ExpertAlgorithm):
+        return set(vars(_begun(model))) - set(model.get_params(deep=False))
+    return next(expected for cls, expected in FITTED if isinstance(model, cls))
+
+
+def _begun(algorithm: ExpertAlgorithm) -> ExpertAlgorithm:
+    """One like it, with one expert and no rounds."""
+    begun = type(algorithm)(**algorithm.get_params(deep=False))
+    begun._begin(1)
+    return begun
+
+
+def _learn(model: Any, found: dict[str, Any]) -> None:
+    """Let a new model have learned what was found, if it is right."""
+    if isinstance(model, ExpertAlgorithm):
+        _check_algorithm(model, found)
+    else:
+        _check_rows(found)
+        if isinstance(model, experts.ExpertClassifier):
+            _check_experts(found)
+        else:
+            found = _check_online(model, found)
+    vars(model).update(found)
+
+
+def _check_rows(found: dict[str, Any]) -> None:
+    """What is known of the rows and their labels."""
+    d = whole(found["n_features_in_"], 1, 2**31 - 1, "number of features")
+    classes = found["classes_"]
+    need(
+        isinstance(classes, np.ndarray) and classes.ndim == 1 and len(classes) >= 2,
+        "classes should be two or more",
+    )
+    need(np.array_equal(np.unique(classes), classes), "classes should be sorted, each once")
+    if "feature_names_in_" in found:
+        called = found["feature_names_in_"]
+        need(
+            isinstance(called, np.ndarray) and called.shape == (d,), f"there should be names of {d} features"
+        )
+
+
+def _outputs(classes: NDArray[Any]) -> int:
+    return len(classes) if len(classes) > 2 else 1
+
+
+def _check_online(model: Any, found: dict[str, Any]) -> dict[str, Any]:
+    """The attributes of an online classifier, with its hypotheses made."""
+    found = dict(found)
+    started, classes = found["_started_with"], found["classes_"]
+    need(isinstance(started, dict), "the parameters of the start should be a table of names")
+    found["_codes"] = {label: code for code, label in enumerate(classes.tolist())}
+    if isinstance(model, batch._Converter):
+        need(set(model._get_param_names()) <= set(started), "the parameters of the start are incomplete")
+        learner = found["learner_"]
+        need(type(learner) in kernelized.learners() + linear.learners(), "learner_ should be a learner")
+        need(learner.__sklearn_is_fitted__(), "learner_ should have learned")
+        need(np.array_equal(learner.classes_, classes), "learner_ should have the same classes")
+        need(learner.n_features_in_ == found["n_features_in_"], "learner_ should have the same features")
+        found["_learners"] = learner._learners
+        _check_kept(model, found)
+    else:
+        maker = type(model)(**names(started, set(model._get_param_names()), "the parameters of the start"))
+        maker._validate_params()
+        if isinstance(maker, KernelClassifier):
+            maker.gamma_ = number(found["gamma_"], "gamma")
+            need(maker.gamma_ > 0.0, "gamma should be above 0")
+        kept = names(found["_learners"], {"dtype", "states"}, "the hypotheses")
+        need(kept["dtype"] in ("float32", "float64"), "rows should be float32 or float64")
+        need(
+            isinstance(kept["states"], list) and len(kept["states"]) == _outputs(classes),
+            "there should be a hypothesis for each output",
+        )
+        d = found["n_features_in_"]
+        found["_learners"] = hypotheses(maker, kept["states"], d, np.dtype(kept["dtype"]))
+    whole(found["_mistakes"], 0, found["_learners"][0].rounds, "mistakes")
+    return found
+
+
+def _check_kept(model: Any, found: dict[str, Any]) -> None:
+    """What a converter keeps, and what it asks its hypotheses to keep."""
+    made = found["_learners"]
+    if isinstance(model, batch.AveragedClassifier):
+        need(all(one.average is not None for one in made), "there should be an average")
+        number(found["total_loss_"], "total loss")
+        number(found["largest_loss_"], "largest loss")
+        return
+    need(all(one.journal is not None for one in made), "there should be a journal")
+    births = np.unique(np.concatenate([one.journal.rounds[: one.journal.n] for one in made])) + 1
+    array(found["losses_"], np.int64, births.shape, "losses")
+    need(
+        np.array_equal(array(found["births_"], np.int64, births.shape, "births"), births),
+        "births are not the journal's",
+    )
+
+
+def _check_algorithm(model: ExpertAlgorithm, found: dict[str, Any]) -> None:
+    n = whole(found["n_experts_"], 1, MOST, "number of experts")
+    for name, small in vars(_begun(model)).items():
+        if name not in found:
+            continue
+        if isinstance(small, np.ndarray):
+            array(found[name], small.dtype, (n,), name)
+        elif isinstance(small, np.random.RandomState):
+            need(isinstance(found[name], np.random.RandomState), f"{name} should be a RandomState")
+        elif isinstance(small, float):
+            number(found[name], name)
+    rounds = whole(found["rounds_"], 0, MOST, "rounds")
+    if "_errors" in found:
+        need(
+            np.all((found["_errors"] >= 0) & (found["_errors"] <= rounds)),
+            "errors should be of rounds played",
+        )
+
+
+def _check_experts(found: dict[str, Any]) -> None:
+    learners, algorithms, classes = found["learners_"], found["algorithms_"], found["classes_"]
+    need(isinstance(found["started_with_"], dict), "the parameters of the start should be a table of names")
+    need(isinstance(learners, list) and len(learners) >= 1, "there should be learners")
+    for learner in learners:
+        need(isinstance(learner, _WITH_ROWS), "a learner should be a classifier")
+        need(
+            learner.__sklearn_is_fitted__()
+            and np.array_equal(learner.classes_, classes)
+            and learner.n_features_in_ == found["n_features_in_"],
+            "a learner should have learned the same classes and features",
+        )
+    need(
+        isinstance(algorithms, list) and len(algorithms) == _outputs(classes),
+        "there should be an algorithm for each output",
+    )
+    for algorithm in algorithms:
+        need(
+            isinstance(algorithm, ExpertAlgorithm) and getattr(algorithm, "n_experts_", 0) == len(learners),
+            "an algorithm should have an expert for each learner",
+        )
+    rounds = whole(found["rounds_"], 0, MOST, "rounds")
+    whole(found["mistakes_"], 0, rounds, "mistakes")
+    array(found["learner_mistakes_"], np.int64, (len(learners),), "mistakes of the learners")
