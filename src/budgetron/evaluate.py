@@ -483,7 +483,9 @@ def _name(learners: Sequence[Any]) -> list[str]:
             name for name in params if any(repr(other[name]) != repr(params[name]) for other in alike)
         ]
         shown = ", ".join(f"{name}={params[name]!r}" for name in differing)
-        names.append(type(learner).__name__ + (f"({shown})" if shown else ""))
+        # A linear learner may have the name of a kernel learner.
+        home = "linear." if type(learner).__module__.startswith("budgetron.linear") else ""
+        names.append(home + type(learner).__name__ + (f"({shown})" if shown else ""))
     return [
         f"{name} #{names[:i].count(name) + 1}" if names.count(name) > 1 else name
         for i, name in enumerate(names)

@@ -80,7 +80,11 @@ def run(
         (result,) = comparison.results
         if save is not None:
             encoder = getattr(stream, "encoder", None)
-            extras = {"encoder": None if encoder is None else encoder.state(), "constant": constant}
+            extras = {
+                "encoder": None if encoder is None else encoder.state(),
+                "target": target,
+                "constant": constant,
+            }
             files.save(result.model, save, extras=extras)
         certificates = certificates_of(models, kept, comparison) if certified else None
         present({stream.name: comparison}, {stream.name: certificates}, report_to, as_json)

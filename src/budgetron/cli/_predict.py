@@ -75,6 +75,7 @@ def _open(
         return named(source)
     if extras.get("encoder") is not None:
         encoder = streams.Encoder.from_state(extras["encoder"])
+        target = target or extras.get("target")  # rows to predict need not have it
         return streams.read(source, target, format=format, encoder=encoder, header=header, delimiter=delimiter)
     constant = bool(extras.get("constant"))
     width = model.n_features_in_ - constant

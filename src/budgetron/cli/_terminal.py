@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Any
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
@@ -114,10 +115,10 @@ def watching(stream: Any, title: str) -> Iterator[Any]:
 
 def results_table(results: Sequence[Result], title: str) -> Table:
     """The learners, the best first."""
-    table = Table(title=title, title_justify="left", title_style="bold")
-    table.add_column("learner", overflow="fold")
-    window = results[0].window
-    for column in ("error %", f"last {window:,} %", "balanced acc. %", "supports", "memory", "rounds/s"):
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("learner", overflow="fold", min_width=20)
+    recent = f"last\n{results[0].window:,} %"
+    for column in ("error\n%", recent, "balanced\nacc. %", "\nsupports", "\nmemory", "rounds/\nsecond"):
         table.add_column(column, justify="right", no_wrap=True)
     for result in sorted(results, key=lambda result: result.error_rate):
         table.add_row(
@@ -127,9 +128,18 @@ def results_table(results: Sequence[Result], title: str) -> Table:
             f"{100 * result.balanced_accuracy:.2f}",
             f"{result.supports:,}" if result.supports else "-",
             bytes_of(result.nbytes) if result.nbytes else "-",
-            f"{result.rounds_per_second:,.0f}",
+            short(result.rounds_per_second),
         )
     return table
+
+
+def short(n: float) -> str:
+    """A number in three digits or so."""
+    for unit in ("", "k"):
+        if n < 1000:
+            return f"{n:.0f}{unit}"
+        n /= 1000
+    return f"{n:.1f}M"
 
 
 def bytes_of(n: float) -> str:
