@@ -6,7 +6,7 @@ import html
 import re
 from collections.abc import Sequence
 
-__all__ = ["bytes_text", "document", "escape", "percent", "scroll", "table"]
+__all__ = ["bytes_text", "document", "escape", "percent", "rounds_text", "scroll", "table"]
 
 STYLE = """
 :root {
@@ -52,23 +52,26 @@ tbody th { font-weight: 400; }
 .learners { width: 100%; }
 .learners th:first-child, .overview th:first-child, .overview td.text, .overview th.text { text-align: left; }
 .learners th:first-child {
-  position: sticky; left: 0; background: var(--paper); white-space: normal; min-width: 9.5rem; max-width: 19rem;
+  position: sticky; left: 0; background: var(--paper); white-space: normal;
+  min-width: 9.5rem; max-width: 19rem;
 }
 .learners td.best { font-weight: 700; }
 .learners td.best::before { content: "★ "; color: var(--accent); font-size: .75em; vertical-align: .1em; }
 .overview th, .overview td { white-space: normal; }
 .name { display: inline-flex; gap: .5rem; align-items: baseline; text-align: left; }
 .name svg { flex: none; width: 26px; height: 10px; }
-.legend { display: flex; flex-wrap: wrap; gap: .3rem 1.25rem; padding: 0; margin: .75rem 0; list-style: none; }
+.legend { display: flex; flex-wrap: wrap; gap: .3rem 1.25rem; padding: 0; list-style: none; }
 .legend li { max-width: 100%; font-size: .9rem; }
-.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); gap: 1.5rem; }
+.charts, .certificates {
+  display: grid; gap: 1.5rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr));
+}
 figure { margin: 0; min-width: 0; }
 figcaption { font-weight: 600; margin-bottom: .25rem; }
 figcaption span { display: block; font-weight: 400; }
 figure svg { display: block; width: 100%; height: auto; stroke-linejoin: round; }
 figure svg text { font-family: inherit !important; fill: currentColor; }
 .confusion th, .confusion td { border: 2px solid var(--paper); min-width: 2.6rem; }
-.confusion th { color: var(--soft); font-size: .85rem; font-weight: 600; white-space: normal; max-width: 10rem; }
+.confusion th { color: var(--soft); font-size: .85rem; font-weight: 600; white-space: normal; }
 .confusion tbody td { background: rgba(var(--hue), var(--share)); }
 .confusion .sum { color: var(--soft); background: none; font-size: .85rem; }
 .right { --hue: var(--right); }
@@ -77,9 +80,10 @@ details { border: 1px solid var(--line); border-radius: 6px; padding: 0 .9rem; m
 summary { cursor: pointer; padding: .55rem 0; }
 .pairs { padding-left: 1.5rem; columns: 18rem; }
 .pairs li { break-inside: avoid; }
-.certificates { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 1rem; }
 .certificate { border: 1px solid var(--line); border-radius: 6px; padding: .9rem 1rem; min-width: 0; }
-.certificate dl { display: grid; grid-template-columns: auto 1fr; gap: .15rem .8rem; margin: .6rem 0 0; font-size: .9rem; }
+.certificate dl {
+  display: grid; grid-template-columns: auto 1fr; gap: .15rem .8rem; font-size: .9rem; margin: 0;
+}
 .certificate dt { color: var(--soft); }
 .certificate dd, .certificate ul { margin: 0; padding: 0; list-style: none; }
 .bar {
@@ -93,7 +97,8 @@ summary { cursor: pointer; padding: .55rem 0; }
 .bad { color: var(--bad); }
 .broken .bar i { background: var(--bad); }
 footer { margin-top: 3rem; padding-top: 1rem; border-top: 1px solid var(--line); }
-.hidden { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
+.hidden { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+.certificates { align-items: start; }
 @media print {
   @page { margin: 15mm; }
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
@@ -143,6 +148,17 @@ def bytes_text(count: int) -> str:
         units.pop(0)
     # Three digits, but never an exponent: 1234 TB stays 1234 TB
     return f"{size:.0f} {units[0]}" if size >= 100 else f"{size:.3g} {units[0]}"
+
+
+def rounds_text(count: int) -> str:
+    """A number of rounds.
+
+    Examples
+    --------
+    >>> rounds_text(1), rounds_text(20_000)
+    ('1 round', '20,000 rounds')
+    """
+    return f"{count:,} round{'' if count == 1 else 's'}"
 
 
 def table(name: str, heads: Sequence[str], rows: Sequence[str], caption: str = "") -> str:
