@@ -24,16 +24,16 @@ STYLE = """
 body {
   margin: 0 auto; padding: 1.75rem 1rem 3rem; max-width: 64rem; background: var(--paper); color: var(--ink);
   font: 1rem/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif;
-  overflow-wrap: anywhere;
+  overflow-wrap: break-word;
 }
-h1, h2, h3 { line-height: 1.2; text-wrap: balance; }
+h1, h2, h3, h4 { line-height: 1.25; text-wrap: balance; }
 h1 { font-size: 1.8rem; margin: 0 0 1rem; }
 h2 { font-size: 1.4rem; margin: 3rem 0 .75rem; padding-top: 1rem; border-top: 2px solid var(--ink); }
 h3 { font-size: 1.1rem; margin: 2.25rem 0 .5rem; }
 h4 { font-size: 1rem; margin: 0; }
 p { margin: .5rem 0; }
 a { color: var(--accent); }
-code { font: .875em ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; }
+code { font: .875em ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; overflow-wrap: anywhere; }
 .soft, figcaption span, footer { color: var(--soft); font-size: .9rem; }
 .answer {
   background: var(--wash); border-left: 4px solid var(--accent); border-radius: 0 6px 6px 0;
@@ -42,23 +42,28 @@ code { font: .875em ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace
 .answer p { margin: 0; }
 .answer p:first-child { font-size: 1.15rem; line-height: 1.4; }
 .answer p + p { margin-top: .35rem; color: var(--soft); font-size: .95rem; }
-.scroll { overflow-x: auto; margin: .75rem 0; }
+.scroll {
+  overflow-x: auto; margin: .5rem 0 .75rem; background:  /* a shadow at the edge behind which there is more */
+    linear-gradient(to left, var(--paper) 40%, transparent) right / 2.5rem 100% no-repeat local,
+    linear-gradient(to left, var(--line), transparent) right / 1rem 100% no-repeat scroll;
+}
 .scroll:focus-visible, summary:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .95rem; }
-caption { text-align: left; color: var(--soft); font-size: .9rem; padding-bottom: .4rem; }
 th, td { padding: .4rem .6rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
 thead th { vertical-align: bottom; font-weight: 600; font-size: .85rem; color: var(--soft); }
+thead th { white-space: normal; }
 tbody th { font-weight: 400; }
 .learners { width: 100%; }
 .learners th:first-child, .overview th:first-child, .overview td.text, .overview th.text { text-align: left; }
 .learners th:first-child {
   position: sticky; left: 0; background: var(--paper); white-space: normal;
-  min-width: 9.5rem; max-width: 19rem;
 }
+.learners .name { max-width: min(42vw, 19rem); }
 .learners td.best { font-weight: 700; }
 .learners td.best::before { content: "★ "; color: var(--accent); font-size: .75em; vertical-align: .1em; }
 .overview th, .overview td { white-space: normal; }
 .name { display: inline-flex; gap: .5rem; align-items: baseline; text-align: left; }
+.name > span { min-width: 0; }
 .name svg { flex: none; width: 26px; height: 10px; }
 .legend { display: flex; flex-wrap: wrap; gap: .3rem 1.25rem; padding: 0; list-style: none; }
 .legend li { max-width: 100%; font-size: .9rem; }
@@ -72,18 +77,21 @@ figure svg { display: block; width: 100%; height: auto; stroke-linejoin: round; 
 figure svg text { font-family: inherit !important; fill: currentColor; }
 .confusion th, .confusion td { border: 2px solid var(--paper); min-width: 2.6rem; }
 .confusion th { color: var(--soft); font-size: .85rem; font-weight: 600; white-space: normal; }
+.confusion th:first-child { position: sticky; left: 0; background: var(--paper); }
+.confusion th span { display: inline-block; max-width: min(28vw, 10rem); }
 .confusion tbody td { background: rgba(var(--hue), var(--share)); }
 .confusion .sum { color: var(--soft); background: none; font-size: .85rem; }
 .right { --hue: var(--right); }
 .wrong { --hue: var(--wrong); }
-details { border: 1px solid var(--line); border-radius: 6px; padding: 0 .9rem; margin: .6rem 0; }
-summary { cursor: pointer; padding: .55rem 0; }
+details { border: 1px solid var(--line); border-radius: 6px; padding: 0 .9rem; margin: .4rem 0; }
+summary { cursor: pointer; padding: .4rem 0; }
 .pairs { padding-left: 1.5rem; columns: 18rem; }
 .pairs li { break-inside: avoid; }
 .certificate { border: 1px solid var(--line); border-radius: 6px; padding: .9rem 1rem; min-width: 0; }
 .certificate dl {
   display: grid; grid-template-columns: auto 1fr; gap: .15rem .8rem; font-size: .9rem; margin: 0;
 }
+.certificate dd { min-width: 0; }
 .certificate dt { color: var(--soft); }
 .certificate dd, .certificate ul { margin: 0; padding: 0; list-style: none; }
 .bar {
@@ -99,6 +107,7 @@ summary { cursor: pointer; padding: .55rem 0; }
 footer { margin-top: 3rem; padding-top: 1rem; border-top: 1px solid var(--line); }
 .hidden { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
 .certificates { align-items: start; }
+@media (max-width: 36rem) { th, td { padding: .35rem .45rem; } }
 @media print {
   @page { margin: 15mm; }
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
@@ -161,12 +170,11 @@ def rounds_text(count: int) -> str:
     return f"{count:,} round{'' if count == 1 else 's'}"
 
 
-def table(name: str, heads: Sequence[str], rows: Sequence[str], caption: str = "") -> str:
+def table(name: str, heads: Sequence[str], rows: Sequence[str]) -> str:
     """A table of a class of the style sheet, of heads and rows that are HTML already."""
-    top = f"<caption>{caption}</caption>" if caption else ""
     body = "\n".join(f"<tr>{row}</tr>" for row in rows)
     head = "".join(heads)
-    return f'<table class="{name}">{top}\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>'
+    return f'<table class="{name}">\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>'
 
 
 def scroll(content: str, label: str) -> str:

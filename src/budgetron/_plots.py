@@ -83,7 +83,7 @@ def trade_off(axis: Any, results: Sequence[Result], places: Sequence[int] | None
     for i, result in zip(places or range(len(results)), results, strict=True):
         marker = MARKERS[i // len(COLOURS) % len(MARKERS)]
         x, y = ([result.nbytes], [100 * result.error_rate]) if result.nbytes else ([], [])
-        axis.plot(x, y, marker, color=style(i)["color"], ms=9, label=result.name)
+        axis.plot(x, y, marker, color=style(i)["color"], ms=9, alpha=0.85, label=result.name)
     told = [result for result in results if result.nbytes]
     sizes = [result.nbytes for result in told] or [1]
     axis.set(xscale="log", xlim=(min(sizes) / 1.6, 1.6 * max(sizes)), ylabel="online error (%)")
@@ -116,7 +116,6 @@ def svg(
     draw: Callable[..., None], results: Sequence[Result], places: Sequence[int], *, ident: str, label: str
 ) -> str:
     """A picture as SVG to stand inside a page: its ids begin with `ident`, its black is the page's ink."""
-    figure, axis = None, None
     try:
         from matplotlib import rc_context
     except ImportError:
@@ -126,11 +125,15 @@ def svg(
         draw(axis, results, places)
         axis.set_ylabel("")  # the page says it above the picture
         if draw is not trade_off:
-            axis.set_xlim(0, max(1, *(result.rounds for result in results), 1))
+            axis.set_xlim(0, max(1, *(result.rounds for result in results)))
             axis.xaxis.set_major_formatter("{x:,.0f}")
             axis.xaxis.get_major_locator().set_params(nbins=5, integer=True)
         if draw is supports:
             axis.yaxis.set_major_formatter("{x:,.0f}")
+            if axis.get_yscale() == "linear":
+                axis.yaxis.get_major_locator().set_params(integer=True)
+        else:
+            _zoom(axis)
         best = min(range(len(results)), key=lambda i: results[i].mistakes)
         for i, line in enumerate(axis.lines):
             line.set_gid(f"{ident}-curve-{i}")
@@ -140,6 +143,16 @@ def svg(
         figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
     names = {f"{ident}-curve-{i}": result.name for i, result in enumerate(results)}
     return _inline(text.getvalue(), ident, label, names)
+
+
+def _zoom(axis: Any) -> None:
+    """Begin the vertical axis above 0 where all curves run close together high above it."""
+    settled = [
+        line.get_ydata()[len(line.get_ydata()) // 20 :] for line in axis.lines if len(line.get_ydata())
+    ]
+    low, high = min((min(values) for values in settled), default=0.0), axis.get_ylim()[1]
+    if low > high / 2:
+        axis.set_ylim(bottom=max(0.0, low - 0.3 * (high - low)))
 
 
 def _inline(text: str, ident: str, label: str, names: Mapping[str, str]) -> str:
@@ -164,7 +177,7 @@ def _inline(text: str, ident: str, label: str, names: Mapping[str, str]) -> str:
 
 def _draw(axis: Any, results: Sequence[Result], curves: Sequence[Any], places: Sequence[int] | None) -> None:
     for i, result, (x, y) in zip(places or range(len(results)), results, curves, strict=True):
-        lone = {"marker": "o"} if len(x) == 1 else {}  # a line of one point shows nothing
+        lone = {"marker": "o", "clip_on": False} if len(x) == 1 else {}  # a line of one point shows nothing
         axis.plot(x, y, label=result.name, **style(i), **lone)
 
 

@@ -70,14 +70,14 @@ def learners(results: Sequence[Result], places: Mapping[str, int]) -> str:
         heads.append(f'<th scope="col">{head.format(looked_back)}</th>')
         values = [getattr(result, figure) for result in results]
         told = [value for value in values if value or figure not in UNTOLD]
-        best = choose(told, default=None) if choose and len(results) > 1 else None
+        best = choose(told) if choose and len(set(told)) > 1 else None  # all alike: none is better
         for i, value in enumerate(values):
             mark = ' class="best"' if value == best else ""
             exact = f' title="{value:,} bytes"' if figure == "nbytes" and value else ""
             rows[i] += f"<td{mark}{exact}>{text(value) if value or figure not in UNTOLD else '-'}</td>"
     marked = "; ★ marks the best of a column" if len(results) > 1 else ""
-    caption = f"Sorted by error{marked}. A dash: none, or not told."
-    return scroll(table("learners", heads, rows, caption), "Table of the learners")
+    note = f'<p class="soft">Sorted by error{marked}. A dash: none, or not told.</p>'
+    return note + scroll(table("learners", heads, rows), "Table of the learners")
 
 
 # ---------------------------------------------------------------------- the pictures
@@ -134,22 +134,21 @@ def confusions(results: Sequence[Result]) -> str:
 
 
 def _matrix(result: Result) -> str:
-    """Rows are true classes; right answers shaded by their share of the row, mistakes by the worst share."""
+    """Rows are true classes, shaded by the share of the row; mistakes by its root, or one saw none."""
     counts = result.confusion
     totals = counts.sum(axis=1)
     shares = counts / np.maximum(1, totals)[:, None]
-    worst = max(float((shares - np.diag(np.diag(shares))).max()), 1e-12)
-    labels = [escape(label) for label in result.classes]
+    labels = [f"<span>{escape(label)}</span>" for label in result.classes]
     rows = []
     for i, label in enumerate(labels):
         row = f'<th scope="row">{label}</th>'
         for j, count in enumerate(counts[i]):
-            kind, depth = ("right", 0.55 * shares[i, i]) if i == j else ("wrong", 0.6 * shares[i, j] / worst)
+            kind, depth = ("right", 0.55 * shares[i, i]) if i == j else ("wrong", 0.75 * shares[i, j] ** 0.5)
             row += f'<td class="{kind}" style="--share:{depth:.2f}">{count:,}</td>'
         right = percent(shares[i, i]) if totals[i] else "-"
         rows.append(row + f'<td class="sum">{totals[i]:,}</td><td class="sum">{right}</td>')
     heads = [
-        '<th scope="col">true ↓ predicted →</th>',
+        '<th scope="col">true&nbsp;↓<br>predicted&nbsp;→</th>',
         *(f'<th scope="col">{label}</th>' for label in labels),
     ]
     heads += ['<th scope="col">rounds</th>', '<th scope="col">right&nbsp;%</th>']

@@ -185,10 +185,12 @@ def _answer(comparison: Comparison, results: Sequence[Result]) -> str:
     level = [escape(result.name) for result in results[1:] if result.mistakes == best.mistakes]
     claim = f"<strong>{escape(best.name)}</strong> made "
     if len(results) > 1:
-        claim += f"the fewest mistakes of {len(results)} learners: "
-    claim += f"{best.mistakes:,} in {rounds_text(best.rounds)}, "
+        claim += f"the fewest mistakes of {len(results)} learners: {best.mistakes:,}"
+    else:
+        claim += f"{best.mistakes:,} mistake{'' if best.mistakes == 1 else 's'}"
+    claim += f" in {rounds_text(best.rounds)}, "
     claim += f"an error of <strong>{percent(best.error_rate)} %</strong>"
-    holds = [f"{best.supports:,} supports"] if best.supports else []
+    holds = [f"{best.supports:,} support{'' if best.supports == 1 else 's'}"] if best.supports else []
     holds += [bytes_text(best.nbytes)] if best.nbytes else []
     claim += f", with {' in '.join(holds)}." if holds else "."
     if level:
