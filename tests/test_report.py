@@ -17,7 +17,7 @@ from budgetron._page import bytes_text, escape, percent
 from budgetron.evaluate import Comparison, compare
 from budgetron.report import render, write
 
-pytest.importorskip("matplotlib")
+matplotlib = pytest.importorskip("matplotlib")
 
 VOID = {"meta", "br", "link", "img", "hr"}
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -286,7 +286,10 @@ def test_a_learner_that_tells_nothing_and_labels_that_come_late():
 
 def test_the_same_again(gaussians, monkeypatch):
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")
-    assert render(gaussians) == render(gaussians)
+    page = render(gaussians)
+    with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "red", "text.color": "white"}):
+        assert render(gaussians) == page, "whatever the user's own settings"
+        assert matplotlib.rcParams["font.size"] == 30
     assert "01 January 1970, 00:00 UTC" in render(gaussians)
 
 

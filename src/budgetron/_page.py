@@ -53,7 +53,7 @@ th, td { padding: .4rem .6rem; text-align: right; border-bottom: 1px solid var(-
 thead th { vertical-align: bottom; font-weight: 600; font-size: .85rem; color: var(--soft); }
 thead th { white-space: normal; }
 tbody th { font-weight: 400; }
-.learners { width: 100%; }
+.learners { width: 100%; border-collapse: separate; border-spacing: 0; }  /* lines stay with sticky cells */
 .learners th:first-child, .overview th:first-child, .overview td.text, .overview th.text { text-align: left; }
 .learners th:first-child {
   position: sticky; left: 0; background: var(--paper); white-space: normal;
@@ -62,7 +62,7 @@ tbody th { font-weight: 400; }
 .learners td.best { font-weight: 700; }
 .learners td.best::before { content: "★ "; color: var(--accent); font-size: .75em; vertical-align: .1em; }
 .overview th, .overview td { white-space: normal; }
-.name { display: inline-flex; gap: .5rem; align-items: baseline; text-align: left; }
+.name { max-width: 100%; display: inline-flex; gap: .5rem; align-items: baseline; text-align: left; }
 .name > span { min-width: 0; }
 .name svg { flex: none; width: 26px; height: 10px; }
 .legend { display: flex; flex-wrap: wrap; gap: .3rem 1.25rem; padding: 0; list-style: none; }
@@ -113,7 +113,7 @@ footer { margin-top: 3rem; padding-top: 1rem; border-top: 1px solid var(--line);
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
   body { max-width: none; padding: 0; font-size: 10pt; }
   h2 + *, h3 + * { break-before: avoid; }
-  h2, h3, h4, summary { break-after: avoid; }
+  h2, h3, h4, summary, .legend, .soft { break-after: avoid; }
   figure, table, .certificate, .answer, details { break-inside: avoid; }
   .charts { grid-template-columns: 1fr 1fr; gap: 5mm; }
   .certificates { grid-template-columns: 1fr; }

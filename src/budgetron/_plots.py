@@ -52,7 +52,7 @@ def errors(axis: Any, results: Sequence[Result], places: Sequence[int] | None = 
     _draw(axis, results, curves, places)
     # The first rounds swing between 0 and 100 and would squeeze all the rest.
     high = max((values[len(values) // 20 :].max() for _, values in curves if len(values)), default=100.0)
-    axis.set(ylabel="online error (%)", ylim=(0, 1.1 * high + 0.1))
+    axis.set(ylabel="online error (%)", ylim=(0, min(1.1 * high + 0.1, 102)))
     _finish(axis)
 
 
@@ -87,7 +87,8 @@ def trade_off(axis: Any, results: Sequence[Result], places: Sequence[int] | None
     told = [result for result in results if result.nbytes]
     sizes = [result.nbytes for result in told] or [1]
     axis.set(xscale="log", xlim=(min(sizes) / 1.6, 1.6 * max(sizes)), ylabel="online error (%)")
-    axis.set_ylim(0, 1.1 * max((100 * result.error_rate for result in told), default=0.0) + 0.1)
+    high = max((100 * result.error_rate for result in told), default=0.0)
+    axis.set_ylim(0, min(1.1 * high + 0.1, 102))
     axis.xaxis.set_major_locator(_log_ticks(max(sizes) / min(sizes)))
     axis.xaxis.set_major_formatter(lambda value, _: bytes_text(round(value)))
     axis.xaxis.set_minor_formatter(lambda value, _: "")
@@ -117,10 +118,12 @@ def svg(
 ) -> str:
     """A picture as SVG to stand inside a page: its ids begin with `ident`, its black is the page's ink."""
     try:
-        from matplotlib import rc_context
+        from matplotlib import rc_context, rcdefaults, rcParams
     except ImportError:
         raise ImportError("plots need matplotlib: pip install 'budgetron[cli]'") from None
-    with rc_context(PAGE):
+    with rc_context():
+        rcdefaults()  # the user's own settings are made for other pages
+        rcParams.update(PAGE)
         figure, axis = new_figure(6.2, 3.7)
         draw(axis, results, places)
         axis.set_ylabel("")  # the page says it above the picture
@@ -152,7 +155,7 @@ def _zoom(axis: Any) -> None:
     ]
     low, high = min((min(values) for values in settled), default=0.0), axis.get_ylim()[1]
     if low > high / 2:
-        axis.set_ylim(bottom=max(0.0, low - 0.3 * (high - low)))
+        axis.set_ylim(bottom=min(0.9 * low, low - 0.3 * (high - low)))
 
 
 def _inline(text: str, ident: str, label: str, names: Mapping[str, str]) -> str:
