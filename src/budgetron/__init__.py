@@ -8,7 +8,19 @@ learner's theorem guarantees beside what happened; `save` and `load` keep models
 
 from importlib.metadata import version
 
-from budgetron import batch, bounds, datasets, evaluate, experts, files, games, kernels, linear, streams
+from budgetron import (
+    batch,
+    bounds,
+    datasets,
+    evaluate,
+    experts,
+    files,
+    games,
+    kernels,
+    linear,
+    report,
+    streams,
+)
 from budgetron._trace import Trace
 from budgetron.certificates import Certificate, certify
 from budgetron.files import ModelFileError, load, save
@@ -32,6 +44,7 @@ __all__ = [
     "kernels",
     "learners",
     "linear",
+    "report",
     "load",
     "save",
     "streams",

@@ -41,9 +41,13 @@ Learners = dict[str, Any]
 
 def run(
     source: Annotated[str, typer.Argument(help=opt.SOURCE)],
-    learner: Annotated[str, typer.Option("--learner", "-l", help="As in forgetron:variant=greedy.")] = "forgetron",
+    learner: Annotated[
+        str, typer.Option("--learner", "-l", help="As in forgetron:variant=greedy.")
+    ] = "forgetron",
     budget: Annotated[int, typer.Option("--budget", "-b", min=1, help="Supports that may be kept.")] = 200,
-    gamma: Annotated[str, typer.Option("--gamma", "-g", help="Width of the kernel: a number, scale or auto.")] = "scale",
+    gamma: Annotated[
+        str, typer.Option("--gamma", "-g", help="Width of the kernel: a number, scale or auto.")
+    ] = "scale",
     target: opt.Target = None,
     format: opt.FileFormat = None,
     classes: opt.Classes = None,
@@ -71,7 +75,18 @@ def run(
     """
     with friendly():
         settings = Source(
-            target, format, classes, categorical, ignore, encode, scale, missing, constant, header, delimiter, features
+            target,
+            format,
+            classes,
+            categorical,
+            ignore,
+            encode,
+            scale,
+            missing,
+            constant,
+            header,
+            delimiter,
+            features,
         )
         check_output(save)
         check_output(report_to)
@@ -96,10 +111,12 @@ def run(
 def compare(
     source: Annotated[list[str], typer.Argument(help=opt.SOURCE + " Several are compared one by one.")],
     learner: Annotated[
-        list[str] | None, typer.Option("--learner", "-l", help="As in forgetron:variant=greedy. May be repeated.")
+        list[str] | None,
+        typer.Option("--learner", "-l", help="As in forgetron:variant=greedy. May be repeated."),
     ] = None,
     budget: Annotated[
-        list[int] | None, typer.Option("--budget", "-b", min=1, help="Supports that may be kept. May be repeated.")
+        list[int] | None,
+        typer.Option("--budget", "-b", min=1, help="Supports that may be kept. May be repeated."),
     ] = None,
     gamma: Annotated[
         list[str] | None, typer.Option("--gamma", "-g", help="Width of the kernel. May be repeated.")
@@ -130,7 +147,18 @@ def compare(
     """
     with friendly():
         settings = Source(
-            target, format, classes, categorical, ignore, encode, scale, missing, constant, header, delimiter, features
+            target,
+            format,
+            classes,
+            categorical,
+            ignore,
+            encode,
+            scale,
+            missing,
+            constant,
+            header,
+            delimiter,
+            features,
         )
         check_output(report_to)
         models = named_learners(learners_of(learner or DEFAULTS, budget or [200], gamma or ["scale"], seed))
@@ -176,16 +204,25 @@ def tune(
     """
     with friendly():
         settings = Source(
-            target, format, classes, categorical, ignore, encode, scale, missing, constant, header, delimiter, features
+            target,
+            format,
+            classes,
+            categorical,
+            ignore,
+            encode,
+            scale,
+            missing,
+            constant,
+            header,
+            delimiter,
+            features,
         )
         stream = settings.open(source)
         blocks = Prefix(stream, rows)
         budgets = sorted(set(budget or [50, 100, 200, 500, 1000]))
         middle = resolve_gamma("scale", blocks.first[0])
         widths = sorted(set(gamma or [middle * 4.0**power for power in range(-3, 4)]))
-        models = {
-            (b, g): learners_of([learner], [b], [repr(g)], seed)[0] for b in budgets for g in widths
-        }
+        models = {(b, g): learners_of([learner], [b], [repr(g)], seed)[0] for b in budgets for g in widths}
         if "gamma" not in next(iter(models.values())).get_params():
             raise ValueError(f"{learner} has no kernel: there is no width to tune")
         if "budget" not in next(iter(models.values())).get_params():
@@ -200,10 +237,26 @@ def tune(
         advice = {"budget": enough or None, "gamma": width, "error_rate": errors[enough, width]}
         if as_json:
             tried = [{"budget": b or None, "gamma": g, "error_rate": e} for (b, g), e in errors.items()]
-            out.print_json(json.dumps({"stream": stream.name, "rounds": comparison[0].rounds, "tried": tried, "advice": advice}))
+            out.print_json(
+                json.dumps(
+                    {"stream": stream.name, "rounds": comparison[0].rounds, "tried": tried, "advice": advice}
+                )
+            )
         else:
-            out.print(grid(errors, budgets, widths, (enough, width), f"{stream.name}: error %, {comparison[0].rounds:,} rounds"))
-            said = f"--learner {shlex.quote(learner)}" + (f" --budget {enough}" if enough else "") + f" --gamma {width:.4g}"
+            out.print(
+                grid(
+                    errors,
+                    budgets,
+                    widths,
+                    (enough, width),
+                    f"{stream.name}: error %, {comparison[0].rounds:,} rounds",
+                )
+            )
+            said = (
+                f"--learner {shlex.quote(learner)}"
+                + (f" --budget {enough}" if enough else "")
+                + f" --gamma {width:.4g}"
+            )
             out.print(f"Try {said} ({100 * errors[enough, width]:.2f} % error)", highlight=False)
     leave(whole, comparison)
 
@@ -280,7 +333,11 @@ def certificates_of(
     """What each learner's theorem says of the rows that were learned, or why it says nothing."""
     from scipy.sparse import issparse, vstack
 
-    X = vstack([block for block, _ in kept]).tocsr() if issparse(kept[0][0]) else np.vstack([b for b, _ in kept])
+    X = (
+        vstack([block for block, _ in kept]).tocsr()
+        if issparse(kept[0][0])
+        else np.vstack([b for b, _ in kept])
+    )
     y = np.concatenate([labels for _, labels in kept])
     said: dict[str, Certificate | str] = {}
     for name, model in models.items():
@@ -320,7 +377,9 @@ def present(
         err.print(f"Report: {report_to}", highlight=False)
 
 
-def print_json(comparisons: dict[str, Comparison], certificates: dict[str, dict[str, Certificate | str]]) -> None:
+def print_json(
+    comparisons: dict[str, Comparison], certificates: dict[str, dict[str, Certificate | str]]
+) -> None:
     plain: dict[str, Any] = {}
     for name, comparison in comparisons.items():
         plain[name] = json.loads(comparison.to_json())
@@ -338,7 +397,11 @@ def plain_certificate(certificate: Certificate) -> dict[str, Any]:
 
 
 def grid(
-    errors: dict[tuple[int, float], float], budgets: Sequence[int], widths: Sequence[float], chosen: tuple[int, float], title: str
+    errors: dict[tuple[int, float], float],
+    budgets: Sequence[int],
+    widths: Sequence[float],
+    chosen: tuple[int, float],
+    title: str,
 ) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold")
     table.add_column("gamma", justify="right")
@@ -346,7 +409,9 @@ def grid(
         table.add_column(f"budget {b}" if b else "no budget", justify="right")
     for g in widths:
         cells = [f"{100 * errors[b, g]:.2f}" for b in budgets]
-        marked = [f"[bold green]{c}[/]" if (b, g) == chosen else c for b, c in zip(budgets, cells, strict=True)]
+        marked = [
+            f"[bold green]{c}[/]" if (b, g) == chosen else c for b, c in zip(budgets, cells, strict=True)
+        ]
         table.add_row(f"{g:.4g}", *marked)
     return table
 

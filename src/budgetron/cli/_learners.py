@@ -44,15 +44,15 @@ def names() -> dict[str, type]:
     return kernel | {f"linear.{cls.__name__.lower()}": cls for cls in linear.learners()}
 
 
-def learners_of(
-    specs: Sequence[str], budgets: Sequence[int], gammas: Sequence[str], seed: int
-) -> list[Any]:
+def learners_of(specs: Sequence[str], budgets: Sequence[int], gammas: Sequence[str], seed: int) -> list[Any]:
     """A learner for each name, and for each budget and width if it has those parameters.
 
     What a name says itself, as in `forgetron:budget=50`, is not varied.
     """
     return [
-        model for spec in specs for model in _variants(*_parse(spec), budgets=budgets, gammas=gammas, seed=seed)
+        model
+        for spec in specs
+        for model in _variants(*_parse(spec), budgets=budgets, gammas=gammas, seed=seed)
     ]
 
 

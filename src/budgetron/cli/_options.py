@@ -47,16 +47,34 @@ def _results(*names: str, text: str) -> typer.models.OptionInfo:
     return info
 
 
-Target = Annotated[str | None, _rows("--target", "-t", text="The column of the labels, or its number (-1: the last).")]
-FileFormat = Annotated[Format | None, _rows("--format", "-f", text="By default told by the name or the first line.")]
-Classes = Annotated[str | None, _rows("--classes", text="All labels, with commas; by default read from the file first.")]
-Categorical = Annotated[str | None, _rows("--categorical", text="Columns, with commas, that are categories though numbers.")]
+Target = Annotated[
+    str | None, _rows("--target", "-t", text="The column of the labels, or its number (-1: the last).")
+]
+FileFormat = Annotated[
+    Format | None, _rows("--format", "-f", text="By default told by the name or the first line.")
+]
+Classes = Annotated[
+    str | None, _rows("--classes", text="All labels, with commas; by default read from the file first.")
+]
+Categorical = Annotated[
+    str | None, _rows("--categorical", text="Columns, with commas, that are categories though numbers.")
+]
 Ignore = Annotated[str | None, _rows("--ignore", text="Columns, with commas, to leave out.")]
-Encoding = Annotated[Encode, _rows("--encode", text="Categories as one column a level, hashed, or by how many there are.")]
-Scale = Annotated[bool, _rows("--scale/--no-scale", text="Standardise numbers by their running mean and deviation.")]
-MissingValues = Annotated[Missing, _rows("--missing", text="Refuse missing values, or take the running mean.")]
-Constant = Annotated[bool, _rows("--constant/--no-constant", text="Add a column of ones: the intercept of linear learners.")]
-Header = Annotated[bool, _rows("--header/--no-header", text="Whether the first line of a CSV file has the names.")]
+Encoding = Annotated[
+    Encode, _rows("--encode", text="Categories as one column a level, hashed, or by how many there are.")
+]
+Scale = Annotated[
+    bool, _rows("--scale/--no-scale", text="Standardise numbers by their running mean and deviation.")
+]
+MissingValues = Annotated[
+    Missing, _rows("--missing", text="Refuse missing values, or take the running mean.")
+]
+Constant = Annotated[
+    bool, _rows("--constant/--no-constant", text="Add a column of ones: the intercept of linear learners.")
+]
+Header = Annotated[
+    bool, _rows("--header/--no-header", text="Whether the first line of a CSV file has the names.")
+]
 Delimiter = Annotated[str | None, _rows("--delimiter", text="What separates the fields of a CSV file.")]
 Features = Annotated[int | None, _rows("--features", text="Number of features of a LIBSVM file.")]
 
@@ -64,7 +82,9 @@ Window = Annotated[int, typer.Option("--window", min=1, help="Rounds that the re
 Delay = Annotated[int, typer.Option("--delay", min=0, help="Rounds after which a label comes.")]
 Rows = Annotated[int | None, typer.Option("--rows", min=1, help="Learn no more rows than this.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of learners that draw.")]
-Certify = Annotated[bool, _results("--certify", text="Evaluate each learner's theorem on the stream (kept in memory).")]
+Certify = Annotated[
+    bool, _results("--certify", text="Evaluate each learner's theorem on the stream (kept in memory).")
+]
 Json = Annotated[bool, _results("--json", text="Print everything as JSON.")]
 Report = Annotated[Path | None, _results("--report", text="Write a page with curves, tables and confusions.")]
 Save = Annotated[Path | None, _results("--save", text="Keep the model in this file; predict reads it.")]

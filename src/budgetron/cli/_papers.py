@@ -28,7 +28,9 @@ def datasets(
         if as_json:
             plain = [{**vars(record)} for record in records]
             bundled = [{"name": name, "description": text} for name, (text, _) in BUNDLED.items()]
-            sys.stdout.write(json.dumps({"bundled": bundled, "datasets": plain}, indent=2, default=str) + "\n")
+            sys.stdout.write(
+                json.dumps({"bundled": bundled, "datasets": plain}, indent=2, default=str) + "\n"
+            )
             return
         table = Table(title="Data sets", title_justify="left", title_style="bold")
         for column in ("name", "rows", "features", "classes", "where"):
@@ -56,7 +58,8 @@ def reproduce(
         typer.Argument(help="adult, vehicle, gaussians (002); mnist, usps, census, noise-5, noise-10 (003)."),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick/--full", help="Minutes: fewer permutations, four of the 126 digit problems.")
+        bool,
+        typer.Option("--quick/--full", help="Minutes: fewer permutations, four of the 126 digit problems."),
     ] = False,
     page: Annotated[
         Path, typer.Option("--out", "-o", help="The page; pictures and tables go to a folder of that name.")

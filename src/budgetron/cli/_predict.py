@@ -26,7 +26,9 @@ def predict(
     model: Annotated[Path, typer.Argument(help="A file that `budgetron run --save` wrote.")],
     source: Annotated[str, typer.Argument(help=opt.SOURCE)],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")] = None,
-    margins: Annotated[bool, typer.Option("--margins", help="Write f(x) as well, one column a class.")] = False,
+    margins: Annotated[
+        bool, typer.Option("--margins", help="Write f(x) as well, one column a class.")
+    ] = False,
     format: opt.FileFormat = None,
     header: opt.Header = True,
     delimiter: opt.Delimiter = None,
@@ -76,15 +78,17 @@ def _open(
     if extras.get("encoder") is not None:
         encoder = streams.Encoder.from_state(extras["encoder"])
         target = target or extras.get("target")  # rows to predict need not have it
-        return streams.read(source, target, format=format, encoder=encoder, header=header, delimiter=delimiter)
+        return streams.read(
+            source, target, format=format, encoder=encoder, header=header, delimiter=delimiter
+        )
     constant = bool(extras.get("constant"))
     width = model.n_features_in_ - constant
-    return streams.read(source, format=format or "libsvm", n_features=width, classes=model.classes_, constant=constant)
+    return streams.read(
+        source, format=format or "libsvm", n_features=width, classes=model.classes_, constant=constant
+    )
 
 
-def _write(
-    text: TextIO, model: Any, stream: Any, margins: bool, as_json: bool
-) -> tuple[int | None, int]:
+def _write(text: TextIO, model: Any, stream: Any, margins: bool, as_json: bool) -> tuple[int | None, int]:
     """Write a line a row; how many differ from their labels, if there are labels, and how many there are."""
     wrong: int | None = 0
     rows = 0

@@ -14,12 +14,29 @@ from typing import Any
 import typer
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 
 from budgetron.evaluate import Comparison, Result
 
-__all__ = ["BAD_INPUT", "Interrupt", "bytes_of", "check_output", "friendly", "out", "results_table", "watching"]
+__all__ = [
+    "BAD_INPUT",
+    "Interrupt",
+    "bytes_of",
+    "check_output",
+    "friendly",
+    "out",
+    "results_table",
+    "watching",
+]
 
 BAD_INPUT, INTERRUPTED = 2, 130
 
@@ -37,7 +54,11 @@ def friendly() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(1) from None
     except (ValueError, TypeError, ImportError, OSError) as error:
-        reason = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.strerror else str(error)
+        reason = (
+            f"{error.filename}: {error.strerror}"
+            if isinstance(error, OSError) and error.strerror
+            else str(error)
+        )
         err.print(f"budgetron: {reason}", style="red", markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(BAD_INPUT) from None
 
@@ -115,7 +136,9 @@ def watching(stream: Any, title: str) -> Iterator[Any]:
 
 def results_table(results: Sequence[Result], title: str) -> Table:
     """The learners, the best first."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(
+        title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
     table.add_column("learner", overflow="fold", min_width=20)
     recent = f"last\n{results[0].window:,} %"
     for column in ("error\n%", recent, "balanced\nacc. %", "\nsupports", "\nmemory", "rounds/\nsecond"):

@@ -1,0 +1,237 @@
+"""The parts of a report: the table of the learners, pictures, confusion matrices, certificates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from budgetron import _plots
+from budgetron._page import bytes_text, escape, percent, rounds_text, scroll, table
+from budgetron.certificates import Certificate
+from budgetron.evaluate import Result
+
+__all__ = ["MOST_CLASSES", "certified", "charts", "confusions", "learners"]
+
+# More classes than this are no table that anyone reads, and more learners no row of tables.
+MOST_CLASSES = 12
+MOST_MATRICES = 12
+
+
+def _speed(rate: float) -> str:
+    """Three digits: the rest is noise."""
+    return f"{float(f'{rate:.3g}'):,.0f}" if rate >= 100 else f"{rate:.3g}"
+
+
+# Head, figure of a Result, how it is written, which is best
+COLUMNS: tuple[tuple[str, str, Callable[[Any], str], Callable[..., Any] | None], ...] = (
+    ("Error&nbsp;%", "error_rate", percent, min),
+    ("Last {}&nbsp;%", "window_error", percent, min),
+    ("Balanced accuracy&nbsp;%", "balanced_accuracy", percent, max),
+    ("Mistakes", "mistakes", "{:,}".format, None),  # the error again
+    ("Supports", "supports", "{:,}".format, min),
+    ("Bytes", "nbytes", bytes_text, min),
+    ("Rounds/s", "rounds_per_second", _speed, max),
+)
+UNTOLD = ("supports", "nbytes", "rounds_per_second")  # where 0 means that there is none, or that nobody knows
+
+
+def _swatch(place: int) -> str:
+    """The learner's line and point as in the pictures."""
+    drawn = _plots.style(place)
+    colour = drawn["color"].replace("#000000", "currentColor")
+    dashes = {"-": "", "--": "6 3", ":": "2 2", "-.": "6 2 2 2"}[drawn["linestyle"]]
+    marker = _plots.MARKERS[place // len(_plots.COLOURS) % len(_plots.MARKERS)]
+    point = {
+        "o": '<circle cx="13" cy="5" r="3.6"/>',
+        "s": '<path d="M9.8 1.8h6.4v6.4h-6.4z"/>',
+        "^": '<path d="M13 .9l4 7.6h-8z"/>',
+        "D": '<path d="M13 .6l4.4 4.4l-4.4 4.4l-4.4-4.4z"/>',
+    }[marker]
+    dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
+    return (
+        f'<svg viewBox="0 0 26 10" aria-hidden="true" fill="{colour}" stroke="{colour}">'
+        f'<path d="M0 5H26" stroke-width="2.2"{dashed}/>{point}</svg>'
+    )
+
+
+def _name(name: str, places: Mapping[str, int]) -> str:
+    return f'<span class="name">{_swatch(places[name])}<span>{escape(name)}</span></span>'
+
+
+def learners(results: Sequence[Result], places: Mapping[str, int]) -> str:
+    """The table of all figures, the best of each column marked."""
+    rows = [f'<th scope="row">{_name(result.name, places)}</th>' for result in results]
+    heads = ['<th scope="col">Learner</th>']
+    for head, figure, text, choose in COLUMNS:
+        looked_back = f"{min(results[0].window, results[0].rounds):,}"
+        heads.append(f'<th scope="col">{head.format(looked_back)}</th>')
+        values = [getattr(result, figure) for result in results]
+        told = [value for value in values if value or figure not in UNTOLD]
+        best = choose(told) if choose and len(set(told)) > 1 else None  # all alike: none is better
+        for i, value in enumerate(values):
+            mark = ' class="best"' if value == best else ""
+            exact = f' title="{value:,} bytes"' if figure == "nbytes" and value else ""
+            rows[i] += f"<td{mark}{exact}>{text(value) if value or figure not in UNTOLD else '-'}</td>"
+    marked = "; ★ marks the best of a column" if len(results) > 1 else ""
+    note = f'<p class="soft">Sorted by error{marked}. A dash: none, or not told.</p>'
+    return note + scroll(table("learners", heads, rows), "Table of the learners")
+
+
+# ---------------------------------------------------------------------- the pictures
+
+
+def charts(results: Sequence[Result], places: Mapping[str, int], ident: str) -> str:
+    window, rounds = results[0].window, results[0].rounds
+    drawn = [
+        (_plots.errors, "Online error, %", "mistakes so far as a share of the rounds so far",
+         {r.name: f"{percent(r.error_rate)} %" for r in results}),
+    ]  # fmt: skip
+    if rounds > window:
+        drawn.append(
+            (_plots.window_errors, f"Error of the last {window:,} rounds, %", "how each learner does by now",
+             {r.name: f"{percent(r.window_error)} %" for r in results})
+        )  # fmt: skip
+    if any(len(r.curve["supports"]) and r.curve["supports"].max() for r in results):
+        drawn.append(
+            (_plots.supports, "Supports", "examples stored after each round",
+             {r.name: f"{r.supports:,}" for r in results})
+        )  # fmt: skip
+    if any(r.nbytes for r in results):
+        drawn.append(
+            (_plots.trade_off, "Online error, %, against memory", "the nearer to the lower left, the better",
+             {r.name: f"{percent(r.error_rate)} % with {r.nbytes:,} bytes" for r in results if r.nbytes})
+        )  # fmt: skip
+    numbers = [places[r.name] for r in results]
+    figures = []
+    for i, (draw, head, explained, ends) in enumerate(drawn, 1):
+        label = f"{head}. At the end: " + ", ".join(f"{name} {end}" for name, end in ends.items())
+        picture = _plots.svg(draw, results, numbers, ident=f"{ident}-{i}", label=label)
+        figures.append(f"<figure><figcaption>{head}<span>{explained}</span></figcaption>\n{picture}</figure>")
+    legend = "\n".join(f"<li>{_name(r.name, places)}</li>" for r in results)
+    joined = "\n".join(figures)
+    head = "<h3>Round by round</h3>"
+    return f'{head}\n<ul class="legend">\n{legend}\n</ul>\n<div class="charts">\n{joined}\n</div>'
+
+
+# ---------------------------------------------------------------------- which class for which
+
+
+def confusions(results: Sequence[Result]) -> str:
+    parts = ["<h3>Which class was taken for which</h3>"]
+    form = _matrix if len(results[0].classes) <= MOST_CLASSES else _pairs
+    for i, result in enumerate(results[:MOST_MATRICES]):
+        head = f"{escape(result.name)}, error {percent(result.error_rate)} %"
+        if i == 0:
+            parts.append(f"<h4>{head}</h4>\n{form(result)}")
+        else:
+            parts.append(f"<details><summary>{head}</summary>\n{form(result)}\n</details>")
+    if len(results) > MOST_MATRICES:
+        parts.append(f'<p class="soft">The {MOST_MATRICES} learners with the fewest mistakes are shown.</p>')
+    return "\n".join(parts)
+
+
+def _matrix(result: Result) -> str:
+    """Rows are true classes, shaded by the share of the row; mistakes by its root, or one saw none."""
+    counts = result.confusion
+    totals = counts.sum(axis=1)
+    shares = counts / np.maximum(1, totals)[:, None]
+    labels = [f"<span>{escape(label)}</span>" for label in result.classes]
+    rows = []
+    for i, label in enumerate(labels):
+        row = f'<th scope="row">{label}</th>'
+        for j, count in enumerate(counts[i]):
+            kind, depth = ("right", 0.55 * shares[i, i]) if i == j else ("wrong", 0.75 * shares[i, j] ** 0.5)
+            row += f'<td class="{kind}" style="--share:{depth:.2f}">{count:,}</td>'
+        right = percent(shares[i, i]) if totals[i] else "-"
+        rows.append(row + f'<td class="sum">{totals[i]:,}</td><td class="sum">{right}</td>')
+    heads = [
+        '<th scope="col">true&nbsp;↓<br>predicted&nbsp;→</th>',
+        *(f'<th scope="col">{label}</th>' for label in labels),
+    ]
+    heads += ['<th scope="col">rounds</th>', '<th scope="col">right&nbsp;%</th>']
+    return scroll(table("confusion", heads, rows), f"Confusion matrix of {result.name}")
+
+
+def _pairs(result: Result) -> str:
+    """The pairs of classes confused most often, where a matrix would be too wide to read."""
+    wrong = result.confusion - np.diag(np.diag(result.confusion))
+    order = np.argsort(-wrong, axis=None, kind="stable")[:MOST_CLASSES]
+    pairs = [divmod(int(place), len(wrong)) for place in order]
+    totals = result.confusion.sum(axis=1)
+    labels = [escape(label) for label in result.classes]
+    items = [
+        f"<li>{labels[i]} taken for {labels[j]}: {rounds_text(int(wrong[i, j]))}, "
+        f"{percent(wrong[i, j] / totals[i])} % of its class</li>"
+        for i, j in pairs
+        if wrong[i, j]
+    ]
+    return (
+        '<ol class="pairs">\n' + "\n".join(items) + "\n</ol>"
+        if items
+        else "<p>No class was taken for another.</p>"
+    )
+
+
+# ---------------------------------------------------------------------- certificates
+
+GOOD = '<span class="good" aria-hidden="true">✓</span><span class="hidden">holds:</span>'
+BAD = '<span class="bad" aria-hidden="true">✗</span><span class="hidden">fails:</span>'
+
+
+def certified(
+    names: Sequence[str], certificates: Mapping[str, Certificate | str], places: Mapping[str, int]
+) -> str:
+    cards = [_certificate(name, certificates[name], places) for name in names if name in certificates]
+    joined = "\n".join(cards)
+    return f"""<h3>What the theorems say</h3>
+<p class="soft">A theorem limits what could happen on this very stream, however its rows came about, by how
+well a competitor does on it.</p>
+<div class="certificates">
+{joined}
+</div>"""
+
+
+def _certificate(name: str, given: Certificate | str, places: Mapping[str, int]) -> str:
+    head = f"<h4>{_name(name, places)}</h4>"
+    if isinstance(given, str):
+        return f'<div class="certificate nothing">{head}\n<p>No certificate: {escape(given)}</p></div>'
+    kind, verdict = _verdict(given)
+    bound = f"{given.bound:,.0f}" if isfinite(given.bound) else "infinite"
+    # The bar ends at the bound, or at the last round where the bound lies beyond it
+    whole = max(1.0, float(given.count), min(given.bound, given.rounds))
+    mark = f'<b style="left:{100 * given.bound / whole:.1f}%"></b>' if given.bound < whole else ""
+    done = f'<i style="width:{100 * given.count / whole:.1f}%"></i>'
+    assumptions = "".join(
+        f"<li>{GOOD if a.holds else BAD} {escape(a.text)}; it is {a.value:.4g}</li>"
+        for a in given.assumptions
+    )
+    drift = f", drifts by {given.shift:.4g}" if given.shift else ""
+    return f"""<div class="certificate {kind}">{head}
+<p><strong>{given.count:,}</strong> {escape(given.quantity)} in {rounds_text(given.rounds)},
+bound <strong>{bound}</strong></p>
+<div class="bar" aria-hidden="true">{done}{mark}</div>
+<p>{verdict}</p>
+<dl><dt>theorem</dt><dd>{escape(given.theorem)}</dd>
+<dt>competitor</dt>
+<dd>{escape(given.competitor)}: norm {given.norm:.4g}, hinge losses {given.losses:.6g}{drift}</dd>
+<dt>assumes</dt><dd><ul>{assumptions or "<li>nothing more</li>"}</ul></dd>
+<dt>learner</dt><dd><code>{escape(given.learner)}</code></dd></dl></div>"""
+
+
+def _verdict(given: Certificate) -> tuple[str, str]:
+    """A class of the style sheet, and a sentence."""
+    if not given.applies:
+        return "nothing", '<span class="bad">The theorem does not apply</span>: an assumption fails.'
+    if not given.holds:
+        if given.quantity.startswith("expected"):
+            return "broken", "The bound was exceeded, as one run may: it limits the expected number."
+        return "broken", '<strong class="bad">The bound is violated.</strong>'
+    if given.vacuous:
+        return "nothing", "The bound holds but says nothing: it is no smaller than the number of rounds."
+    return (
+        "",
+        f'<span class="good">The bound holds</span>: {100 * given.ratio:.1f} % of what it allows happened.',
+    )

@@ -1,0 +1,343 @@
+"""The page about a comparison: what stands in it, and that nothing in it can do harm."""
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.linear_model import SGDClassifier
+
+from budgetron import Forgetron, KernelPerceptron, Projectron, certify, linear, streams
+from budgetron._page import bytes_text, escape, percent
+from budgetron.evaluate import Comparison, compare
+from budgetron.report import render, write
+
+matplotlib = pytest.importorskip("matplotlib")
+
+VOID = {"meta", "br", "link", "img", "hr"}
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+NASTY = "<script>alert(\"x\")</script> & 'quoted' $a_1$ ünï 日本 " + "x" * 200
+
+
+class Page(HTMLParser):
+    """The tags with their attributes, the tables as lists of rows of text, and all text."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.tables, self.text = [], [], [], ""
+        self.feed(text)
+        self.close()
+        assert not self.open, f"left open: {self.open}"
+
+    def handle_starttag(self, tag, attrs):
+        assert len(dict(attrs)) == len(attrs), f"an attribute twice in {tag}"
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "table":
+            self.tables.append([])
+        if tag == "tr":
+            self.tables[-1].append([])
+        if tag in ("td", "th"):
+            self.tables[-1][-1].append("")
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag, f"{tag} closed out of order"
+
+    def handle_data(self, data):
+        if "style" in self.open:
+            return
+        self.text += data
+        if "td" in self.open or "th" in self.open:
+            self.tables[-1][-1][-1] += data
+
+    def all(self, tag, **attributes):
+        return [a for t, a in self.tags if t == tag and all(a.get(k) == v for k, v in attributes.items())]
+
+
+@pytest.fixture(scope="module")
+def gaussians():
+    learners = {
+        "Forgetron": Forgetron(50, gamma=1.0),
+        "Perceptron": KernelPerceptron(gamma=1.0),
+        "linear": linear.Perceptron(),
+    }
+    return compare(learners, streams.two_gaussians(3000, random_state=0))
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    learners = {"Projectron": Projectron(eta=0.3, gamma=0.05), "Forgetron": Forgetron(20, gamma=0.05)}
+    return compare(learners, (X[:600] / 16, y[:600]), window=200)
+
+
+@pytest.fixture(scope="module")
+def certificates():
+    X, y = streams.two_gaussians(300, random_state=0)
+    model = KernelPerceptron(gamma=0.5)
+    certificate = certify(model, X, y, model.progressive_fit(X, y))
+    return {"Perceptron": certificate, "Forgetron": "the budget <is> too small"}
+
+
+def in_order(comparison):
+    return sorted(comparison.results, key=lambda result: result.mistakes)
+
+
+def check_numbers(page, comparison, tables):
+    learners, *confusions = tables
+    for result, row, confusion in zip(in_order(comparison), learners[1:], confusions, strict=True):
+        assert row[:5] == [
+            result.name,
+            percent(result.error_rate),
+            percent(result.window_error),
+            percent(result.balanced_accuracy),
+            f"{result.mistakes:,}",
+        ]
+        assert row[5] == (f"{result.supports:,}" if result.supports else "-")
+        assert row[6] == bytes_text(result.nbytes)
+        assert page.all("td", title=f"{result.nbytes:,} bytes")
+        counts = [[int(cell.replace(",", "")) for cell in line[1:-2]] for line in confusion[1:]]
+        np.testing.assert_array_equal(counts, result.confusion)
+        assert confusion[0][1:-2] == [str(label) for label in result.classes]
+    labels = [svg["aria-label"] for svg in page.all("svg", role="img")]
+    assert any(
+        f"{in_order(comparison)[0].name} {percent(comparison.best().error_rate)} %" in a for a in labels
+    )
+
+
+def test_structure(gaussians):
+    text = render(gaussians, title="A title", command="budgetron compare a & b")
+    assert text.startswith("<!DOCTYPE html>\n")
+    page = Page(text)
+    assert page.all("html", lang="en")
+    assert page.all("meta", charset="utf-8")
+    assert page.all("meta", name="viewport")
+    assert len(page.all("title")) == 1 + 4 * 3, "the page's, and each curve's"
+    assert len(page.all("h1")) == 1
+    assert len(page.all("figure")) == len(page.all("svg", role="img")) == 4
+    assert len(page.all("details")) == 2, "the best stands open"
+    assert "budgetron compare a & b" in page.text
+    assert f"NumPy {np.__version__}" in page.text
+    assert re.search(r"\d\d:\d\d UTC", page.text)
+
+
+def test_the_answer_comes_first_and_every_number_is_there(gaussians):
+    page = Page(render(gaussians))
+    best = gaussians.best()
+    answer = f"{best.name} made the fewest mistakes of 3 learners: {best.mistakes:,} in 3,000 rounds, "
+    assert answer + f"an error of {percent(best.error_rate)} %" in page.text
+    assert page.text.index("fewest mistakes") < page.text.index("Sorted by error")
+    check_numbers(page, gaussians, page.tables)
+
+
+def test_best_of_a_column_is_marked(gaussians):
+    text = render(gaussians)
+    assert f'<td class="best">{percent(gaussians.best().error_rate)}</td>' in text
+    one = Comparison({"alone": Forgetron(10, gamma=1.0)}, [-1, 1])
+    one.learn(*streams.two_gaussians(100, random_state=0))
+    text = render(one)
+    assert 'class="best"' not in text, "nothing to be better than"
+    assert f"made {one.best().mistakes} mistakes in 100 rounds" in Page(text).text
+
+
+def test_several_streams(gaussians, digits):
+    page = Page(render({"two <Gaussians>": gaussians, "digits": digits}))
+    assert len(page.all("section")) == 2
+    assert page.all("a", href="#stream-1")
+    assert page.all("section", id="stream-2")
+    overview, *tables = page.tables
+    assert [row[0] for row in overview[1:]] == ["two <Gaussians>", "digits"]
+    check_numbers(page, gaussians, tables[:4])
+    check_numbers(page, digits, tables[4:])
+
+
+def test_a_learner_has_one_colour_everywhere(gaussians, digits):
+    text = render({"a": gaussians, "b": digits})
+    swatches = re.findall(r'fill="([^"]+)"[^>]*>(?:(?!</svg>).)*</svg><span>(\w+)</span>', text)
+    assert len(dict.fromkeys(swatches)) == len({name for _, name in swatches}) == 4
+    for colour, _ in swatches:
+        assert f"stroke: {colour}".lower() in text.lower()
+
+
+def test_ids_are_unique_and_references_stay_inside(gaussians, digits):
+    text = render({"a": gaussians, "b": digits})
+    page = Page(text)
+    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(ids) == len(set(ids)) > 2
+    references = re.findall(r'(?:url\(|href=")([^")]+)', text)
+    assert references
+    assert {reference[1:] for reference in references} <= set(ids)
+    assert all(reference.startswith("#") for reference in references)
+    assert not re.search(r"<script|<link|<img|@import|\bsrc=|\son\w+=", text)
+    assert set(re.findall(r'https?://[^"\s<]+', text)) <= {"http://www.w3.org/1999/xlink"}
+
+
+def test_names_are_escaped():
+    X, y = streams.two_gaussians(200, random_state=0)
+    labels = np.where(y > 0, NASTY, "b<&>")
+    results = compare(
+        {NASTY: Forgetron(10, gamma=1.0), "lone \udcff \x00": Forgetron(5, gamma=1.0)}, (X, labels)
+    )
+    text = render({NASTY: results}, title=NASTY, certificates={NASTY: {NASTY: NASTY}}, command=NASTY)
+    page = Page(text)
+    assert not page.all("script")
+    assert page.text.count(NASTY) >= 8
+    assert any(NASTY in (attributes.get("aria-label") or "") for _, attributes in page.tags)
+    text.encode()
+    assert escape("a\udcff\x00") == "a?\ufffd"
+
+
+def test_certificates(gaussians, certificates):
+    page = Page(render(gaussians, certificates=certificates))
+    given = certificates["Perceptron"]
+    text = " ".join(page.text.split())
+    assert f"{given.count:,} mistakes in 300 rounds, bound {given.bound:,.0f}" in text
+    assert "The bound holds" in text
+    assert "says nothing" not in text
+    assert given.theorem in text
+    assert all(f"holds: {assumption.text}" in text for assumption in given.assumptions)
+    assert text.count("✓") == len(given.assumptions)
+    assert "No certificate: the budget <is> too small" in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"bound": 300.0}, "says nothing: it is no smaller than the number of rounds"),
+        ({"bound": np.inf}, "bound infinite"),
+        ({"bound": 1.0}, "The bound is violated"),
+        ({"bound": 0.0}, "The bound is violated"),
+        ({"bound": 1.0, "quantity": "expected mistakes"}, "exceeded, as one run may"),
+        ({"shift": 2.5}, "drifts by 2.5"),
+        ({"assumptions": []}, "nothing more"),
+    ],
+)
+def test_what_a_certificate_may_say(gaussians, certificates, changes, words):
+    given = replace(certificates["Perceptron"], **changes)
+    page = Page(render({"a": gaussians}, certificates={"a": {"Perceptron": given}}))
+    assert words in " ".join(page.text.split())
+
+
+def test_an_assumption_that_fails(gaussians, certificates):
+    given = certificates["Perceptron"]
+    given = replace(given, assumptions=[replace(given.assumptions[0], holds=False)])
+    text = Page(render(gaussians, certificates={"Perceptron": given})).text
+    assert "does not apply" in text
+    assert "✗" in text
+
+
+def test_certificates_of_nobody(gaussians):
+    with pytest.raises(ValueError, match=r"learners in .*got 'Forgotten'"):
+        render(gaussians, certificates={"Forgotten": "?"})
+    with pytest.raises(ValueError, match="stream names"):
+        render({"a": gaussians}, certificates={"Forgetron": "?"})
+    with pytest.raises(TypeError, match="Certificate or a str"):
+        render(gaussians, certificates={"Forgetron": 3})
+    with pytest.raises(ValueError, match="at least one stream"):
+        render({})
+
+
+def test_many_classes_are_told_in_pairs():
+    rng = np.random.default_rng(0)
+    results = compare({"a": Forgetron(10, gamma=1.0)}, (rng.normal(size=(200, 3)), np.arange(200) % 20))
+    page = Page(render(results))
+    assert len(page.tables) == 1
+    wrong = results.best().confusion - np.diag(np.diag(results.best().confusion))
+    i, j = divmod(int(wrong.argmax()), 20)
+    assert f"{i} taken for {j}: {wrong[i, j]} round" in page.text
+    assert page.text.count(" taken for ") == 12 + 1, "and the heading"
+
+
+def test_twenty_learners():
+    learners = {f"Forgetron {i}": Forgetron(5 + i, gamma=1.0) for i in range(20)}
+    page = Page(render(compare(learners, streams.two_gaussians(500, random_state=0))))
+    assert len(page.tables[0]) == 21
+    assert len(page.tables) == 1 + 12
+    assert "The 12 learners with the fewest mistakes" in page.text
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 2])
+def test_short_streams(rounds):
+    comparison = Comparison({"a": Forgetron(5, gamma=1.0), "b": linear.Perceptron()}, [-1, 1])
+    if rounds:
+        comparison.learn(np.ones((rounds, 2)), np.ones(rounds, int))
+    page = Page(render(comparison))
+    assert ("No rounds were played" in page.text) == (rounds == 0)
+    assert len(page.all("figure")) == (3 if rounds else 0)
+    Page(render({"a": comparison, "b": comparison}))
+
+
+def test_a_learner_that_tells_nothing_and_labels_that_come_late():
+    X, y = streams.two_gaussians(60, random_state=0)
+    page = Page(render(compare({"SGD": SGDClassifier(random_state=0)}, (X, y), delay=3)))
+    assert page.tables[0][1][5:7] == ["-", "-"]
+    assert len(page.all("figure")) == 1, "neither supports nor bytes"
+    assert "Labels came 3 rounds late." in page.text
+
+
+def test_the_same_again(gaussians, monkeypatch):
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")
+    page = render(gaussians)
+    with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "red", "text.color": "white"}):
+        assert render(gaussians) == page, "whatever the user's own settings"
+        assert matplotlib.rcParams["font.size"] == 30
+    assert "01 January 1970, 00:00 UTC" in render(gaussians)
+
+
+def test_write(gaussians, tmp_path, monkeypatch):
+    path = tmp_path / "page.html"
+    path.write_text("old")
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")
+    write(path, gaussians, title="new")
+    assert path.read_text(encoding="utf-8") == render(gaussians, title="new")
+    assert os.listdir(tmp_path) == ["page.html"]
+
+
+def test_write_whole_or_not_at_all(gaussians, tmp_path, monkeypatch):
+    missing = tmp_path / "missing" / "page.html"
+    with pytest.raises(FileNotFoundError, match=re.escape(repr(str(missing)))):
+        write(missing, gaussians)
+    with pytest.raises(OSError, match=re.escape(repr(str(tmp_path)))):
+        write(tmp_path, gaussians)  # a folder
+    path = tmp_path / "page.html"
+    path.write_text("old")
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=r"No space left on device.*page\.html"):
+        write(str(path), gaussians)
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["page.html"]
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
+def test_a_browser_shows_it(gaussians, digits, certificates, tmp_path):
+    write(tmp_path / "page.html", {"a": gaussians, "b": digits}, certificates={"a": certificates})
+    picture = tmp_path / "page.png"
+    command = [
+        BROWSER,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        f"--user-data-dir={tmp_path / 'profile'}",
+        f"--screenshot={picture}",
+        "--window-size=390,1200",
+        (tmp_path / "page.html").as_uri(),
+    ]
+    subprocess.run(command, capture_output=True, timeout=120, check=True)
+    from matplotlib.image import imread
+
+    shown = imread(picture)
+    assert shown.shape[:2] == (1200, 390)
+    assert shown.std() > 0.05, "more than a blank page"
