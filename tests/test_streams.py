@@ -524,8 +524,8 @@ def fault_file(tmp_path, line, number=123_456, rows=140_000):
     [
         ("1,2,0,4", "4 fields; the first line has 3"),
         ("1,2", "2 fields; the first line has 3"),
-        ("1,x,0", "column \"b\" has 'x', and numbers before; .*categorical="),
-        ("1,,0", 'column "b" has no value; give missing="mean"'),
+        ("1,x,0", "column \"b\" has 'x', and numbers before; .* as categorical"),
+        ("1,,0", 'column "b" has no value; set missing to "mean"'),
         ("nan,1,0", 'column "a" has no value'),
         ("-inf,1,0", 'column "a" has -inf; numbers must be finite'),
         ("1e200,1,0", r'column "a" has 1e\+200; numbers'),
@@ -686,3 +686,15 @@ def test_streams_know_no_learner():
             line for line in file.read_text().split("\n") if line.startswith(("from budg", "import budg"))
         ]
         assert all("budgetron.streams" in line for line in imports), file.name
+
+
+def test_text_among_numbers_is_no_category():
+    rows = [f"{i},{i % 2}" for i in range(30)]
+    path = csv("a,y", *rows[:20], "1.5e3,0", "two,1", *rows[20:])
+    assert message_of(path, "y").endswith(
+        ':23: column "a" has \'two\' among numbers; if these are categories, name "a" as categorical'
+    )
+    stream = read(csv("a,y", *rows[:20], "1.5e3,0", "two,1", *rows[20:]), "y", categorical=["a"])
+    assert stream.feature_names[-2:] == ["a=two", "a=?"]
+    # where text is common, it is a category
+    assert read(csv("a,y", *rows, "x,0", "y,1", "z,1", "w,0"), "y").feature_names[-1] == "a=?"

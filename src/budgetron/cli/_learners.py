@@ -12,7 +12,7 @@ from budgetron import kernelized, linear
 
 __all__ = ["DEFAULTS", "learners_of", "names"]
 
-# What `compare` takes if nothing is said: budget learners of every kind, and linear ones to be honest about them.
+# What `compare` takes if nothing is said: budget learners of every kind, and linear ones to beat.
 DEFAULTS = (
     "forgetron",
     "randomizedbudgetperceptron",
@@ -59,16 +59,14 @@ def learners_of(specs: Sequence[str], budgets: Sequence[int], gammas: Sequence[s
 def _variants(
     cls: type, said: dict[str, Any], *, budgets: Sequence[int], gammas: Sequence[str], seed: int
 ) -> Iterable[Any]:
-    known = cls().get_params(deep=False) if "get_params" in dir(cls) else {}
+    known = cls().get_params(deep=False)
     unknown = [name for name in said if name not in known]
     if unknown:
         parameters = ", ".join(known)
         raise ValueError(f"{cls.__name__} has no parameter {unknown[0]}; it has {parameters}")
-    grid = {
-        "budget": budgets if "budget" in known and "budget" not in said else [None],
-        "gamma": gammas if "gamma" in known and "gamma" not in said else [None],
-    }
-    for budget, gamma in product(grid["budget"], grid["gamma"]):
+    tried: Sequence[int | None] = budgets if "budget" in known and "budget" not in said else [None]
+    widths: Sequence[str | None] = gammas if "gamma" in known and "gamma" not in said else [None]
+    for budget, gamma in product(tried, widths):
         params = dict(said)
         if budget is not None:
             params["budget"] = budget

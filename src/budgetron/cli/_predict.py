@@ -116,7 +116,7 @@ def _lines(predicted: Any, values: Any, columns: list[str], as_json: bool) -> It
 
 def _outputs(model: Any) -> list[Any]:
     """The classes that margins speak for."""
-    labels = model.classes_.tolist()
+    labels: list[Any] = model.classes_.tolist()
     return labels[1:] if len(labels) == 2 else labels
 
 

@@ -358,4 +358,4 @@ class Encoder:
 
 
 def _no_value(name: str) -> str:
-    return f'column "{name}" has no value; give missing="mean", or fill the gap'
+    return f'column "{name}" has no value; set missing to "mean", or fill the gap'

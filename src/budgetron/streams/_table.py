@@ -19,6 +19,10 @@ __all__ = ["FIRST_ROWS", "Frame", "Parquet", "Piece", "Reader", "Table"]
 _TRUTH = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}
 FIRST_ROWS = 4096  # the encoder looks at these, whatever the blocks are
 
+# What looks like a number; and the share of them from which on a column must hold nothing else.
+NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
+MOSTLY = 0.9
+
 
 class Piece(NamedTuple):
     """Some rows as an arrow table, and how to say where a row of it stands."""
@@ -90,7 +94,8 @@ class Table(Stream):
         self._target = _find_target(reader.name, target, list(schema), optional=frozen)
         if frozen and not encoder.columns:
             raise ValueError("encoder knows no columns yet; give that of a stream that was read")
-        numbers = self._numbers(schema, _names(categorical), _names(ignore), encoder)
+        categories = _names(categorical)
+        numbers = self._numbers(schema, categories, _names(ignore), encoder)
         for name in [*numbers, *([] if self._target is None else [self._target])]:
             _check_type(self.name, name, schema[name])
         self._types = {name: reader.read_as(schema[name], number) for name, number in numbers.items()}
@@ -105,6 +110,8 @@ class Table(Stream):
         self._labels = None if self._target is None else self._find_labels(first, classes)
         self.classes = None if self._labels is None else self._labels.classes
         if not frozen:
+            if not reader.typed:
+                _check_mixed(first, [name for name, number in features.items() if not number], categories)
             first = first._replace(table=first.table.slice(0, FIRST_ROWS))
             encoder.start(self._columns(first))
         self.encoder = encoder
@@ -317,6 +324,22 @@ def _is_number(kind: Any) -> bool:
 
     tests = (types.is_integer, types.is_floating, types.is_decimal, types.is_null)
     return any(test(kind) for test in tests)
+
+
+def _check_mixed(first: Piece, columns: list[str], categorical: list[str]) -> None:
+    """Text here and there in a column of numbers is a fault, not a category."""
+    from pyarrow import compute
+
+    for name in columns:
+        is_number = compute.match_substring_regex(first.table[name], NUMBER).drop_null()
+        share = compute.mean(is_number).as_py()
+        if name not in categorical and share is not None and MOSTLY < share < 1.0:
+            looks = compute.match_substring_regex(first.table[name], NUMBER).to_pylist()
+            row = looks.index(False)
+            raise StreamError(
+                f'{first.locate(row)}: column "{name}" has {first.table[name][row].as_py()!r} among numbers; '
+                f'if these are categories, name "{name}" as categorical'
+            )
 
 
 def _check_type(name: str, column: str, kind: Any) -> None:

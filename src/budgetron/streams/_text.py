@@ -160,7 +160,7 @@ class Csv(Text):
         for name in names:
             if names.count(name) > 1:
                 what = f'column "{name}" stands twice; names must differ'
-                raise StreamError(f"{self.name}:{line}: {what} (header=False if there is no header)")
+                raise StreamError(f"{self.name}:{line}: {what}; if there is no header, say so")
         return names
 
     def _parse(self, data: bytes, columns: dict[str, Any] | None) -> Any:
@@ -194,7 +194,7 @@ class Csv(Text):
             if columns.get(name) == pa.float64() and not _is_float(field):
                 return (
                     f'column "{name}" has {field!r}, and numbers before; '
-                    f'if these are categories, give categorical=["{name}"]'
+                    f'if these are categories, name "{name}" as categorical'
                 )
         return "not a row of CSV"
 

@@ -1,0 +1,301 @@
+"""The command line as a user meets it: in a process of its own."""
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import budgetron
+from budgetron import Forgetron, evaluate, streams
+
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "BUDGETRON_DATA"} | {
+    "COLUMNS": "200"
+}
+
+
+def budgetron_command(*arguments, stdin=None, cwd=None):
+    """Run the command; what it said, on both channels, and its exit code."""
+    return subprocess.run(
+        [sys.executable, "-m", "budgetron", *map(str, arguments)],
+        input=stdin,
+        capture_output=True,
+        cwd=cwd,
+        env=ENVIRONMENT,
+        timeout=120,
+    )
+
+
+def text_of(done):
+    return done.stdout.decode() + done.stderr.decode()
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """A file with numbers, a category and two classes."""
+    rng = np.random.default_rng(0)
+    n = 3000
+    frame = pd.DataFrame(
+        {
+            "age": rng.normal(40, 10, n).round(2),
+            "city": rng.choice(["paris", "rome", "oslo"], n),
+            "income": rng.normal(size=n).round(3),
+        }
+    )
+    score = (frame["age"] - 40) / 10 * frame["income"] + (frame["city"] == "rome") - 0.3
+    frame["label"] = np.where(score + 0.3 * rng.normal(size=n) > 0, "yes", "no")
+    path = tmp_path_factory.mktemp("data") / "table.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+# ---------------------------------------------------------------------- what it does
+
+
+def test_run_save_predict(table, tmp_path):
+    done = budgetron_command("run", table, "--target", "label", "--save", tmp_path / "m.budgetron", "--json")
+    assert done.returncode == 0, text_of(done)
+    (said,) = json.loads(done.stdout)["streams"].values()
+    (figures,) = said["results"]
+
+    # The same by the library
+    stream = streams.read(table, "label", constant=True)
+    result = evaluate.progressive(Forgetron(200), stream)
+    assert figures["mistakes"] == result.mistakes
+    assert figures["confusion"] == result.confusion.tolist()
+    model = budgetron.load(tmp_path / "m.budgetron")
+    np.testing.assert_array_equal(model.dual_coef_, result.model.dual_coef_)
+
+    # Predictions of rows without label, in another order of columns
+    rows = pd.read_csv(table)
+    rows[["income", "city", "age"]].head(500).to_csv(tmp_path / "new.csv", index=False)
+    done = budgetron_command("predict", tmp_path / "m.budgetron", tmp_path / "new.csv", "--margins")
+    assert done.returncode == 0, text_of(done)
+    predicted = pd.read_csv(tmp_path / "new.csv").assign(prediction=0)
+    lines = done.stdout.decode().splitlines()
+    assert lines[0] == "prediction,margin yes"
+    blocks = list(streams.read(tmp_path / "new.csv", encoder=stream.encoder))
+    margins = np.concatenate([model.decision_function(X) for X, _ in blocks])
+    np.testing.assert_allclose([float(line.split(",")[1]) for line in lines[1:]], margins)
+    assert [line.split(",")[0] for line in lines[1:]] == np.where(margins > 0, "yes", "no").tolist()
+    assert len(predicted) == len(lines) - 1 == 500
+
+    # With labels, and to a file
+    out = tmp_path / "out.jsonl"
+    done = budgetron_command("predict", tmp_path / "m.budgetron", table, "--json", "-o", out)
+    wrong = [json.loads(line)["prediction"] for line in out.read_text().splitlines()] != rows["label"]
+    assert f"{100 * wrong.mean():.2f} % differ" in done.stderr.decode()
+
+
+def test_compare_without_options(table, tmp_path):
+    page = tmp_path / "out.html"
+    done = budgetron_command("compare", table, "--target", "label", "--report", page)
+    assert done.returncode == 0, text_of(done)
+    for name in ("Forgetron", "ProjectronPlusPlus", "RandomizedBudgetPerceptron", "linear.AROW"):
+        assert name in done.stdout.decode()
+        assert name in page.read_text().replace(" ", "") or name.startswith(("Proj", "Rand", "linear"))
+    assert page.read_text().startswith("<!DOCTYPE html>")
+    assert "budgetron compare" in page.read_text()
+
+
+def test_compare_budgets_as_json(table):
+    done = budgetron_command(
+        "compare", table, "-t", "label", "-l", "forgetron", "-l", "rbp:budget=7", "-b", 10, "-b", 40, "--json"
+    )
+    (said,) = json.loads(done.stdout)["streams"].values()
+    assert [(r["learner"], r["supports"]) for r in said["results"]] == [
+        ("Forgetron(budget=10)", 10),
+        ("Forgetron(budget=40)", 40),
+        ("RandomizedBudgetPerceptron", 7),
+    ]
+
+
+@pytest.mark.parametrize("form", ["pipe", "gz", "jsonl", "parquet"])
+def test_every_form_gives_the_same(table, tmp_path, form):
+    frame, source, stdin = pd.read_csv(table), tmp_path / f"table.{form}", None
+    if form == "pipe":
+        source, stdin = "-", table.read_bytes()
+    elif form == "gz":
+        source = tmp_path / "table.csv.gz"
+        source.write_bytes(gzip.compress(table.read_bytes()))
+    elif form == "jsonl":
+        frame.to_json(source, orient="records", lines=True)
+    else:
+        frame.to_parquet(source)
+    done = budgetron_command("run", source, "-t", "label", "--json", stdin=stdin)
+    assert done.returncode == 0, text_of(done)
+    (said,) = json.loads(done.stdout)["streams"].values()
+    stream = streams.read(table, "label", constant=True)
+    assert said["results"][0]["mistakes"] == evaluate.progressive(Forgetron(200), stream).mistakes
+
+
+def test_tune_gives_a_command_that_runs(table):
+    done = budgetron_command("tune", table, "-t", "label", "--rows", 1500, "-b", 20, "-b", 100, "--json")
+    said = json.loads(done.stdout)
+    assert said["rounds"] == 1500
+    assert len(said["tried"]) == 14
+    least = min(entry["error_rate"] for entry in said["tried"])
+    advice = said["advice"]
+    assert advice["error_rate"] <= 1.05 * least
+    X, y = zip(*streams.read(table, "label", constant=True), strict=True)
+    X, y = np.vstack(X)[:1500], np.concatenate(y)[:1500]
+    model = Forgetron(advice["budget"], gamma=advice["gamma"])
+    assert model.progressive_fit(X, y).error_rate == advice["error_rate"]
+
+
+def test_certify(tmp_path):
+    X, y, _ = streams.separable(400, 5, 0.2, random_state=0)
+    lines = [
+        " ".join([f"{label:g}", *(f"{j + 1}:{v}" for j, v in enumerate(row))])
+        for row, label in zip(X, y, strict=True)
+    ]
+    (tmp_path / "rows.libsvm").write_text("\n".join(lines) + "\n")
+    done = budgetron_command(
+        "run", tmp_path / "rows.libsvm", "-l", "linear.perceptron", "--no-constant", "--certify", "--json"
+    )
+    (said,) = json.loads(done.stdout)["streams"].values()
+    (certificate,) = said["certificates"].values()
+    assert certificate["holds"]
+    assert certificate["count"] == said["results"][0]["mistakes"] <= certificate["bound"] < 400
+
+
+def test_datasets_and_help():
+    done = budgetron_command("datasets", "--json")
+    said = json.loads(done.stdout)
+    assert {"adult", "mnist", "vehicle"} <= {entry["name"] for entry in said["datasets"]}
+    assert {"digits", "two-gaussians"} == {entry["name"] for entry in said["bundled"]}
+    for command in ("run", "compare", "predict", "tune", "reproduce", "datasets"):
+        assert command in budgetron_command("--help").stdout.decode()
+    assert budgetron_command("--version").stdout.decode() == f"budgetron {budgetron.__version__}\n"
+
+
+def test_a_learner_by_each_of_its_names():
+    from budgetron.cli._learners import ALIASES, learners_of, names
+
+    for name in [*names(), *ALIASES]:
+        (model,) = learners_of([name], [30], ["0.5"], seed=1)
+        X, y = streams.two_gaussians(60, random_state=0)
+        model.fit(np.abs(X), y)  # plain Winnow takes no negative weights, but any rows
+
+
+# ---------------------------------------------------------------------- how it ends
+
+
+def truncated(path):
+    path.with_suffix(".csv.gz").write_bytes(gzip.compress(b"a,b,y\n" + b"1,2,u\n3,4,v\n" * 50_000)[:-300])
+    return path.with_suffix(".csv.gz")
+
+
+def parquet_with_nulls(path):
+    frame = pd.DataFrame({"a": [1.0, None, 3.0], "y": ["u", "v", "u"]})
+    frame.to_parquet(path.with_suffix(".parquet"))
+    return path.with_suffix(".parquet")
+
+
+ROW = b"1.5,2.5,u\n0.5,1.5,v\n"
+
+BAD = {
+    "too many fields": (b"a,b,y\n" + ROW * 50_000 + b"1,2,3,u\n" + ROW, [], ":100002: "),
+    "text in a numeric column": (b"a,b,y\n" + ROW * 5 + b"1,two,u\n" + ROW, [], ":12: "),
+    "text in a numeric column, far on": (b"a,b,y\n" + ROW * 80_000 + b"1,two,u\n" + ROW, [], ":160002: "),
+    "unknown label": (b"a,b,y\n" + ROW * 5 + b"1,2,w\n", ["--classes", "u,v"], ":12: "),
+    "empty": (b"", [], "empty"),
+    "header only": (b"a,b,y\n", [], "no rows"),
+    "directory": (lambda path: path.parent, [], "directory"),
+    "missing file": (lambda path: path.with_name("nosuch.csv"), [], "no such file"),
+    "truncated gzip": (truncated, [], "cut short"),
+    "Parquet with nulls": (parquet_with_nulls, [], "row 2"),
+    "missing value": (b"a,b,y\n" + ROW + b"1,,u\n", [], ":4: "),
+    "no such target": (b"a,b,z\n" + ROW, [], '"z"'),
+    "one class": (b"a,b,y\n1,2,u\n3,4,u\n", [], "1 class"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_files(name, tmp_path):
+    content, options, where = BAD[name]
+    folder = tmp_path / "in"
+    folder.mkdir()
+    path = folder / "bad.csv"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        path = content(path)
+    out = tmp_path / "out"
+    out.mkdir()
+    wanted = ["--save", out / "model.budgetron", "--report", out / "page.html"]
+    done = budgetron_command("run", path, "--target", "y", *options, *wanted)
+    said = done.stderr.decode()
+    assert done.returncode == 2, text_of(done)
+    assert said.startswith("budgetron: ")
+    assert said.count("\n") == 1
+    assert path.name in said
+    assert where in said
+    assert "Traceback" not in said
+    assert done.stdout == b""
+    assert list(out.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "t.csv", "-t", "label", "-l", "forgetron:budge=3"], "no parameter budge; it has budget"),
+        (["run", "t.csv", "-t", "label", "-l", "forgtron"], "there is no learner 'forgtron'"),
+        (["run", "t.csv", "-t", "label", "-g", "-1"], "'gamma' parameter"),
+        (["run", "t.csv", "-t", "label", "--save", "no/such/m"], "there is no folder"),
+        (["run", "data:nosuch"], "there is no data set 'nosuch'"),
+        (["predict", "t.csv", "t.csv"], "t.csv"),
+        (["tune", "t.csv", "-t", "label", "-l", "arow"], "no width to tune"),
+        (["reproduce", "nosuch"], "studies are adult"),
+        (["run"], "Missing argument"),
+        (["run", "t.csv", "--nosuch"], "No such option"),
+    ],
+)
+def test_bad_arguments(table, tmp_path, arguments, said):
+    (tmp_path / "t.csv").write_bytes(table.read_bytes())
+    done = budgetron_command(*arguments, cwd=tmp_path)
+    assert done.returncode == 2, text_of(done)
+    assert said in done.stderr.decode()
+    assert "Traceback" not in done.stderr.decode()
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="ctrl-C is sent as a signal of POSIX")
+def test_interrupted_it_saves_what_it_learned(tmp_path):
+    model = tmp_path / "m.budgetron"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "budgetron", "run", "-", "-t", "y", "--classes", "u,v", "--save", str(model)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=ENVIRONMENT,
+    )
+    process.stdin.write(b"a,b,y\n" + ROW * 60_000)  # more than the first piece, which decides the types
+    process.stdin.flush()
+    time.sleep(6.0)  # by now it waits for more rows
+    process.send_signal(signal.SIGINT)
+    said, error = process.communicate(timeout=60)
+    assert process.returncode == 130, error
+    assert "Interrupted after 120,000 rounds" in error.decode()
+    assert "Traceback" not in error.decode()
+    assert budgetron.load(model).rounds_ == 120_000
+    assert b"Forgetron" in said
+
+
+def test_without_the_packages_of_the_command_line(tmp_path):
+    (tmp_path / "typer.py").write_text("raise ImportError('no', name='typer')")
+    done = subprocess.run(
+        [sys.executable, "-m", "budgetron"],
+        capture_output=True,
+        env=ENVIRONMENT | {"PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])},
+    )
+    assert done.returncode == 1
+    assert done.stderr.decode().strip() == (
+        "budgetron: the command line needs typer: pip install 'budgetron[cli]'"
+    )
