@@ -1,4 +1,4 @@
-# make demo    all budget learners side by side, with a table and a picture
+# make demo    learners side by side on two streams: tables, and a report to open in a browser
 # make test    the whole test suite
 # make lint    ruff, mypy and the stubs of the compiled core
 # make bench   the benchmarks; make clean removes the .venv
@@ -15,7 +15,7 @@ SOURCES := $(shell find src -type f -not -name '*.pyc') meson.build pyproject.to
 .PHONY: demo test lint bench clean
 
 demo: .venv/installed
-	$(BIN)/python examples/demo.py
+	$(BIN)/budgetron compare data:two-gaussians data:digits --budget 50 --report demo.html
 
 test: .venv/installed
 	$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
@@ -31,6 +31,8 @@ bench: .venv/installed
 	$(BIN)/python benchmarks/play.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/linear.py
+	$(BIN)/python benchmarks/sharing.py
+	$(BIN)/python benchmarks/pipe.py
 
 clean:
 	rm -rf .venv

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
-from demo import two_gaussians
 
 from budgetron import Forgetron
 from budgetron.experts import ExpertClassifier
+from budgetron.streams import two_gaussians
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -29,7 +29,7 @@ def main():
     )
     parser.add_argument("--output", type=Path, default=Path("experts.png"), help="where to draw the picture")
     options = parser.parse_args()
-    X, y = two_gaussians(10_000)
+    X, y = two_gaussians(10_000, random_state=0)
     model = ExpertClassifier([Forgetron(200, gamma=gamma) for gamma in WIDTHS], eta="doubling")
     counts, own, weights, batch = [np.zeros(len(WIDTHS))], [0.0], [np.full(len(WIDTHS), 1 / len(WIDTHS))], 50
     for start in range(0, len(y), batch):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from typing import Any
 
@@ -10,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from budgetron._core.together import Together
+from budgetron._face import Batch
 from budgetron._kernel_face import KernelClassifier
 from budgetron._threads import one_thread
 from budgetron._trace import Trace
@@ -38,32 +41,45 @@ class Cohort:
     def progressive_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> list[Trace]:
         """What `progressive_fit` of each would return; `y` may be a list with labels for each."""
         labels = y if isinstance(y, list) else [y] * len(self.models)
-        batches = [
-            model._open_batch(X, own, classes, classes_from_y=True)
-            for model, own in zip(self.models, labels, strict=True)
-        ]
+        batches = []
+        for i, (model, own) in enumerate(zip(self.models, labels, strict=True)):
+            with self._timed(i):
+                batches.append(model._open_batch(X, own, classes, classes_from_y=True))
         if self._groups is None:
             self._groups = self._find_groups()
         with one_thread():
             for group, members in self._groups:
-                outputs = [(batches[i], c) for i in members for c in range(len(self.models[i]._learners))]
-                before = group.kernel_values, group.kernel_seconds, group.seconds.copy()
-                for start, rows in self.models[members[0]]._pieces(batches[members[0]].X):
-                    piece = slice(start, start + rows.shape[0])
-                    group.learn(
-                        rows,
-                        [batch.signs[c][piece] for batch, c in outputs],
-                        [_part(batch.margins, c, piece) for batch, c in outputs],
-                        [_part(batch.sizes, c, piece) for batch, c in outputs],
-                    )
-                # A kernel value costs the same whoever asks for it.
-                asked = np.array([_part(batch.sizes, c, slice(None)).sum() for batch, c in outputs])
-                share = asked / max(1, group.kernel_values - before[0])
-                costs = group.seconds - before[2] + share * (group.kernel_seconds - before[1])
-                owners = [i for i in members for _ in self.models[i]._learners]
-                np.add.at(self.seconds, owners, costs)
-        traces = [model._close_batch(batch) for model, batch in zip(self.models, batches, strict=True)]
+                self._learn(group, members, batches)
+        traces = []
+        for i, (model, batch) in enumerate(zip(self.models, batches, strict=True)):
+            with self._timed(i):
+                traces.append(model._close_batch(batch))
         return [trace for trace in traces if trace is not None]
+
+    def _learn(self, group: Together, members: list[int], batches: list[Batch]) -> None:
+        """The rounds of learners that share, and what each of them cost."""
+        outputs = [(batches[i], c) for i in members for c in range(len(self.models[i]._learners))]
+        before = group.kernel_values, group.block_values, group.kernel_seconds, group.seconds.copy()
+        for start, rows in self.models[members[0]]._pieces(batches[members[0]].X):
+            piece = slice(start, start + rows.shape[0])
+            group.learn(
+                rows,
+                [batch.signs[c][piece] for batch, c in outputs],
+                [_part(batch.margins, c, piece) for batch, c in outputs],
+                [_part(batch.sizes, c, piece) for batch, c in outputs],
+            )
+        # A kernel value costs the same whoever asks for it; alone, each would ask for those of its
+        # supports, and for half of those in the block, which are the other half as well.
+        asked = np.array([_part(batch.sizes, c, slice(None)).sum() for batch, c in outputs])
+        share = (asked + (group.block_values - before[1]) / 2) / max(1, group.kernel_values - before[0])
+        costs = group.seconds - before[3] + np.minimum(share, 1.0) * (group.kernel_seconds - before[2])
+        np.add.at(self.seconds, [i for i in members for _ in self.models[i]._learners], costs)
+
+    @contextmanager
+    def _timed(self, i: int) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.seconds[i] += time.perf_counter() - start
 
     def _find_groups(self) -> list[tuple[Together, list[int]]]:
         """Who shares: those with the same kernel and the same type of rows."""

@@ -31,13 +31,13 @@ cdef Py_ssize_t STALE_ROWS = 256
 cdef class Together:
     """Learners with one kernel and type of rows, which have learned the same stream so far.
 
-    `kernel_values` counts the values computed so far, `kernel_seconds` is the time they took, and
-    `seconds` that of each learner's rounds.
+    `kernel_values` counts the values computed so far, `block_values` those of them between rows of one
+    block, `kernel_seconds` is the time they took, and `seconds` that of each learner's rounds.
     """
 
     cdef readonly list learners, places
     cdef readonly Supports pool
-    cdef readonly int64_t kernel_values
+    cdef readonly int64_t kernel_values, block_values
     cdef readonly double kernel_seconds
     cdef readonly object seconds
     cdef Py_ssize_t sweep_at
@@ -192,6 +192,7 @@ cdef int learn_blocks(Together group, real* X, Py_ssize_t n, list labels, list m
         then, now = now, perf_counter()
         group.kernel_seconds += now - then
         group.kernel_values += b * pool.top
+        group.block_values += b * b
         for c in range(len(group.learners)):
             learner, places, y, margin, size = group.learners[c], group.places[c], labels[c], margins[c], sizes[c]
             rule, supports = learner.rule, learner.supports

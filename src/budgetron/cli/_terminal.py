@@ -139,9 +139,9 @@ def results_table(results: Sequence[Result], title: str) -> Table:
     table = Table(
         title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
     )
-    table.add_column("learner", overflow="fold", min_width=20)
-    recent = f"last\n{results[0].window:,} %"
-    for column in ("error\n%", recent, "balanced\nacc. %", "\nsupports", "\nmemory", "rounds/\nsecond"):
+    table.add_column("learner", overflow="fold", min_width=26)
+    recent = f"last\n{results[0].window:,}"
+    for column in ("error\n%", recent, "bal.\nacc. %", "\nsupports", "\nmemory", "rounds/\nsecond"):
         table.add_column(column, justify="right", no_wrap=True)
     for result in sorted(results, key=lambda result: result.error_rate):
         table.add_row(
