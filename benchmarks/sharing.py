@@ -79,9 +79,8 @@ def digits(labellings, rows):
     same = ours == theirs
     print(f"MNIST, {len(y):,} rows, {labellings} labellings x 5 learners, budget {budget}: seconds")
     print(f"  shared   {shared:6.1f}\n  separate {alone:6.1f}")
-    print(
-        f"  separate / shared {alone / shared:.2f}; the same errors: {'yes' if same else 'no (float32 rounding)'}"
-    )
+    said = "the same errors" if same else "the same errors but for rounding"
+    print(f"  separate / shared {alone / shared:.2f}; {said}")
 
 
 def main():
