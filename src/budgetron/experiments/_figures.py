@@ -13,7 +13,7 @@ from budgetron.experiments._tables import Results, grouped
 
 __all__ = ["figures"]
 
-# Learners of 003's figures, and the examples that a run of the paper has
+# Learners of 003's figures, and the rows that a run of the paper has; ours has fewer of USPS
 DRAWN = ("self-tuned", "greedy", "CKS", "CG")
 ROWS = {"mnist": 60_000, "usps": 10_000, "census": 24_764, "noise-5": 10_000, "noise-10": 10_000}
 
@@ -84,14 +84,21 @@ def _against_budget(axis: Any, results: Results, study: str) -> None:
         axis.plot(budgets, means, marker=".", label=name, **style(i))
     if study in {job.study for job in results if isinstance(job.budget, float)}:
         error = grouped(results, study, SHARES[0], "Perceptron").mean()
-        axis.plot(error / 100 * ROWS[study], error, "o", mfc="none", color="black", label="Perceptron")
+        supports = error / 100 * (9298 if study == "usps" else ROWS[study])
+        axis.plot(supports, error, "o", mfc="none", color="black", label="Perceptron")
     for share in SHARES[:2]:
         published = FORGETRON[study, share]
         budget = share * published["Perceptron"] / 100 * ROWS[study]
         for i, name in enumerate(DRAWN[:3]):
             label = "published (Table 8.1)" if share == SHARES[0] and i == 0 else None
             axis.plot(budget, published[name], "x", color=COLOURS[i], label=label)
+    _finish(axis, study, budgets)
+
+
+def _finish(axis: Any, study: str, budgets: list[int]) -> None:
     axis.set(title=STUDIES[study].title, xscale="log", xlabel="budget B", ylabel="online error (%)")
+    axis.set_xticks(budgets, [str(budget) for budget in budgets])
+    axis.minorticks_off()
     axis.grid(alpha=0.3)
 
 
@@ -106,7 +113,6 @@ def _single_runs(results: Results, studies: list[str]) -> Any:
             budgets, runs.min(axis=1), runs.max(axis=1), color=COLOURS[3], alpha=0.4, label="CG, 10 runs"
         )
         axis.plot(budgets, single, marker=".", label="self-tuned", **style(0))
-        axis.set(title=STUDIES[study].title, xscale="log", xlabel="budget B", ylabel="online error (%)")
-        axis.grid(alpha=0.3)
+        _finish(axis, study, budgets)
     axes[0][0].legend(frameon=False)
     return figure
