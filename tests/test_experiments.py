@@ -1,0 +1,261 @@
+"""The papers' experiments: jobs are what they say, interrupted runs go on, and pages tell what came out."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from budgetron import (
+    CKSPerceptron,
+    Forgetron,
+    KernelPerceptron,
+    PassiveAggressive,
+    Projectron,
+    ProjectronPlusPlus,
+    RandomizedBudgetPerceptron,
+    Stoptron,
+    datasets,
+    experiments,
+    streams,
+)
+from budgetron.experiments import _runner, _studies
+from budgetron.experiments._published import FORGETRON, PROJECTRON
+from budgetron.experiments._studies import STUDIES, Job, jobs_of, run_job
+from budgetron.experiments._tables import forgetron_table, projectron_table
+
+
+def per_cent(model, X, y):
+    return 100 * model.progressive_fit(X, y).error_rate
+
+
+def test_a_job_of_the_projectron_paper_literally():
+    X, y = streams.two_gaussians(10_000, 0.1, "variance", random_state=1)
+    order = np.random.default_rng(7).permutation(10_000)
+    X, y = X[order], y[order]
+    result = run_job(Job("gaussians", 7))
+    for name, error in result["errors"].items():
+        learner, budget = name.rsplit(", ", 1)
+        B = int(budget)
+        U = 0.25 * np.sqrt((B + 1) / np.log(B + 1)) if B else None
+        model = {
+            "Perceptron": lambda: KernelPerceptron(gamma=1.0),
+            "PA-I": lambda: PassiveAggressive(C=1.0, variant="PA-I", gamma=1.0),
+            "Projectron": lambda U=U: Projectron(norm_bound=U, gamma=1.0),
+            "Projectron++": lambda U=U: ProjectronPlusPlus(norm_bound=U, gamma=1.0),
+            "Forgetron": lambda B=B: Forgetron(B, "self-tuned", gamma=1.0),
+            "RBP": lambda B=B: RandomizedBudgetPerceptron(B, random_state=7, gamma=1.0),
+            "Stoptron": lambda B=B: Stoptron(B, gamma=1.0),
+        }[learner]()
+        assert error == pytest.approx(per_cent(model, X, y), abs=1e-9), name
+        assert result["supports"][name] == model.n_support_
+
+
+def test_jobs_of_the_forgetron_paper_literally():
+    X, y = streams.two_gaussians(10_000, 0.05, "std", random_state=3)
+    table = run_job(Job("noise-5", 3, 0.25))
+    perceptron = KernelPerceptron(gamma=0.5)
+    assert table["errors"]["Perceptron"] == [per_cent(perceptron, X, y)]
+    (p,) = table["supports"]
+    assert p == perceptron.n_support_ == perceptron.mistakes_
+    B = round(p / 4)
+    assert table["errors"]["basic"] == [per_cent(Forgetron(B, "basic", gamma=0.5), X, y)]
+    assert table["errors"]["self-tuned"] == [per_cent(Forgetron(B, gamma=0.5), X, y)]
+    assert table["errors"]["greedy"] == [per_cent(Forgetron(B, "greedy", gamma=0.5), X, y)]
+    assert table["errors"]["CKS"] == [per_cent(CKSPerceptron(B, gamma=0.5), X, y)]
+    figure = run_job(Job("noise-5", 3, 50))
+    assert set(figure["errors"]) == {"self-tuned", "greedy", "CKS", *(f"CG {run}" for run in range(10))}
+    cg = RandomizedBudgetPerceptron(50, random_state=4, gamma=0.5)
+    assert figure["errors"]["CG 4"] == [per_cent(cg, X, y)]
+    whole = run_job(Job("noise-5", 3, 1.0))["errors"]  # nothing is ever removed
+    assert whole["self-tuned"] == whole["greedy"] == whole["CKS"] == whole["Perceptron"]
+
+
+def test_all_halves_of_the_digits_once(monkeypatch):
+    digits = np.arange(10)
+    monkeypatch.setattr(_studies, "_digits", lambda name: (np.eye(10), digits))
+    halves = []
+    for part in range(STUDIES["mnist"].parts):
+        _, labellings = _studies._problems(Job("mnist", part, 0.25))
+        halves += [frozenset(digits[y > 0].tolist()) for y in labellings]
+    assert len(halves) == len(set(halves)) == 126
+    assert {frozenset(half) for half in combinations(range(10), 5) if 0 in half} == set(halves)
+    _, quick = _studies._problems(Job("mnist", 0, 0.25, quick=True))
+    assert len(quick) == 4
+
+
+def test_sharing_between_labellings_changes_nothing():
+    X, y = streams.two_gaussians(3000, random_state=0)
+    labellings = [y, np.where(X[:, 0] > 0, 1.0, -1.0), -y]
+    learners = [
+        [{"a": Forgetron(30, gamma=0.5), "b": KernelPerceptron(gamma=0.5)} for _ in range(3)] for _ in "xy"
+    ]
+    shared = _studies.online_errors(X, labellings, learners[0])
+    assert shared == _studies.online_errors(X, labellings, learners[1], share=False)
+    assert shared["b"] == [per_cent(KernelPerceptron(gamma=0.5), X, labels) for labels in labellings]
+
+
+def test_keys_differ_and_say_what_a_job_is():
+    jobs = [job for study in STUDIES.values() for quick in (False, True) for job in jobs_of(study, quick)]
+    keys = {}
+    for job in jobs:
+        same = keys.setdefault(job.key, job)
+        assert _runner.settings_of(same) == _runner.settings_of(job)
+    assert Job("noise-5", 0, 1.0).key != Job("noise-5", 0, 1).key
+
+
+# ---------------------------------------------------------------------- running and resuming
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Two small studies in the place of all."""
+    small = {
+        "gaussians": replace(STUDIES["gaussians"], parts=10, quick_parts=5),
+        "noise-5": replace(STUDIES["noise-5"], parts=2, quick_parts=1, budgets=(10, 25)),
+    }
+    for name in list(STUDIES):
+        monkeypatch.setitem(STUDIES, name, small.get(name, STUDIES[name]))
+    return list(small)
+
+
+def test_a_run_goes_on_where_it_stopped(small, tmp_path):
+    page = tmp_path / "page.md"
+    made = experiments.reproduce(page, small, quick=True, workers=1)
+    jobs = tmp_path / "page" / ".jobs"
+    kept = {path.name: path.stat().st_mtime_ns for path in jobs.iterdir()}
+    assert len(kept) == 5 + 5
+    assert made.missing == {}
+    assert set(made.tables) == {"002-table-3", "003-table-8.1"}
+
+    # What is there is taken as it is; what is damaged or was run otherwise is run again.
+    (jobs / "noise-5-b10-000.json").write_text("{")
+    other = json.loads((jobs / "noise-5-b25-000.json").read_text())
+    other["settings"]["gamma"] = 3.0
+    (jobs / "noise-5-b25-000.json").write_text(json.dumps(other))
+    seen = []
+    again = experiments.reproduce(
+        page, ["noise-5"], quick=True, workers=1, watch=lambda done, total, job: seen.append((done, total))
+    )
+    assert seen == [(done, 5) for done in range(6)]
+    changed = {path.name for path in jobs.iterdir() if path.stat().st_mtime_ns != kept[path.name]}
+    assert changed == {"noise-5-b10-000.json", "noise-5-b25-000.json"}
+    assert (
+        again.tables["002-table-3"].rows == made.tables["002-table-3"].rows
+    )  # earlier studies stay on the page
+
+    # The full run has the quick one's parts already.
+    experiments.reproduce(page, ["noise-5"], quick=False, workers=2)
+    assert len(list(jobs.iterdir())) == 5 + 10
+
+    text = page.read_text()
+    assert "002 Table 3" in text
+    assert "SensIT Vehicle" in text
+    assert "Unverified" in text
+    for path in made.files:
+        assert path.is_file()
+        if path.suffix == ".png":
+            assert f"](page/{path.name})" in text
+    with (tmp_path / "page" / "002-table-3.csv").open() as file:
+        rows = list(csv.reader(file))
+    assert len(rows) == 1 + 12
+    assert not list(tmp_path.rglob("*.part*"))
+
+
+def test_data_that_cannot_be_had(tmp_path, monkeypatch):
+    def absent():
+        raise datasets.DataNotFoundError("no such folder, no network")
+
+    monkeypatch.setitem(experiments.LOADERS, "vehicle", absent)
+    made = experiments.reproduce(tmp_path / "page.md", ["vehicle"], quick=True)
+    assert made.missing == {"vehicle": "no such folder, no network"}
+    assert made.tables == {}
+    assert "Not run: the data set could not be had. Unverified." in (tmp_path / "page.md").read_text()
+
+
+def test_bad_arguments(tmp_path):
+    with pytest.raises(ValueError, match="studies are adult"):
+        experiments.reproduce(tmp_path / "page.md", ["adlut"])
+    with pytest.raises(ValueError, match="needs a suffix"):
+        experiments.reproduce(tmp_path / "page", ["noise-5"])
+
+
+@pytest.mark.skipif(os.name != "posix", reason="ctrl-C is sent as a signal of POSIX")
+def test_interrupted_as_a_user_would(tmp_path):
+    command = [
+        sys.executable,
+        "-m",
+        "budgetron",
+        "reproduce",
+        "noise-5",
+        "--quick",
+        "-j",
+        "1",
+        "-o",
+        "page.md",
+    ]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    jobs = tmp_path / "page" / ".jobs"
+    deadline = time.monotonic() + 60
+    while not (jobs.is_dir() and list(jobs.glob("*.json"))) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "the same command goes on from here" in said.decode()
+    assert "Traceback" not in said.decode()
+    assert not (tmp_path / "page.md").exists()
+    before = {path: path.read_bytes() for path in jobs.glob("*.json")}
+    assert 1 <= len(before) < 110
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "003 Table 8.1" in done.stdout.decode()
+    assert len(list(jobs.glob("*.json"))) == 110
+    assert all(path.read_bytes() == content for path, content in before.items())
+
+
+# ---------------------------------------------------------------------- tables
+
+
+def test_a_table_of_the_published_figures_themselves_is_near():
+    entry = PROJECTRON["adult"]
+    results = {
+        Job("adult", part): {
+            "errors": {f"{learner}, {B}": value.error + shift for (learner, B), value in entry.items()},
+            "supports": {f"{learner}, {B}": value.supports for (learner, B), value in entry.items()},
+        }
+        for part, shift in enumerate([-0.1, 0.1])
+    }
+    table = projectron_table(results, "adult")
+    assert [row[5] for row in table.rows] == ["yes"] * 12
+    assert table.rows[0][2:5] == ("20.99 ± 0.14", "20.99 ± 0.06", "+0.00")
+    for result in results.values():
+        result["errors"]["Perceptron, 0"] += 0.31
+        result["supports"]["Projectron, 1500"] *= 1.05
+    rows = projectron_table(results, "adult").rows
+    assert rows[0][4:6] == ("+0.31", "no")
+    assert rows[2][8] == "no"
+    assert "| Perceptron | none |" in projectron_table(results, "adult").to_markdown()
+
+
+def test_the_table_of_the_forgetron_paper():
+    results = {
+        Job("noise-10", part, share): {"errors": {name: [value + part] for name, value in row.items()}}
+        for (study, share), row in FORGETRON.items()
+        if study == "noise-10"
+        for part in (0, 1)
+    }
+    table = forgetron_table(results)
+    assert [row[:3] for row in table.rows] == [
+        (budget, "synthetic, 10 % noise", "2") for budget in ("p/4", "p/2", "p")
+    ]
+    assert table.rows[0][5] == "18.88 (18.38, +0.50)"
+    assert "18.88 (18.38, +0.50)" in table.to_text()
+    assert forgetron_table({}) is None
