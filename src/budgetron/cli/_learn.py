@@ -19,7 +19,7 @@ from budgetron._face import OnlineClassifier
 from budgetron.certificates import Certificate, certify
 from budgetron.cli import _options as opt
 from budgetron.cli._learners import DEFAULTS, learners_of
-from budgetron.cli._sources import Source
+from budgetron.cli._sources import Source, takes_rows
 from budgetron.cli._terminal import (
     INTERRUPTED,
     Interrupt,
@@ -39,8 +39,10 @@ __all__ = ["compare", "run", "tune"]
 Learners = dict[str, Any]
 
 
+@takes_rows
 def run(
     source: Annotated[str, typer.Argument(help=opt.SOURCE)],
+    settings: Source,
     learner: Annotated[
         str, typer.Option("--learner", "-l", help="As in forgetron:variant=greedy.")
     ] = "forgetron",
@@ -48,18 +50,6 @@ def run(
     gamma: Annotated[
         str, typer.Option("--gamma", "-g", help="Width of the kernel: a number, scale or auto.")
     ] = "scale",
-    target: opt.Target = None,
-    format: opt.FileFormat = None,
-    classes: opt.Classes = None,
-    categorical: opt.Categorical = None,
-    ignore: opt.Ignore = None,
-    encode: opt.Encoding = opt.Encode.auto,
-    scale: opt.Scale = True,
-    missing: opt.MissingValues = opt.Missing.error,
-    constant: opt.Constant = True,
-    header: opt.Header = True,
-    delimiter: opt.Delimiter = None,
-    features: opt.Features = None,
     rows: opt.Rows = None,
     window: opt.Window = 1000,
     delay: opt.Delay = 0,
@@ -74,20 +64,6 @@ def run(
     budgetron run data.csv --target label --save model.budgetron
     """
     with friendly():
-        settings = Source(
-            target,
-            format,
-            classes,
-            categorical,
-            ignore,
-            encode,
-            scale,
-            missing,
-            constant,
-            header,
-            delimiter,
-            features,
-        )
         check_output(save)
         check_output(report_to)
         models = named_learners(learners_of([learner], [budget], [gamma], seed))
@@ -97,8 +73,8 @@ def run(
             encoder = getattr(stream, "encoder", None)
             extras = {
                 "encoder": None if encoder is None else encoder.state(),
-                "target": target,
-                "constant": constant,
+                "target": settings.target,
+                "constant": settings.constant,
             }
             files.save(result.model, save, extras=extras)
         certificates = certificates_of(models, kept, comparison) if certified else None
@@ -108,8 +84,10 @@ def run(
     leave(whole, comparison)
 
 
+@takes_rows
 def compare(
     source: Annotated[list[str], typer.Argument(help=opt.SOURCE + " Several are compared one by one.")],
+    settings: Source,
     learner: Annotated[
         list[str] | None,
         typer.Option("--learner", "-l", help="As in forgetron:variant=greedy. May be repeated."),
@@ -121,18 +99,6 @@ def compare(
     gamma: Annotated[
         list[str] | None, typer.Option("--gamma", "-g", help="Width of the kernel. May be repeated.")
     ] = None,
-    target: opt.Target = None,
-    format: opt.FileFormat = None,
-    classes: opt.Classes = None,
-    categorical: opt.Categorical = None,
-    ignore: opt.Ignore = None,
-    encode: opt.Encoding = opt.Encode.auto,
-    scale: opt.Scale = True,
-    missing: opt.MissingValues = opt.Missing.error,
-    constant: opt.Constant = True,
-    header: opt.Header = True,
-    delimiter: opt.Delimiter = None,
-    features: opt.Features = None,
     rows: opt.Rows = None,
     window: opt.Window = 1000,
     delay: opt.Delay = 0,
@@ -146,20 +112,6 @@ def compare(
     budgetron compare data.csv --target label --report comparison.html
     """
     with friendly():
-        settings = Source(
-            target,
-            format,
-            classes,
-            categorical,
-            ignore,
-            encode,
-            scale,
-            missing,
-            constant,
-            header,
-            delimiter,
-            features,
-        )
         check_output(report_to)
         models = named_learners(learners_of(learner or DEFAULTS, budget or [200], gamma or ["scale"], seed))
         comparisons, certificates, whole = {}, {}, True
@@ -173,8 +125,10 @@ def compare(
     leave(whole, comparison)
 
 
+@takes_rows
 def tune(
     source: Annotated[str, typer.Argument(help=opt.SOURCE)],
+    settings: Source,
     learner: Annotated[str, typer.Option("--learner", "-l", help="A kernel learner.")] = "forgetron",
     budget: Annotated[
         list[int] | None, typer.Option("--budget", "-b", min=1, help="Budgets to try. May be repeated.")
@@ -182,18 +136,6 @@ def tune(
     gamma: Annotated[
         list[float] | None, typer.Option("--gamma", "-g", help="Widths to try. May be repeated.")
     ] = None,
-    target: opt.Target = None,
-    format: opt.FileFormat = None,
-    classes: opt.Classes = None,
-    categorical: opt.Categorical = None,
-    ignore: opt.Ignore = None,
-    encode: opt.Encoding = opt.Encode.auto,
-    scale: opt.Scale = True,
-    missing: opt.MissingValues = opt.Missing.error,
-    constant: opt.Constant = True,
-    header: opt.Header = True,
-    delimiter: opt.Delimiter = None,
-    features: opt.Features = None,
     rows: Annotated[int, typer.Option("--rows", min=1, help="Length of the prefix to learn.")] = 10_000,
     seed: opt.Seed = 0,
     as_json: opt.Json = False,
@@ -203,20 +145,6 @@ def tune(
     budgetron tune data.csv --target label
     """
     with friendly():
-        settings = Source(
-            target,
-            format,
-            classes,
-            categorical,
-            ignore,
-            encode,
-            scale,
-            missing,
-            constant,
-            header,
-            delimiter,
-            features,
-        )
         stream = settings.open(source)
         blocks = Prefix(stream, rows)
         budgets = sorted(set(budget or [50, 100, 200, 500, 1000]))

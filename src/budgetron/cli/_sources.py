@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from typing import Any, get_type_hints
 
 import numpy as np
 from sklearn.datasets import load_digits
 
 from budgetron import datasets, streams
+from budgetron.cli import _options as opt
 
-__all__ = ["BUNDLED", "Source", "named"]
+__all__ = ["BUNDLED", "Source", "named", "takes_rows"]
 
 
 def _digits() -> tuple[Any, Any]:
@@ -32,20 +35,20 @@ BUNDLED: dict[str, tuple[str, Callable[[], tuple[Any, Any]]]] = {
 
 @dataclass(frozen=True)
 class Source:
-    """What was said about the rows on the command line."""
+    """What was said about the rows on the command line; `takes_rows` makes options of the fields."""
 
-    target: str | None = None
-    format: str | None = None
-    classes: str | None = None
-    categorical: str | None = None
-    ignore: str | None = None
-    encode: str = "auto"
-    scale: bool = True
-    missing: str = "error"
-    constant: bool = True
-    header: bool = True
-    delimiter: str | None = None
-    features: int | None = None
+    target: opt.Target = None
+    format: opt.FileFormat = None
+    classes: opt.Classes = None
+    categorical: opt.Categorical = None
+    ignore: opt.Ignore = None
+    encode: opt.Encoding = opt.Encode.auto
+    scale: opt.Scale = True
+    missing: opt.MissingValues = opt.Missing.error
+    constant: opt.Constant = True
+    header: opt.Header = True
+    delimiter: opt.Delimiter = None
+    features: opt.Features = None
 
     def open(self, name: str, **options: Any) -> Any:
         """The stream `data:NAME`, or over a file or standard input ("-")."""
@@ -67,6 +70,26 @@ class Source:
             n_features=self.features,
             **options,
         )
+
+
+def takes_rows(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the fields of `Source` as options, in the place of its parameter `settings`."""
+    types = get_type_hints(Source, include_extras=True)
+    options = [
+        Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=types[field.name])
+        for field in fields(Source)
+    ]
+    own = [p for p in signature(command, eval_str=True).parameters.values() if p.name != "settings"]
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        said = {field.name: given.pop(field.name) for field in fields(Source)}
+        command(settings=Source(**said), **given)
+
+    own = [p.replace(kind=Parameter.KEYWORD_ONLY) for p in own]
+    run.__signature__ = Signature([*own, *options])  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in [*own, *options]}
+    return run
 
 
 def named(name: str) -> Any:
