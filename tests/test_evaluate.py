@@ -101,14 +101,83 @@ def test_those_who_do_not_belong_together_are_refused():
     from budgetron._core.together import Together
 
     X, y = stream("random")
-    a, b, c = (KernelPerceptron(gamma=g).fit(X[:n], y[:n]) for g, n in [(1.0, 50), (2.0, 50), (1.0, 60)])
+    a, b = (KernelPerceptron(gamma=g).fit(X[:50], y[:50]) for g in (1.0, 2.0))
     with pytest.raises(ValueError, match="same kernel"):
         Together([a._learners[0], b._learners[0]])
-    with pytest.raises(ValueError, match="same stream"):
-        Together([a._learners[0], c._learners[0]])
+    with pytest.raises(ValueError, match="with itself"):
+        Together([a._learners[0], a._learners[0]])
     d = KernelPerceptron(gamma=1.0).fit(X[:50].astype(np.float32), y[:50])
     with pytest.raises(ValueError, match="width and type"):
         Together([a._learners[0], d._learners[0]])
+
+
+def test_learners_of_different_streams_may_share():
+    X, y = stream("random", 900)
+    shared, alone = [[c.model() for c in CASES.values()] for _ in range(2)]
+    for models in (shared, alone):
+        for i, model in enumerate(models):
+            model.partial_fit(X[10 * i : 200 + 7 * i], y[10 * i : 200 + 7 * i], classes=[-1, 1])
+    traces = Cohort(shared).progressive_fit(X[500:], y[500:])
+    assert_same(shared, alone, traces, [model.progressive_fit(X[500:], y[500:]) for model in alone])
+
+
+def test_learners_that_learned_elsewhere_in_between():
+    X, y = stream("random", 900)
+    shared, alone = everyone(), everyone()
+    cohort = Cohort(shared)
+    cohort.progressive_fit(X[:100], y[:100], [-1, 1])
+    for models in (shared, alone):
+        models[0].partial_fit(X[100:700], y[100:700], classes=[-1, 1]) if models is shared else None
+        models[1].fit(X[:300], y[:300]) if models is shared else None
+        for x, label in zip(X[:20], y[:20], strict=True):
+            models[3].play(x, label, classes=[-1, 1]) if models is shared else None
+    for i, model in enumerate(alone):
+        if i == 1:
+            model.fit(X[:300], y[:300])
+            continue
+        model.partial_fit(X[:100], y[:100], classes=[-1, 1])
+        if i == 0:
+            model.partial_fit(X[100:700], y[100:700])
+        if i == 3:
+            model.partial_fit(X[:20], y[:20])
+    traces = cohort.progressive_fit(X[700:], y[700:])
+    assert_same(shared, alone, traces, [model.progressive_fit(X[700:], y[700:]) for model in alone])
+
+
+def test_a_failing_batch_leaves_all_that_share_as_they_were():
+    X, y = stream("random", 300)
+    parameters = {"kernel": "poly", "degree": 3, "gamma": 1.0}
+    models = [KernelPerceptron(**parameters), Forgetron(10, **parameters)]
+    cohort = Cohort(models)
+    cohort.progressive_fit(X[:100], y[:100], [-1, 1])
+    before = [model.dual_coef_.copy() for model in models]
+    bad = X[100:200].copy()
+    bad[70] = 1e200
+    with pytest.raises(ValueError, match="not finite"):
+        cohort.progressive_fit(bad, y[100:200])
+    assert [model.rounds_ for model in models] == [100, 100]
+    for model, coef in zip(models, before, strict=True):
+        np.testing.assert_array_equal(model.dual_coef_, coef)
+    alone = [clone(model).fit(X[:100], y[:100]) for model in models]
+    traces = cohort.progressive_fit(X[200:], y[200:])
+    assert_same(models, alone, traces, [model.progressive_fit(X[200:], y[200:]) for model in alone])
+
+
+def test_functions_of_one_name_do_not_share():
+    class Kernel:
+        def __init__(self, power):
+            self.power = power
+
+        def __call__(self, A, B):
+            return (A @ B.T) ** self.power
+
+        def __repr__(self):
+            return "a kernel"
+
+    X, y = stream("random", 200)
+    results = evaluate.compare({str(p): KernelPerceptron(kernel=Kernel(p)) for p in (1, 3)}, (X, y))
+    assert results["1"].mistakes == KernelPerceptron(kernel=Kernel(1)).progressive_fit(X, y).mistakes.sum()
+    assert results["3"].mistakes == KernelPerceptron(kernel=Kernel(3)).progressive_fit(X, y).mistakes.sum()
 
 
 # ---------------------------------------------------------------------- the account
@@ -149,7 +218,7 @@ def test_account_against_a_literal_count(size):
 def test_the_account_of_a_long_stream_stays_small():
     X, y = budgetron.streams.two_gaussians(50_000, random_state=0)
     kernel = evaluate.progressive(KernelPerceptron(gamma=1.0), blocks(X[:3001], y[:3001], 777))
-    assert kernel.supports == kernel.model.n_support_ > kernel.curve["supports"][-2]
+    assert kernel.supports == kernel.model.n_support_ > 0
     result = evaluate.progressive(linear.Perceptron(), blocks(X, y, 777), window=100)
     rounds = result.curve["round"]
     assert 500 <= len(rounds) <= 1000
@@ -208,9 +277,28 @@ def test_delayed_labels(learner, delay):
         if t >= delay:
             model.partial_fit(X[t - delay : t - delay + 1], y[t - delay : t - delay + 1], classes=[-1, 1])
     np.testing.assert_array_equal(np.diff(result.curve["mistakes"], prepend=0), mistakes)
+    assert result.supports == getattr(result.model, "n_support_", 0)
     for t in range(max(0, len(y) - delay), len(y)):  # labels that come when the rows have ended
         model.partial_fit(X[t : t + 1], y[t : t + 1], classes=[-1, 1])
     np.testing.assert_allclose(result.model.decision_function(X), model.decision_function(X), rtol=1e-9)
+
+
+def test_widths_from_the_first_block_whatever_the_door():
+    X, y = stream("random", 9000)
+    X = X * np.linspace(1, 5, 9000)[:, None]
+    widths = [
+        evaluate.progressive(learner, source, delay=delay).model.gamma_
+        for learner in (KernelPerceptron(), budgetron.VotedKernelPerceptron(), Forgetron(10))
+        for source in (
+            (X[:5000], y[:5000]),
+            [X[:5000], y[:5000]],
+            budgetron.streams.arrays(X[:5000], y[:5000]),
+        )
+        for delay in (0, 2)
+        if not isinstance(learner, Forgetron) or delay == 0
+        for learner in [clone(learner)]
+    ]
+    np.testing.assert_allclose(widths, 1 / (3 * X[:4096].var()))
 
 
 def test_compare_leaves_the_learners_alone_and_progressive_goes_on():
@@ -245,8 +333,14 @@ def test_bad_arguments():
         evaluate.compare([], (X, y))
     with pytest.raises(TypeError, match="partial_fit and predict"):
         evaluate.Comparison({"x": object()}, [0, 1])
-    with pytest.raises(ValueError, match="delay at least 0"):
-        evaluate.compare([linear.AROW()], (X, y), delay=-1)
+    for bad in ({"delay": -1}, {"delay": 0.5}, {"window": 0}, {"window": 2.5}):
+        with pytest.raises(ValueError, match=f"{next(iter(bad))} must be a whole number"):
+            evaluate.compare([linear.AROW()], (X, y), **bad)
+    with pytest.raises(ValueError, match="inconsistent numbers"):
+        evaluate.progressive(SGDClassifier(), (X, y[:-1]))
+    model = linear.AROW()
+    with pytest.raises(ValueError, match="twice"):
+        evaluate.Comparison({"a": model, "b": model}, [-1, 1])
     with pytest.raises(ValueError, match="two classes"):
         evaluate.compare([linear.AROW()], (X, np.ones(100)))
     with pytest.raises(ValueError, match="must hold the classes"):

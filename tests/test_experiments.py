@@ -137,6 +137,8 @@ def test_a_run_goes_on_where_it_stopped(small, tmp_path):
 
     # What is there is taken as it is; what is damaged or was run otherwise is run again.
     (jobs / "noise-5-b10-000.json").write_text("{")
+    hollow = json.loads((jobs / "noise-5-p1-000.json").read_text())
+    (jobs / "noise-5-p1-000.json").write_text(json.dumps(hollow | {"result": {"seconds": 1}}))
     other = json.loads((jobs / "noise-5-b25-000.json").read_text())
     other["settings"]["gamma"] = 3.0
     (jobs / "noise-5-b25-000.json").write_text(json.dumps(other))
@@ -146,7 +148,7 @@ def test_a_run_goes_on_where_it_stopped(small, tmp_path):
     )
     assert seen == [(done, 5) for done in range(6)]
     changed = {path.name for path in jobs.iterdir() if path.stat().st_mtime_ns != kept[path.name]}
-    assert changed == {"noise-5-b10-000.json", "noise-5-b25-000.json"}
+    assert changed == {"noise-5-b10-000.json", "noise-5-b25-000.json", "noise-5-p1-000.json"}
     assert (
         again.tables["002-table-3"].rows == made.tables["002-table-3"].rows
     )  # earlier studies stay on the page
@@ -157,15 +159,18 @@ def test_a_run_goes_on_where_it_stopped(small, tmp_path):
 
     text = page.read_text()
     assert "002 Table 3" in text
-    assert "SensIT Vehicle" in text
-    assert "Unverified" in text
+    assert "- SensIT Vehicle (002): 0 of 5 jobs were run." in text
+    assert "two Gaussians (002): 5 of 10 jobs" in text
+    assert "synthetic, 5 % noise" not in text.partition("## What is not here")[2]
     for path in made.files:
         assert path.is_file()
         if path.suffix == ".png":
             assert f"](page/{path.name})" in text
     with (tmp_path / "page" / "002-table-3.csv").open() as file:
-        rows = list(csv.reader(file))
-    assert len(rows) == 1 + 12
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 12
+    assert float(rows[0]["published_error"]) == 18.80
+    assert abs(float(rows[0]["error"]) - 18.80) < 3
     assert not list(tmp_path.rglob("*.part*"))
 
 
@@ -177,7 +182,8 @@ def test_data_that_cannot_be_had(tmp_path, monkeypatch):
     made = experiments.reproduce(tmp_path / "page.md", ["vehicle"], quick=True)
     assert made.missing == {"vehicle": "no such folder, no network"}
     assert made.tables == {}
-    assert "Not run: the data set could not be had. Unverified." in (tmp_path / "page.md").read_text()
+    text = (tmp_path / "page.md").read_text()
+    assert "- SensIT Vehicle (002): its data could not be had. 002 Table 2 is unverified." in text
 
 
 def test_bad_arguments(tmp_path):
@@ -256,6 +262,6 @@ def test_the_table_of_the_forgetron_paper():
     assert [row[:3] for row in table.rows] == [
         (budget, "synthetic, 10 % noise", "2") for budget in ("p/4", "p/2", "p")
     ]
-    assert table.rows[0][5] == "18.88 (18.38, +0.50)"
-    assert "18.88 (18.38, +0.50)" in table.to_text()
+    assert table.rows[0][5] == "18.88 ± 0.71 (18.38, +0.50)"
+    assert "18.88 ± 0.71 (18.38, +0.50)" in table.to_text()
     assert forgetron_table({}) is None

@@ -472,7 +472,7 @@ def test_libsvm(tmp_path, name):
         ("1 2:inf", {}, r"t.svm:2004: '2:inf' is not .* finite"),
         ("yes 2:1", {}, r"t.svm:2004: label 'yes' is not a number"),
         ("1 3:1 2:1", {}, r"t.svm:2004: index 2 comes after 3; indices must ascend"),
-        ("1 0:1", {}, r"t.svm:2004: index 0; .*zero_based=True"),
+        ("1 0:1", {}, r"t.svm:2004: index 0; .*unless zero_based"),
         ("1 13:1", {"n_features": 12}, r"t.svm:2004: index 13 is above 12.*n_features"),
         ("1 9999999999:1", {}, r"t.svm:2004: index 9999999999 is too large"),
         ("2 1:1", {"classes": [-1, 1]}, r"t.svm:2004: label 2 is not among the classes -1, 1"),
@@ -697,4 +697,4 @@ def test_text_among_numbers_is_no_category():
     stream = read(csv("a,y", *rows[:20], "1.5e3,0", "two,1", *rows[20:]), "y", categorical=["a"])
     assert stream.feature_names[-2:] == ["a=two", "a=?"]
     # where text is common, it is a category
-    assert read(csv("a,y", *rows, "x,0", "y,1", "z,1", "w,0"), "y").feature_names[-1] == "a=?"
+    assert read(csv("a,y", *rows[:4], "x,0", "y,1", "z,1", "w,0"), "y").feature_names[-1] == "a=?"

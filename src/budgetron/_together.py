@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from itertools import groupby
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
@@ -30,30 +29,33 @@ class Cohort:
     Parameters
     ----------
     models : sequence of kernel learners
-        All new, or all after the same rounds.
     """
 
     def __init__(self, models: Sequence[KernelClassifier]) -> None:
         self.models = list(models)
         self.seconds: NDArray[np.float64] = np.zeros(len(self.models))
-        self._groups: list[tuple[Together, list[int]]] | None = None
+        self._groups: list[tuple[Together, list[int]]] = []
+        self._taught: list[int] = []
 
     def progressive_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> list[Trace]:
         """What `progressive_fit` of each would return; `y` may be a list with labels for each."""
         labels = y if isinstance(y, list) else [y] * len(self.models)
-        batches = []
-        for i, (model, own) in enumerate(zip(self.models, labels, strict=True)):
-            with self._timed(i):
-                batches.append(model._open_batch(X, own, classes, classes_from_y=True))
-        if self._groups is None:
-            self._groups = self._find_groups()
-        with one_thread():
-            for group, members in self._groups:
-                self._learn(group, members, batches)
-        traces = []
-        for i, (model, batch) in enumerate(zip(self.models, batches, strict=True)):
-            with self._timed(i):
-                traces.append(model._close_batch(batch))
+        batches, traces = [], []
+        with ExitStack() as unless_it_fails:
+            for i, (model, own) in enumerate(zip(self.models, labels, strict=True)):
+                with self._timed(i):
+                    unless_it_fails.enter_context(model._unchanged_on_error())
+                    batches.append(model._open_batch(X, own, classes, classes_from_y=True))
+                    may_fail = model._batch_may_fail(batches[-1].X)
+                    unless_it_fails.enter_context(model._restored_on_error(may_fail))
+            if [id(learner) for model in self.models for learner in model._learners] != self._taught:
+                self._find_groups()
+            with one_thread():
+                for group, members in self._groups:
+                    self._learn(group, members, batches)
+            for i, (model, batch) in enumerate(zip(self.models, batches, strict=True)):
+                with self._timed(i):
+                    traces.append(model._close_batch(batch))
         return [trace for trace in traces if trace is not None]
 
     def _learn(self, group: Together, members: list[int], batches: list[Batch]) -> None:
@@ -81,16 +83,23 @@ class Cohort:
         yield
         self.seconds[i] += time.perf_counter() - start
 
-    def _find_groups(self) -> list[tuple[Together, list[int]]]:
+    def _find_groups(self) -> None:
         """Who shares: those with the same kernel and the same type of rows."""
-
-        def key(i: int) -> str:
-            learner = self.models[i]._learners[0]
-            return repr((learner.kernel.__reduce__()[1], learner.row.dtype.str))
-
-        places = sorted(range(len(self.models)), key=key)
-        members = [list(group) for _, group in groupby(places, key)]
-        return [(Together([h for i in group for h in self.models[i]._learners]), group) for group in members]
+        members: list[list[int]] = []
+        for i, model in enumerate(self.models):
+            mine = model._learners[0]
+            for group in members:
+                theirs = self.models[group[0]]._learners[0]
+                if mine.kernel.equals(theirs.kernel) and mine.row.dtype == theirs.row.dtype:
+                    group.append(i)
+                    break
+            else:
+                members.append([i])
+        self._groups = [
+            (Together([learner for i in group for learner in self.models[i]._learners]), group)
+            for group in members
+        ]
+        self._taught = [id(learner) for model in self.models for learner in model._learners]
 
 
 def _part(array: NDArray[Any] | None, output: int, piece: slice) -> NDArray[Any]:

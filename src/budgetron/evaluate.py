@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
+from sklearn.utils import check_consistent_length
 
 from budgetron._face import OnlineClassifier, check_classes, encode
 from budgetron._kernel_face import KernelClassifier
@@ -27,6 +28,9 @@ from budgetron._together import Cohort
 __all__ = ["Comparison", "Result", "compare", "progressive"]
 
 Codes = NDArray[np.intp]
+
+# Rows of a block of arrays: enough for speed, and for ``gamma="scale"`` to know the features by.
+BLOCK = 4096
 
 # What a summary tells of a run
 FIGURES = (
@@ -190,7 +194,8 @@ class Comparison:
     delay : int, default=0
         The label of round t comes after the prediction of round t + delay, and is learned then.
     share : bool, default=True
-        Whether learners with the same kernel compute its values once for all. The results are the same.
+        Whether learners with the same kernel compute its values once for all. The results are the same, to
+        rounding: only a margin that is 0 but for rounding may fall on the other side.
 
     Attributes
     ----------
@@ -209,8 +214,13 @@ class Comparison:
         named = named_learners(learners)
         if not named:
             raise ValueError("learners must hold at least one learner")
-        if window < 1 or delay < 0:
-            raise ValueError(f"window must be at least 1 and delay at least 0; got {window} and {delay}")
+        for name, value, least in (("window", window, 1), ("delay", delay, 0)):
+            if int(value) != value or value < least:
+                raise ValueError(f"{name} must be a whole number of at least {least}; got {value}")
+        if len(set(map(id, named.values()))) < len(named):
+            raise ValueError(
+                "a learner stands there twice, and cannot learn the stream twice; give a clone of it"
+            )
         for learner in named.values():
             if not (hasattr(learner, "partial_fit") and hasattr(learner, "predict")):
                 raise TypeError(f"a learner must have partial_fit and predict; got {learner!r}")
@@ -254,16 +264,23 @@ class Comparison:
     def finish(self) -> None:
         """Learn the labels that are still to come, if they are delayed."""
         for result in self.results:
+            start = time.perf_counter()
             waiting = self._waiting[result.name]
-            while waiting:
-                self._teach(result.model, *waiting.popleft())
+            if waiting:
+                with one_thread():
+                    while waiting:
+                        self._teach(result.model, *waiting.popleft())
+                result.supports = _supports(result.model)
+                result.seconds += time.perf_counter() - start
 
     def _play_rows(self, model: Any, X: Any, y: NDArray[Any]) -> tuple[Codes, NDArray[np.int64]]:
         """Ask before each row what `predict` says; before the first of all, the first class."""
         predicted, supports = np.zeros(len(y), np.intp), np.zeros(len(y), np.int64)
+        if isinstance(model, OnlineClassifier):
+            X = model._open_batch(X, y, self.classes).X  # started as by a batch: "scale" is that of a block
         for t in range(len(y)):
             row = X[t : t + 1]
-            if hasattr(model, "classes_"):
+            if hasattr(model, "classes_") and getattr(model, "rounds_", True):
                 predicted[t] = encode(model.predict(row), self.classes)[0]
             model.partial_fit(row, y[t : t + 1], classes=self.classes)
             supports[t] = _supports(model)
@@ -279,7 +296,8 @@ class Comparison:
             for t in range(len(y)):
                 row = X[t : t + 1]
                 if isinstance(model, OnlineClassifier):
-                    margins = model._margins(row)[:, 0]
+                    unknown = np.zeros(len(model._learners))
+                    margins = model._margins(row)[:, 0] if model.rounds_ else unknown
                     predicted[t] = _predicted_one(margins, codes[t])
                 elif hasattr(model, "classes_"):
                     predicted[t] = encode(model.predict(row), self.classes)[0]
@@ -402,7 +420,8 @@ def compare(
         As in `progressive`.
     share : bool, default=True
         Whether kernel learners with the same kernel compute its values once for all. The
-        results are the same either way.
+        results are the same, to rounding: only a margin that is 0 but for rounding may fall on the
+        other side.
 
     Returns
     -------
@@ -433,10 +452,13 @@ def _run(
     watch: Callable[[Comparison], object] | None,
 ) -> Comparison:
     blocks: Iterable[tuple[Any, Any]]
-    if isinstance(stream, tuple):
-        X, y = stream[0], np.asarray(stream[1])
-        blocks = [(X, y)]
-        classes = y if classes is None else classes
+    if isinstance(stream, tuple | list):
+        rows, labels = stream
+        rows, labels = rows if hasattr(rows, "shape") else np.asarray(rows), np.asarray(labels)
+        check_consistent_length(rows, labels)
+        starts = range(0, len(labels), BLOCK)
+        blocks = ((rows[start : start + BLOCK], labels[start : start + BLOCK]) for start in starts)
+        classes = labels if classes is None else classes
     else:
         blocks = stream
         classes = stream.classes if classes is None else classes

@@ -29,7 +29,7 @@ cdef Py_ssize_t STALE_ROWS = 256
 
 
 cdef class Together:
-    """Learners with one kernel and type of rows, which have learned the same stream so far.
+    """Learners with one kernel and type of rows.
 
     `kernel_values` counts the values computed so far, `block_values` those of them between rows of one
     block, `kernel_seconds` is the time they took, and `seconds` that of each learner's rounds.
@@ -40,6 +40,7 @@ cdef class Together:
     cdef readonly int64_t kernel_values, block_values
     cdef readonly double kernel_seconds
     cdef readonly object seconds
+    cdef list stood
     cdef Py_ssize_t sweep_at
 
     def __init__(self, list learners):
@@ -49,29 +50,34 @@ cdef class Together:
                 raise ValueError("learners that share kernel rows must have the same kernel")
             if learner.supports.d != first.supports.d or learner.row.dtype != first.row.dtype:
                 raise ValueError("learners that share kernel rows must have rows of one width and type")
-            if learner.rounds != first.rounds:
-                raise ValueError("learners that share kernel rows must have learned the same stream")
         self.learners = learners
+        if len(set(map(id, learners))) < len(learners):
+            raise ValueError("a learner cannot share kernel rows with itself")
         self.seconds = np.zeros(len(learners))
-        self.pool = Supports(first.kernel, first.supports.d, first.row.dtype, 4 * longest_block())
-        self.places = [np.zeros(learner.supports.capacity, np.int32) for learner in learners]
         self.gather()
+        self.stood = self.standing()
+
+    cdef list standing(self):
+        return [(id(learner.supports), learner.supports.capacity, learner.rounds) for learner in self.learners]
 
     cdef gather(self):
-        """Fill the pool with what the learners keep already; a round tells a row."""
-        cdef Supports pool = self.pool, supports
+        """Fill the pool with what the learners keep already."""
+        cdef Learner first = self.learners[0], learner
+        cdef Supports pool = Supports(first.kernel, first.supports.d, first.row.dtype, 4 * longest_block()), supports
         cdef Py_ssize_t n, p, slot
-        cdef Learner learner
+        self.pool = pool
+        self.places = [np.zeros(learner.supports.capacity, np.int32) for learner in self.learners]
         known = {}
         for n, learner in enumerate(self.learners):
             supports = learner.supports
             for p in range(supports.m):
                 slot = supports._order[p]
-                place = known.get(supports._rounds[slot])
+                row = supports.rows[slot].tobytes()
+                place = known.get(row)
                 if place is None:
                     if pool.m == pool.capacity:
                         pool.reserve(pool.capacity * 3 // 2)
-                    place = known[supports._rounds[slot]] = pool.open(supports._rounds[slot])
+                    place = known[row] = pool.open(0)
                     pool.copy_from(place, supports, slot)
                 self.places[n][slot] = place
         self.sweep_at = pool.m + max(STALE_ROWS, <Py_ssize_t> (STALE * pool.m))
@@ -94,6 +100,11 @@ cdef class Together:
         """
         cdef const double[:, ::1] rows
         cdef const float[:, ::1] single
+        # The table is good for learners as it left them: one that learned on its own since, or was brought
+        # back to an earlier state, has other slots.
+        if self.stood != self.standing():
+            self.gather()
+        self.stood = None
         if self.pool.single:
             single = X
             if len(single):
@@ -102,6 +113,7 @@ cdef class Together:
             rows = X
             if len(rows):
                 learn_blocks(self, <double*> &rows[0, 0], len(rows), labels, margins, sizes)
+        self.stood = self.standing()
 
     cdef make_room(self, Py_ssize_t b):
         """Room for a block in the pool and, where learners grow, in their slabs; the longest slab."""
@@ -136,7 +148,6 @@ cdef class Together:
                 moved[p] = <int32_t> (start + kept)
                 if kept < p:
                     pool.copy_from(start + kept, pool, start + p)
-                    pool._rounds[start + kept] = pool._rounds[start + p]
                 kept += 1
         for learner, own in zip(self.learners, self.places):
             supports, places = learner.supports, own
@@ -175,7 +186,6 @@ cdef int learn_blocks(Together group, real* X, Py_ssize_t n, list labels, list m
             table = np.empty((longest_block(), ld), dtype)
             K = &table[0, 0]
         before = pool.m
-        first = (<Learner> group.learners[0]).rounds
         with nogil:
             # The block joins the pool, so that rows which become supports are in the table already.
             squares(X, b, d, &square[0])
@@ -201,8 +211,6 @@ cdef int learn_blocks(Together group, real* X, Py_ssize_t n, list labels, list m
                            &margin[start], &size[start])
             then, now = now, perf_counter()
             seconds[c] += now - then
-        for i in range(b):
-            pool._rounds[before + i] = first + i
         group.sweep(before)
         if pool.m > group.sweep_at:
             group.sweep(0)

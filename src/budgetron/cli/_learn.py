@@ -12,10 +12,10 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.table import Table
+from scipy.sparse import issparse, vstack
 from sklearn.base import clone
 
 from budgetron import files, report
-from budgetron._face import OnlineClassifier
 from budgetron.certificates import Certificate, certify
 from budgetron.cli import _options as opt
 from budgetron.cli._learners import DEFAULTS, learners_of
@@ -66,19 +66,15 @@ def run(
     with friendly():
         check_output(save)
         check_output(report_to)
+        check_certificate(certified, delay)
         models = named_learners(learners_of([learner], [budget], [gamma], seed))
-        stream, comparison, kept, whole = learn(source, settings, models, rows, window, delay, certified)
+        blocks, comparison, whole = learn(source, settings, models, rows, window, delay, certified)
         (result,) = comparison.results
         if save is not None:
-            encoder = getattr(stream, "encoder", None)
-            extras = {
-                "encoder": None if encoder is None else encoder.state(),
-                "target": settings.target,
-                "constant": settings.constant,
-            }
+            extras = {"encoder": blocks.encoder, "target": settings.target, "constant": settings.constant}
             files.save(result.model, save, extras=extras)
-        certificates = certificates_of(models, kept, comparison) if certified else None
-        present({stream.name: comparison}, {stream.name: certificates}, report_to, as_json)
+        certificates = certificates_of(comparison, blocks.kept) if certified else None
+        present({blocks.name: comparison}, {blocks.name: certificates}, report_to, as_json)
         if save is not None and not as_json:
             err.print(f"Saved: {save} ({bytes_of(save.stat().st_size)})", highlight=False)
     leave(whole, comparison)
@@ -113,12 +109,18 @@ def compare(
     """
     with friendly():
         check_output(report_to)
+        check_certificate(certified, delay)
         models = named_learners(learners_of(learner or DEFAULTS, budget or [200], gamma or ["scale"], seed))
-        comparisons, certificates, whole = {}, {}, True
+        comparisons: dict[str, Comparison] = {}
+        certificates: dict[str, dict[str, Certificate | str] | None] = {}
+        whole = True
         for name in source:
-            stream, comparison, kept, whole = learn(name, settings, models, rows, window, delay, certified)
-            comparisons[stream.name] = comparison
-            certificates[stream.name] = certificates_of(models, kept, comparison) if certified else None
+            blocks, comparison, whole = learn(name, settings, models, rows, window, delay, certified)
+            title = (
+                blocks.name if blocks.name not in comparisons else f"{blocks.name} ({len(comparisons) + 1})"
+            )
+            comparisons[title] = comparison
+            certificates[title] = certificates_of(comparison, blocks.kept) if certified else None
             if not whole:
                 break
         present(comparisons, certificates, report_to, as_json)
@@ -145,18 +147,17 @@ def tune(
     budgetron tune data.csv --target label
     """
     with friendly():
-        stream = settings.open(source)
-        blocks = Prefix(stream, rows)
+        blocks = Prefix(settings.open(source, rows), rows)
         budgets = sorted(set(budget or [50, 100, 200, 500, 1000]))
         middle = resolve_gamma("scale", blocks.first[0])
-        widths = sorted(set(gamma or [middle * 4.0**power for power in range(-3, 4)]))
+        widths = sorted(set(gamma or [float(f"{middle * 4.0**power:.4g}") for power in range(-3, 4)]))
         models = {(b, g): learners_of([learner], [b], [repr(g)], seed)[0] for b in budgets for g in widths}
         if "gamma" not in next(iter(models.values())).get_params():
             raise ValueError(f"{learner} has no kernel: there is no width to tune")
         if "budget" not in next(iter(models.values())).get_params():
             budgets, models = [0], {(0, g): models[budgets[0], g] for g in widths}
-        named = {f"budget {b}, gamma {g:.4g}": model for (b, g), model in models.items()}
-        comparison, whole = pass_over(blocks, named, f"tune {stream.name}", 1000, 0, None)
+        named = {f"budget {b}, gamma {g}": model for (b, g), model in models.items()}
+        comparison, whole = pass_over(blocks, named, f"tune {blocks.name}", 1000, 0)
         errors = {key: result.error_rate for key, result in zip(models, comparison, strict=True)}
         best = min(errors, key=lambda key: errors[key])
         # A budget is worth its memory if it saves one mistake in twenty.
@@ -167,7 +168,7 @@ def tune(
             tried = [{"budget": b or None, "gamma": g, "error_rate": e} for (b, g), e in errors.items()]
             out.print_json(
                 json.dumps(
-                    {"stream": stream.name, "rounds": comparison[0].rounds, "tried": tried, "advice": advice}
+                    {"stream": blocks.name, "rounds": comparison[0].rounds, "tried": tried, "advice": advice}
                 )
             )
         else:
@@ -177,13 +178,13 @@ def tune(
                     budgets,
                     widths,
                     (enough, width),
-                    f"{stream.name}: error %, {comparison[0].rounds:,} rounds",
+                    f"{blocks.name}: error %, {comparison[0].rounds:,} rounds",
                 )
             )
             said = (
                 f"--learner {shlex.quote(learner)}"
                 + (f" --budget {enough}" if enough else "")
-                + f" --gamma {width:.4g}"
+                + f" --gamma {width}"
             )
             out.print(f"Try {said} ({100 * errors[enough, width]:.2f} % error)", highlight=False)
     leave(whole, comparison)
@@ -193,14 +194,20 @@ def tune(
 
 
 class Prefix:
-    """The first rows of a stream, with the first block at hand."""
+    """The first rows of a stream, or all; the first block is at hand before the rest.
 
-    def __init__(self, stream: Any, rows: int | None) -> None:
-        self.stream, self.rows = stream, rows
+    `encoder` is the state of the stream's encoder after the last block that was learned, `kept` all such
+    blocks, if they are to be kept.
+    """
+
+    def __init__(self, stream: Any, rows: int | None, keep: bool = False) -> None:
+        self.stream, self.rows, self.keep = stream, rows, keep
+        self.name, self.classes, self.size = stream.name, stream.classes, stream.size
         self.n_rows = stream.n_rows if rows is None else min(rows, stream.n_rows or rows)
-        self.classes, self.size = stream.classes, stream.size
+        self.encoder: dict[str, Any] | None = None
+        self.kept: list[tuple[Any, Any]] = []
         self._blocks = iter(stream)
-        self.first = self._cut(next(self._blocks))
+        self.first = self._cut(next(self._blocks), 0)
 
     @property
     def position(self) -> int:
@@ -209,17 +216,23 @@ class Prefix:
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
         block, seen = self.first, 0
         while True:
-            X, y = self._cut(block, seen)
-            yield X, y
-            seen += len(y)
+            yield block
+            seen += len(block[1])
             if self.rows is not None and seen >= self.rows:
                 return
             following = next(self._blocks, None)
             if following is None:
                 return
-            block = following
+            block = self._cut(following, seen)
 
-    def _cut(self, block: tuple[Any, Any], seen: int = 0) -> tuple[Any, Any]:
+    def learned(self, block: tuple[Any, Any]) -> None:
+        """Take note that a block was learned."""
+        if hasattr(self.stream, "encoder"):
+            self.encoder = self.stream.encoder.state()
+        if self.keep:
+            self.kept.append(block)
+
+    def _cut(self, block: tuple[Any, Any], seen: int) -> tuple[Any, Any]:
         if self.rows is None:
             return block
         return block[0][: self.rows - seen], block[1][: self.rows - seen]
@@ -227,27 +240,25 @@ class Prefix:
 
 def learn(
     source: str, settings: Source, models: Learners, rows: int | None, window: int, delay: int, keep: bool
-) -> tuple[Any, Comparison, list[tuple[Any, Any]], bool]:
-    """One pass of fresh learners; the rows as well, if they are to be kept."""
-    stream = settings.open(source)
-    kept: list[tuple[Any, Any]] | None = [] if keep else None
+) -> tuple[Prefix, Comparison, bool]:
+    """One pass of fresh learners."""
+    blocks = Prefix(settings.open(source, rows), rows, keep)
     fresh = {name: clone(model) for name, model in models.items()}
-    comparison, whole = pass_over(Prefix(stream, rows), fresh, stream.name, window, delay, kept)
-    return stream, comparison, kept or [], whole
+    comparison, whole = pass_over(blocks, fresh, blocks.name, window, delay)
+    return blocks, comparison, whole
 
 
 def pass_over(
-    blocks: Prefix, models: Learners, title: str, window: int, delay: int, kept: list[tuple[Any, Any]] | None
+    blocks: Prefix, models: Learners, title: str, window: int, delay: int
 ) -> tuple[Comparison, bool]:
     """Learn block by block, showing how it goes, until the end or until someone wants to stop."""
     comparison = Comparison(models, blocks.classes, window=window, delay=delay)
     with Interrupt() as interrupt, watching(blocks, title) as show:
         try:
-            for X, y in blocks:
+            for block in blocks:
                 with interrupt.held():
-                    comparison.learn(X, y)
-                    if kept is not None:
-                        kept.append((X, y))
+                    comparison.learn(*block)
+                    blocks.learned(block)
                     show(comparison)
         except KeyboardInterrupt:
             return comparison, False
@@ -255,28 +266,27 @@ def pass_over(
     return comparison, True
 
 
-def certificates_of(
-    models: Learners, kept: list[tuple[Any, Any]], comparison: Comparison
-) -> dict[str, Certificate | str]:
-    """What each learner's theorem says of the rows that were learned, or why it says nothing."""
-    from scipy.sparse import issparse, vstack
+def check_certificate(certified: bool, delay: int) -> None:
+    """Refuse what no theorem speaks of."""
+    if certified and delay:
+        raise ValueError("--certify: the theorems speak of labels that come at once; leave out --delay")
 
-    X = (
-        vstack([block for block, _ in kept]).tocsr()
-        if issparse(kept[0][0])
-        else np.vstack([b for b, _ in kept])
-    )
+
+def certificates_of(comparison: Comparison, kept: list[tuple[Any, Any]]) -> dict[str, Certificate | str]:
+    """What each learner's theorem says of the rows that it learned, or why it says nothing."""
+    sparse = issparse(kept[0][0])
+    X = vstack([rows for rows, _ in kept]).tocsr() if sparse else np.vstack([rows for rows, _ in kept])
     y = np.concatenate([labels for _, labels in kept])
     said: dict[str, Certificate | str] = {}
-    for name, model in models.items():
-        fresh = clone(model)
+    for result in comparison:
+        again = clone(result.model)
+        if hasattr(result.model, "gamma_"):  # of the first block, not of all rows
+            again.set_params(gamma=result.model.gamma_)
         try:
-            if not isinstance(fresh, OnlineClassifier):
-                raise ValueError("no theorem is known for it")
-            trace = fresh.progressive_fit(X, y, classes=comparison.classes)
-            said[name] = certify(fresh, X, y, trace)
+            trace = again.progressive_fit(X, y, classes=comparison.classes)
+            said[result.name] = certify(again, X, y, trace)
         except (ValueError, TypeError) as error:
-            said[name] = str(error)
+            said[result.name] = str(error)
     return said
 
 
@@ -340,7 +350,7 @@ def grid(
         marked = [
             f"[bold green]{c}[/]" if (b, g) == chosen else c for b, c in zip(budgets, cells, strict=True)
         ]
-        table.add_row(f"{g:.4g}", *marked)
+        table.add_row(f"{g:g}", *marked)
     return table
 
 

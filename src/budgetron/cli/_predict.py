@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
-import numpy as np
 import typer
 
 from budgetron import files, streams
@@ -47,19 +46,19 @@ def predict(
         extras = files.load_extras(model) or {}
         stream = _open(learned, extras, source, target, format, header, delimiter)
         if output is None:
-            wrong, rows = _write(sys.stdout, learned, stream, margins, as_json)
+            wrong, labelled, rows = _write(sys.stdout, learned, stream, margins, as_json)
             sys.stdout.flush()
         else:
             part = output.with_name(output.name + ".part")
             try:
                 with part.open("w", newline="") as text:
-                    wrong, rows = _write(text, learned, stream, margins, as_json)
+                    wrong, labelled, rows = _write(text, learned, stream, margins, as_json)
                 os.replace(part, output)
             finally:
                 part.unlink(missing_ok=True)
         said = f"{rows:,} rows predicted"
-        if wrong is not None and rows:
-            said += f", {100 * wrong / rows:.2f} % differ from their labels"
+        if labelled:
+            said += f", {100 * wrong / labelled:.2f} % of those with a label differ from it"
         err.print(said, highlight=False)
 
 
@@ -76,22 +75,40 @@ def _open(
     if source.startswith("data:"):
         return named(source)
     if extras.get("encoder") is not None:
-        encoder = streams.Encoder.from_state(extras["encoder"])
-        target = target or extras.get("target")  # rows to predict need not have it
+        try:
+            encoder = streams.Encoder.from_state(extras["encoder"])
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise ValueError(
+                "the model's file does not tell how columns become features; learn it anew"
+            ) from None
         return streams.read(
-            source, target, format=format, encoder=encoder, header=header, delimiter=delimiter
+            source,
+            target or extras.get("target"),  # rows to predict need not have it
+            format=format,
+            classes=model.classes_.tolist(),
+            encoder=encoder,
+            header=header,
+            delimiter=delimiter,
+        )
+    if not extras and format != "libsvm":
+        raise ValueError(
+            "the model was not saved by `budgetron run`, so that its file does not tell how columns become "
+            "features; give rows as LIBSVM, with --format libsvm"
         )
     constant = bool(extras.get("constant"))
-    width = model.n_features_in_ - constant
     return streams.read(
-        source, format=format or "libsvm", n_features=width, classes=model.classes_, constant=constant
+        source,
+        format=format or "libsvm",
+        n_features=model.n_features_in_ - constant,
+        classes=model.classes_.tolist(),
+        constant=constant,
+        optional_labels=True,
     )
 
 
-def _write(text: TextIO, model: Any, stream: Any, margins: bool, as_json: bool) -> tuple[int | None, int]:
-    """Write a line a row; how many differ from their labels, if there are labels, and how many there are."""
-    wrong: int | None = 0
-    rows = 0
+def _write(text: TextIO, model: Any, stream: Any, margins: bool, as_json: bool) -> tuple[int, int, int]:
+    """Write a line a row; how many differ from their labels, how many have one, and how many there are."""
+    wrong = labelled = rows = 0
     columns = [f"margin {label}" for label in _outputs(model)] if margins else []
     if not as_json:
         text.write(_csv(["prediction", *columns]))
@@ -100,9 +117,11 @@ def _write(text: TextIO, model: Any, stream: Any, margins: bool, as_json: bool) 
         values = model.decision_function(X).reshape(len(predicted), -1) if margins else None
         for line in _lines(predicted, values, columns, as_json):
             text.write(line)
-        wrong = None if y is None or wrong is None else wrong + int(np.sum(predicted != y))
-        rows += len(predicted)
-    return wrong, rows
+        # As text, for a class may be a number here and text there.
+        pairs = zip(predicted.tolist(), [None] * len(predicted) if y is None else y.tolist(), strict=True)
+        differ = [str(said) != str(label) for said, label in pairs if label is not None]
+        wrong, labelled, rows = wrong + sum(differ), labelled + len(differ), rows + len(predicted)
+    return wrong, labelled, rows
 
 
 def _lines(predicted: Any, values: Any, columns: list[str], as_json: bool) -> Iterator[str]:

@@ -50,7 +50,7 @@ class Source:
     delimiter: opt.Delimiter = None
     features: opt.Features = None
 
-    def open(self, name: str, **options: Any) -> Any:
+    def open(self, name: str, limit: int | None = None) -> Any:
         """The stream `data:NAME`, or over a file or standard input ("-")."""
         if name.startswith("data:"):
             return named(name)
@@ -68,7 +68,7 @@ class Source:
             header=self.header,
             delimiter=self.delimiter,
             n_features=self.features,
-            **options,
+            limit=limit,
         )
 
 

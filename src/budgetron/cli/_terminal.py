@@ -50,6 +50,9 @@ def friendly() -> Iterator[None]:
     """Turn what a user can mend into one message and exit code 2."""
     try:
         yield
+    except KeyboardInterrupt:
+        err.print("Interrupted before anything was learned.", highlight=False)
+        raise typer.Exit(INTERRUPTED) from None
     except BrokenPipeError:  # as in `budgetron predict ... | head`: nobody is listening any more
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(1) from None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -168,14 +168,22 @@ def _page(
             CAPTIONS[name][1],
             "",
         ]
-    if "vehicle" in missing or not any(job.study == "vehicle" for job in results):
-        lines += [
-            "## 002 Table 2: SensIT Vehicle",
-            "",
-            "Not run: the data set could not be had. Unverified.",
-            "",
-        ]
+    lacking = list(_lacking_of(results, missing, quick))
+    if lacking:
+        lines += ["## What is not here", "", *lacking, ""]
     return "\n".join(lines)
+
+
+def _lacking_of(results: dict[Job, dict[str, Any]], missing: dict[str, str], quick: bool) -> Iterator[str]:
+    """A line for each study that was not run, or not to its end."""
+    for study in STUDIES.values():
+        all_jobs = list(jobs_of(study, quick))
+        done = sum(job in results for job in all_jobs)
+        if study.name in missing:
+            unverified = " 002 Table 2 is unverified." if study.name == "vehicle" else ""
+            yield f"- {study.title} ({study.paper}): its data could not be had.{unverified}"
+        elif done < len(all_jobs):
+            yield f"- {study.title} ({study.paper}): {done} of {len(all_jobs)} jobs were run."
 
 
 CAPTIONS = {

@@ -62,8 +62,11 @@ def kept_result(job: Job, folder: Path) -> dict[str, Any] | None:
         kept = json.loads((folder / f"{job.key}.json").read_text())
     except (OSError, ValueError):
         return None
-    result: dict[str, Any] | None = kept.get("result") if isinstance(kept, dict) else None
-    return result if result is not None and kept.get("settings") == settings_of(job) else None
+    if not isinstance(kept, dict) or kept.get("settings") != settings_of(job):
+        return None
+    result = kept.get("result")
+    whole = isinstance(result, dict) and result.get("errors") and "seconds" in result
+    return result if whole else None
 
 
 def keep_result(job: Job, result: dict[str, Any], folder: Path) -> None:

@@ -11,6 +11,7 @@ import re
 import select
 import stat
 import sys
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from io import BytesIO
@@ -22,6 +23,8 @@ from budgetron.streams._base import StreamError
 __all__ = ["Chunk", "Source", "need_pyarrow", "records"]
 
 CHUNK = 1 << 20
+PATIENCE = 5.0  # seconds that the first chunk of a pipe may take to fill
+BOM = b"\xef\xbb\xbf"
 LONGEST = 1 << 26  # of one line
 _HEAD = 1 << 16
 _BROKEN = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
@@ -97,11 +100,11 @@ class Source:
         if self.again:
             opened = self._open()
             try:
-                return opened.read(_HEAD)
+                return opened.head()
             finally:
                 opened.close()
         self._opened = self._open()
-        head = self._opened.read(_HEAD)
+        head = self._opened.head()
         self._opened.unread(head)
         return head
 
@@ -148,23 +151,25 @@ class Opened:
     def unread(self, data: bytes) -> None:
         self._back = data + self._back
 
-    def read(self, size: int) -> bytes:
-        """As many bytes as asked for, fewer only at the end."""
-        return self._read(size, waits=True)
+    def head(self) -> bytes:
+        """The first line, and more as it comes."""
+        head = b""
+        while b"\n" not in head and (data := self.read_some(_HEAD - len(head), PATIENCE)):
+            head += data
+        return head
 
-    def read_some(self, size: int) -> bytes:
-        """As many bytes as are there, at the most those asked for; none only at the end."""
-        return self._read(size, waits=False)
-
-    def _read(self, size: int, waits: bool) -> bytes:
+    def read_some(self, size: int, patience: float) -> bytes:
+        """As many bytes as come within some seconds, at the most those asked for; none only at the end."""
         parts, self._back = [self._back[:size]], self._back[size:]
         wanted = size - len(parts[0])
-        read = self._file.read if waits or not hasattr(self._file, "read1") else self._file.read1
+        read = getattr(self._file, "read1", self._file.read)
+        end = time.monotonic() + patience
         try:
-            while wanted and (data := read(wanted)):
+            # What was read before was a whole line or more: it need not wait for others.
+            while wanted and (not parts[0] or self._counted.is_ready(end)) and (data := read(wanted)):
                 parts.append(data)
                 wanted -= len(data)
-                if not waits and not self._counted.is_ready():
+                if not self._counted.is_ready(end):
                     break
         except _BROKEN as error:
             raise StreamError(
@@ -180,9 +185,10 @@ class Opened:
     def chunks(self, delimiter: str | None = None) -> Iterator[Chunk]:
         """Pieces of whole lines, of about a megabyte; with a delimiter, of whole CSV records."""
         line, rest, size = 1, b"", CHUNK
-        # The first is a full one, for it decides the types; after that a slow pipe is not waited for.
-        while data := self.read(size) if line == 1 else self.read_some(size):
-            rest += data
+        # The first is a full one if it comes soon, for it decides the types and classes; after that a slow
+        # pipe is not waited for.
+        while data := self.read_some(size, PATIENCE if line == 1 else 0.0):
+            rest += data if line > 1 or rest else data.removeprefix(BOM)
             end = _cut(rest, delimiter)
             if end:
                 yield Chunk(rest[:end], line)
@@ -209,12 +215,12 @@ class _Counted(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def is_ready(self) -> bool:
-        """Whether more can be read without waiting, as far as can be told."""
+    def is_ready(self, end: float) -> bool:
+        """Whether more can be read until then, as far as can be told."""
         if not hasattr(self._file, "read1"):
             return True
         try:
-            return bool(select.select([self._file], [], [], 0)[0])
+            return bool(select.select([self._file], [], [], max(0.0, end - time.monotonic()))[0])
         except (OSError, ValueError, TypeError):  # not a file of the system's, or not on this system
             return True
 

@@ -27,13 +27,15 @@ class Labels:
         Labels as read, whose kind decides if the user's are text: "0" is 0 in a column of numbers.
     typed : bool, default=False
         Whether text is text. In a CSV file everything is text, and "1" means 1 if all labels are like that.
-    few : bool, default=False
-        Whether less than two classes are in order.
+    optional : bool, default=False
+        For rows to predict: less than two classes are in order, and a label that is missing or none of
+        them is None.
     """
 
     def __init__(
-        self, values: Iterable[Any], *, like: Iterable[Any] = (), typed: bool = False, few: bool = False
+        self, values: Iterable[Any], *, like: Iterable[Any] = (), typed: bool = False, optional: bool = False
     ) -> None:
+        self._optional = optional
         values = [_plain(value) for value in values]
         kinds = {_kind(value, typed) for value in like or values}
         self._kind = _common(kinds)
@@ -41,7 +43,7 @@ class Labels:
         if None in known:
             odd = next(value for value in values if _convert(value, self._kind) is None)
             raise ValueError(f"class {odd!r} is no {_WORDS[self._kind]}, as the labels are")
-        if not few or len(known) > MOST_CLASSES:
+        if not optional or len(known) > MOST_CLASSES:
             check_classes(len(known))
         self.classes: NDArray[Any] = np.array(sorted(known))
         self._index = {label: i for i, label in enumerate(self.classes.tolist())}
@@ -50,6 +52,9 @@ class Labels:
         """The classes of rows given by the number of their value; raises `Fault` for one unknown."""
         known = [self._index.get(_convert(_plain(value), self._kind), -1) for value in values]
         places = np.array([*known, -1])[codes]
+        if self._optional:
+            found: NDArray[Any] = np.array([*self.classes.tolist(), None], object)[places]
+            return found
         if (bad := places < 0).any():
             row = int(bad.argmax())
             if codes[row] < 0:

@@ -36,9 +36,12 @@ class Libsvm(Stream):
         classes: Iterable[Any] | None,
         zero_based: bool,
         constant: bool,
+        optional_labels: bool,
         block: int,
+        limit: int | None,
     ) -> None:
         check_block(block)
+        self._limit = limit
         if n_features is not None and (int(n_features) != n_features or n_features < 1):
             raise ValueError(f"n_features must be a whole number of at least 1; got {n_features}")
         self.name, self.size = source.name, source.size
@@ -61,15 +64,20 @@ class Libsvm(Stream):
             raise StreamError(f"{self.name}: no rows; an empty file has nothing to learn from")
         self._width = self._width or width
         try:
-            self._labels = Labels(found if classes is None else classes)
+            self._labels = Labels(found if classes is None else classes, optional=optional_labels)
         except ValueError as error:
             raise StreamError(f"{self.name}: {error}") from error
         self.classes = self._labels.classes
         self.n_features = self._width + self._constant
+        self.n_rows = self.n_rows if limit is None or self.n_rows is None else min(limit, self.n_rows)
 
     def __iter__(self) -> Iterator[Block]:
+        left = self._limit
         for chunk in self._chunks():
             X, labels = self._parse(chunk)
+            if left is not None:
+                X, labels = X[:left], labels[:left]
+                left -= len(labels)
             values, codes = np.unique(labels, return_inverse=True)
             try:
                 y = self._labels.lookup(codes, [int(v) if v == int(v) else v for v in values.tolist()])
@@ -80,6 +88,8 @@ class Libsvm(Stream):
             for start in range(0, X.shape[0], self._block):
                 rows = slice(start, start + self._block)
                 yield X[rows], y[rows]
+            if left == 0:
+                break
 
     def _chunks(self) -> Iterator[Chunk]:
         if self._pipe is None:
@@ -142,7 +152,7 @@ class Libsvm(Stream):
                 return f"{field!r} is not `index:value` with a finite number"
             if int(index) <= last:
                 if int(index) == 0:
-                    return "index 0; indices count from 1 unless zero_based=True is given"
+                    return "index 0; indices count from 1, unless zero_based is set"
                 return f"index {index} comes after {last}; indices must ascend"
             last = int(index)
             if last >= 2**31:

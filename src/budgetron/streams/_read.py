@@ -48,6 +48,8 @@ def read(
     delimiter: str | None = None,
     n_features: int | None = None,
     zero_based: bool = False,
+    optional_labels: bool = False,
+    limit: int | None = None,
     block: int = 4096,
 ) -> Stream:
     r"""Stream a file or a pipe: CSV, JSON lines, Parquet or LIBSVM, also compressed (gz, bz2, xz, zst).
@@ -79,7 +81,8 @@ def read(
         See `Encoder`. True by default; not offered for LIBSVM, whose rows are sparse.
     encoder : Encoder, optional
         Encode by this one as it is, and learn nothing: for rows to predict. Columns may stand in
-        another order and further ones are ignored. If there is no target, `y` is None in the blocks.
+        another order and further ones are ignored. If there is no target, `y` is None in the blocks;
+        if there is, a label that is missing or no class is None.
     header : bool, default=True
         Whether the first line of a CSV file has the names; otherwise they are c1, c2...
     delimiter : str, optional
@@ -89,6 +92,10 @@ def read(
         Of a LIBSVM file; by default the highest index in the file, or in the first megabyte of a pipe.
     zero_based : bool, default=False
         Whether the indices of a LIBSVM file count from 0.
+    optional_labels : bool, default=False
+        For LIBSVM rows to predict: a label that is no class is None.
+    limit : int, optional
+        Read no more rows than this.
     block : int, default=4096
         The most rows a block may have.
 
@@ -132,7 +139,9 @@ def read(
             classes=classes,
             zero_based=zero_based,
             constant=constant,
+            optional_labels=optional_labels,
             block=block,
+            limit=limit,
         )
     if n_features is not None or zero_based:
         raise ValueError(f"n_features and zero_based are for LIBSVM files; {bytes_.name} is {format}")
@@ -155,6 +164,7 @@ def read(
         categorical=categorical,
         ignore=ignore,
         block=block,
+        limit=limit,
     )
 
 
@@ -201,6 +211,7 @@ def frame(
         categorical=categorical,
         ignore=ignore,
         block=block,
+        limit=None,
     )
 
 

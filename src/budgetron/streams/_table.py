@@ -21,7 +21,7 @@ FIRST_ROWS = 4096  # the encoder looks at these, whatever the blocks are
 
 # What looks like a number; and the share of them from which on a column must hold nothing else.
 NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
-MOSTLY = 0.9
+MOSTLY = 0.5
 
 
 class Piece(NamedTuple):
@@ -86,9 +86,10 @@ class Table(Stream):
         categorical: Iterable[str] | None,
         ignore: Iterable[str],
         block: int,
+        limit: int | None,
     ) -> None:
         check_block(block)
-        self._reader, self._frozen, self._block = reader, frozen, int(block)
+        self._reader, self._frozen, self._block, self._limit = reader, frozen, int(block), limit
         self.name, self.size, self.n_rows = reader.name, reader.size, reader.n_rows
         schema = reader.schema()
         self._target = _find_target(reader.name, target, list(schema), optional=frozen)
@@ -115,14 +116,19 @@ class Table(Stream):
             first = first._replace(table=first.table.slice(0, FIRST_ROWS))
             encoder.start(self._columns(first))
         self.encoder = encoder
+        self.n_rows = self.n_rows if limit is None or self.n_rows is None else min(limit, self.n_rows)
         self.feature_names = encoder.feature_names
         self.n_features = len(self.feature_names)
 
     def __iter__(self) -> Iterator[Block]:
         # A copy, so that a second pass starts anew and leaves alone what the first has learned.
         encoder = self.encoder = copy(self.encoder) if self._frozen else copy(self.encoder).anew()
+        left = self._limit
         for piece in self._reader.pieces(self._types):
             self.position = self._reader.position
+            if left is not None:  # before they are encoded, for that is learning too
+                piece = piece._replace(table=piece.table.slice(0, left))
+                left -= piece.table.num_rows
             columns = self._columns(piece)
             label = None if self._target is None else _label(piece.table[self._target])
             # Small blocks are cut from larger ones: encoding has a cost per call, and cuts change nothing.
@@ -140,6 +146,8 @@ class Table(Stream):
                 for at in range(0, len(X), self._block):
                     part_rows = slice(at, at + self._block)
                     yield X[part_rows], None if y is None else y[part_rows]
+            if left == 0:
+                break
         self.position = self._reader.position
 
     def _numbers(
@@ -165,9 +173,9 @@ class Table(Stream):
         try:
             if classes is not None:
                 like = _seen(first, target) if typed else ()
-                return Labels(classes, like=like, typed=typed, few=self._frozen)
+                return Labels(classes, like=like, typed=typed, optional=self._frozen)
             if not self._reader.again:
-                return Labels(_seen(first, target), typed=typed, few=self._frozen)
+                return Labels(_seen(first, target), typed=typed, optional=self._frozen)
             found: dict[Any, None] = {}
             rows = 0
             for piece in self._reader.pieces({target: self._types[target]}):
@@ -176,7 +184,7 @@ class Table(Stream):
                 if len(found) > MOST_CLASSES:
                     check_classes(len(found))
             self.n_rows = rows
-            return Labels(found, typed=typed, few=self._frozen)
+            return Labels(found, typed=typed, optional=self._frozen)
         except StreamError:
             raise
         except ValueError as error:

@@ -14,8 +14,6 @@ from budgetron.streams._table import Piece, Reader
 
 __all__ = ["Csv", "JsonLines"]
 
-_BOM = b"\xef\xbb\xbf"
-
 
 class Text(Reader):
     """What CSV and JSON lines have in common.
@@ -61,11 +59,8 @@ class Text(Reader):
             opened.close()
 
     def _body(self, opened: Opened) -> Iterator[Chunk]:
-        """The chunks that have rows, without the byte order mark."""
-        for chunk in opened.chunks(self.delimiter):
-            data = chunk.data.removeprefix(_BOM) if chunk.line == 1 else chunk.data
-            if data.strip(b"\r\n"):
-                yield Chunk(data, chunk.line)
+        """The chunks that have rows."""
+        return (chunk for chunk in opened.chunks(self.delimiter) if chunk.data.strip(b"\r\n"))
 
     def _piece(self, chunk: Chunk, columns: dict[str, Any] | None) -> Piece:
         import pyarrow as pa
