@@ -18,7 +18,7 @@ from scipy.sparse import csr_matrix, issparse, vstack
 from sklearn.datasets import dump_svmlight_file
 
 from budgetron import streams
-from budgetron.streams import Encoder, StreamError, arrays, frame, read
+from budgetron.streams import Encoder, StreamError, _bytes, arrays, frame, read
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
@@ -698,3 +698,23 @@ def test_text_among_numbers_is_no_category():
     assert stream.feature_names[-2:] == ["a=two", "a=?"]
     # where text is common, it is a category
     assert read(csv("a,y", *rows[:4], "x,0", "y,1", "z,1", "w,0"), "y").feature_names[-1] == "a=?"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="only there can a pipe be asked whether it has more")
+def test_a_slow_pipe_is_read_as_it_comes(monkeypatch):
+    monkeypatch.setattr(_bytes, "PATIENCE", 0.1)
+    here, there = os.pipe()
+    with open(here, "rb") as source, open(there, "wb", buffering=0) as sink:
+        sink.write(b"a,y\n1,u\n2,v\n3,")
+        stream = read(source, "y", scale=False)
+        blocks = iter(stream)
+        X, y = next(blocks)
+        assert (X[:, 0].tolist(), y.tolist()) == ([1.0, 2.0], ["u", "v"])
+        sink.write(b"u\n4,v\n")
+        X, y = next(blocks)
+        assert (X[:, 0].tolist(), y.tolist()) == ([3.0, 4.0], ["u", "v"])
+        sink.write(b"5,u")
+        sink.close()
+        X, y = next(blocks)
+        assert (X[:, 0].tolist(), y.tolist()) == ([5.0], ["u"])
+        assert next(blocks, None) is None

@@ -121,7 +121,7 @@ def load_electricity(*, data_home: PathLike | None = None, dtype: DTypeLike = np
 
     Notes
     -----
-    OpenML: 151.
+    OpenML: 151, taken to be in the same order; not verified.
     """
     dtype = float_dtype(dtype)
     return load(
@@ -219,7 +219,7 @@ def load_mnist(
 
     Notes
     -----
-    OpenML: 554, which has both parts in this order.
+    OpenML: 554, taken to have both parts in this order; the class counts of the part are checked.
     """
     dtype = float_dtype(dtype)
     return load(

@@ -154,7 +154,7 @@ class Opened:
     def head(self) -> bytes:
         """The first line, and more as it comes."""
         head = b""
-        while b"\n" not in head and (data := self.read_some(_HEAD - len(head), PATIENCE)):
+        while b"\n" not in head and (data := self.read_some(_HEAD - len(head), 0.0)):
             head += data
         return head
 
