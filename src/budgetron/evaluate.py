@@ -46,7 +46,7 @@ FIGURES = (
 )
 
 
-@dataclass
+@dataclass(repr=False)
 class Result:
     """How a learner did on a stream.
 
@@ -138,9 +138,22 @@ class Result:
         """The figures of the whole run by name, as plain numbers."""
         return {"learner": self.name} | {name: getattr(self, name) for name in FIGURES}
 
+    def parameters(self) -> dict[str, Any]:
+        """The learner's parameters, and ``gamma_``, the width that it came to, if it has a kernel."""
+        own = self.model.get_params(deep=False) | {
+            name: getattr(self.model, name) for name in ("gamma_",) if hasattr(self.model, name)
+        }
+        plain = (bool, int, float, str, type(None))
+        return {name: value if isinstance(value, plain) else repr(value) for name, value in own.items()}
+
+    def __repr__(self) -> str:
+        error = f"error rate {self.error_rate:.4f}"
+        return f"Result({self.name}, {self.rounds} rounds, {error}, {self.supports} supports)"
+
     def to_dict(self) -> dict[str, Any]:
         """Everything but the model, as plain numbers and lists."""
         return self.summary() | {
+            "parameters": self.parameters(),
             "window": self.window,
             "classes": self.classes.tolist(),
             "confusion": self.confusion.tolist(),

@@ -45,10 +45,9 @@ import hashlib
 import io
 import json
 import os
-import secrets
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib.metadata import version
 from math import prod
 from typing import IO, Any
@@ -59,6 +58,7 @@ from numpy.typing import NDArray
 
 from budgetron._file_states import need, whole
 from budgetron._file_tree import CLASSES, KINDS, Reader, Writer
+from budgetron._replacing import replacing
 
 __all__ = ["ModelFileError", "load", "load_extras", "save"]
 
@@ -129,7 +129,7 @@ def save(model: Any, path: Path, *, extras: dict[str, Any] | None = None) -> Non
     with _as_model_file_error(path, "this model cannot be saved"):
         # What load would refuse is not written. This makes objects over the arrays at hand, and no copies.
         Reader(writer.arrays.__getitem__).value([head["model"], head["extras"]])
-    with _replacing(path) as file:
+    with replacing(path) as file:
         _write(file, head, writer.arrays)
 
 
@@ -217,36 +217,6 @@ class _Summed:
 
 def _member(i: int) -> str:
     return f"arrays/{i}.npy"
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A new file that takes the place of `path` if all goes well, and is gone if it does not."""
-    target = os.path.realpath(path)  # through a link, not instead of it
-    folder = os.path.dirname(target)
-    draft = os.path.join(folder, f".budgetron-{secrets.token_hex(8)}.tmp")
-    try:
-        # Not by tempfile, whose files nobody else may read.
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-    except OSError as error:
-        reason = f"no file can be made in this folder: {error.strerror}"
-        raise type(error)(error.errno, reason, folder) from None
-    try:
-        with open(descriptor, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, target)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(draft)
-        raise
-    if os.name == "posix":  # the new name is on disk only when its folder is
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 # ---------------------------------------------------------------------- reading

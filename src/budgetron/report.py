@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import os
 import platform
-import secrets
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
-from pathlib import Path
 
 import numpy as np
 
 from budgetron import _report
 from budgetron._page import bytes_text, document, escape, percent, rounds_text, scroll, table
+from budgetron._replacing import replacing
 from budgetron.certificates import Certificate
 from budgetron.evaluate import Comparison, Result
 
@@ -113,19 +112,8 @@ def write(
         If it cannot be written; a file that was there is as it was.
     """
     page = render(comparisons, title=title, certificates=certificates, command=command)
-    target = Path(os.path.realpath(path))  # through a link, not over it
-    partial = target.with_name(f".{secrets.token_hex(8)}.tmp")
-    try:
-        try:
-            with open(partial, "x", encoding="utf-8", newline="\n") as file:
-                file.write(page)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(partial, target)
-        finally:
-            partial.unlink(missing_ok=True)
-    except OSError as error:  # about the file that was asked for, not about the partial one
-        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
+    with replacing(path) as file:
+        file.write(page.encode())
 
 
 def _certificates(streams: Mapping[str, Comparison], given: Mapping[str, object]) -> dict[str, Certificates]:

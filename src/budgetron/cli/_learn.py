@@ -16,10 +16,11 @@ from scipy.sparse import issparse, vstack
 from sklearn.base import clone
 
 from budgetron import files, report
+from budgetron.batch import AveragedClassifier
 from budgetron.certificates import Certificate, certify
 from budgetron.cli import _options as opt
-from budgetron.cli._learners import DEFAULTS, learners_of
-from budgetron.cli._sources import Source, takes_rows
+from budgetron.cli._learners import DEFAULTS, learners_of, names
+from budgetron.cli._sources import Source, described, takes_rows
 from budgetron.cli._terminal import (
     INTERRUPTED,
     Interrupt,
@@ -31,7 +32,7 @@ from budgetron.cli._terminal import (
     results_table,
     watching,
 )
-from budgetron.evaluate import Comparison, named_learners
+from budgetron.evaluate import Comparison, Result, named_learners
 from budgetron.kernels import resolve_gamma
 
 __all__ = ["compare", "run", "tune"]
@@ -43,9 +44,7 @@ Learners = dict[str, Any]
 def run(
     source: Annotated[str, typer.Argument(help=opt.SOURCE)],
     settings: Source,
-    learner: Annotated[
-        str, typer.Option("--learner", "-l", help="As in forgetron:variant=greedy.")
-    ] = "forgetron",
+    learner: Annotated[str, typer.Option("--learner", "-l", help=opt.LEARNER)] = "forgetron",
     budget: Annotated[int, typer.Option("--budget", "-b", min=1, help="Supports that may be kept.")] = 200,
     gamma: Annotated[
         str, typer.Option("--gamma", "-g", help="Width of the kernel: a number, scale or auto.")
@@ -54,6 +53,12 @@ def run(
     window: opt.Window = 1000,
     delay: opt.Delay = 0,
     seed: opt.Seed = 0,
+    average: Annotated[
+        bool,
+        typer.Option(
+            "--average", help="Learn the average of all hypotheses: steadier on other rows, but it grows."
+        ),
+    ] = False,
     save: opt.Save = None,
     report_to: opt.Report = None,
     certified: opt.Certify = False,
@@ -64,17 +69,18 @@ def run(
     budgetron run data.csv --target label --save model.budgetron
     """
     with friendly():
-        check_output(save)
-        check_output(report_to)
+        check_output(save, [source])
+        check_output(report_to, [source])
         check_certificate(certified, delay)
-        models = named_learners(learners_of([learner], [budget], [gamma], seed))
+        (model,) = learners_of([learner], [budget], [gamma], seed)
+        models = named_learners([AveragedClassifier(model) if average else model])
         blocks, comparison, whole = learn(source, settings, models, rows, window, delay, certified)
         (result,) = comparison.results
         if save is not None:
-            extras = {"encoder": blocks.encoder, "target": settings.target, "constant": settings.constant}
+            extras = {"encoder": blocks.encoder, "target": blocks.target, "constant": settings.constant}
             files.save(result.model, save, extras=extras)
         certificates = certificates_of(comparison, blocks.kept) if certified else None
-        present({blocks.name: comparison}, {blocks.name: certificates}, report_to, as_json)
+        present({blocks.name: comparison}, {blocks.name: certificates}, [blocks], report_to, as_json)
         if save is not None and not as_json:
             err.print(f"Saved: {save} ({bytes_of(save.stat().st_size)})", highlight=False)
     leave(whole, comparison)
@@ -86,7 +92,7 @@ def compare(
     settings: Source,
     learner: Annotated[
         list[str] | None,
-        typer.Option("--learner", "-l", help="As in forgetron:variant=greedy. May be repeated."),
+        typer.Option("--learner", "-l", help=opt.LEARNER + " May be repeated."),
     ] = None,
     budget: Annotated[
         list[int] | None,
@@ -108,11 +114,14 @@ def compare(
     budgetron compare data.csv --target label --report comparison.html
     """
     with friendly():
-        check_output(report_to)
+        check_output(report_to, source)
+        if source.count("-") > 1:
+            raise ValueError("standard input can be read only once")
         check_certificate(certified, delay)
         models = named_learners(learners_of(learner or DEFAULTS, budget or [200], gamma or ["scale"], seed))
         comparisons: dict[str, Comparison] = {}
         certificates: dict[str, dict[str, Certificate | str] | None] = {}
+        read: list[Prefix] = []
         whole = True
         for name in source:
             blocks, comparison, whole = learn(name, settings, models, rows, window, delay, certified)
@@ -120,10 +129,13 @@ def compare(
                 blocks.name if blocks.name not in comparisons else f"{blocks.name} ({len(comparisons) + 1})"
             )
             comparisons[title] = comparison
+            read.append(blocks)
             certificates[title] = certificates_of(comparison, blocks.kept) if certified else None
             if not whole:
                 break
-        present(comparisons, certificates, report_to, as_json)
+        present(comparisons, certificates, read, report_to, as_json)
+        if not as_json and whole and len(source) == 1 and len(comparison.results) > 1:
+            suggest_tuning(comparison.best(), source[0], settings)
     leave(whole, comparison)
 
 
@@ -181,12 +193,10 @@ def tune(
                     f"{blocks.name}: error %, {comparison[0].rounds:,} rounds",
                 )
             )
-            said = (
-                f"--learner {shlex.quote(learner)}"
-                + (f" --budget {enough}" if enough else "")
-                + f" --gamma {width}"
-            )
-            out.print(f"Try {said} ({100 * errors[enough, width]:.2f} % error)", highlight=False)
+            words = ["run", source, *settings.typed(), "--learner", learner]
+            words += ["--budget", str(enough)] if enough else []
+            error = 100 * errors[enough, width]
+            suggest([*words, "--gamma", str(width)], f"{error:.2f} % error on these rows")
     leave(whole, comparison)
 
 
@@ -203,6 +213,7 @@ class Prefix:
     def __init__(self, stream: Any, rows: int | None, keep: bool = False) -> None:
         self.stream, self.rows, self.keep = stream, rows, keep
         self.name, self.classes, self.size = stream.name, stream.classes, stream.size
+        self.target: str | None = getattr(stream, "target", None)
         self.n_rows = stream.n_rows if rows is None else min(rows, stream.n_rows or rows)
         self.encoder: dict[str, Any] | None = None
         self.kept: list[tuple[Any, Any]] = []
@@ -253,6 +264,8 @@ def pass_over(
 ) -> tuple[Comparison, bool]:
     """Learn block by block, showing how it goes, until the end or until someone wants to stop."""
     comparison = Comparison(models, blocks.classes, window=window, delay=delay)
+    if err.is_terminal:  # early, so that a column read wrongly need not be learned to the end
+        err.print(described(blocks.stream), highlight=False, markup=False, soft_wrap=True)
     with Interrupt() as interrupt, watching(blocks, title) as show:
         try:
             for block in blocks:
@@ -283,7 +296,7 @@ def certificates_of(comparison: Comparison, kept: list[tuple[Any, Any]]) -> dict
         if hasattr(result.model, "gamma_"):  # of the first block, not of all rows
             again.set_params(gamma=result.model.gamma_)
         try:
-            trace = again.progressive_fit(X, y, classes=comparison.classes)
+            trace = again.progressive_fit(X, y, classes=comparison.classes, ledger=True)
             said[result.name] = certify(again, X, y, trace)
         except (ValueError, TypeError) as error:
             said[result.name] = str(error)
@@ -296,6 +309,7 @@ def certificates_of(comparison: Comparison, kept: list[tuple[Any, Any]]) -> dict
 def present(
     comparisons: dict[str, Comparison],
     certificates: dict[str, dict[str, Certificate | str] | None],
+    read: Sequence[Prefix],
     report_to: Path | None,
     as_json: bool,
 ) -> None:
@@ -305,9 +319,11 @@ def present(
         command = shlex.join(["budgetron", *sys.argv[1:]])
         report.write(report_to, comparisons, certificates=said or None, command=command)
     if as_json:
-        print_json(comparisons, said)
+        print_json(comparisons, said, read)
         return
-    for name, comparison in comparisons.items():
+    for (name, comparison), blocks in zip(comparisons.items(), read, strict=True):
+        if not err.is_terminal:
+            err.print(described(blocks.stream), highlight=False, markup=False, soft_wrap=True)
         out.print(results_table(comparison.results, f"{name}: {comparison[0].rounds:,} rounds"))
         for learner, entry in said.get(name, {}).items():
             out.print(f"{learner}: {entry}", markup=False, highlight=False)
@@ -316,22 +332,37 @@ def present(
 
 
 def print_json(
-    comparisons: dict[str, Comparison], certificates: dict[str, dict[str, Certificate | str]]
+    comparisons: dict[str, Comparison],
+    certificates: dict[str, dict[str, Certificate | str]],
+    read: Sequence[Prefix],
 ) -> None:
+    """Everything, for machines."""
     plain: dict[str, Any] = {}
-    for name, comparison in comparisons.items():
-        plain[name] = json.loads(comparison.to_json())
+    for (name, comparison), blocks in zip(comparisons.items(), read, strict=True):
+        plain[name] = {"read": described(blocks.stream)} | json.loads(comparison.to_json())
         if name in certificates:
             plain[name]["certificates"] = {
                 learner: {"none": entry} if isinstance(entry, str) else plain_certificate(entry)
                 for learner, entry in certificates[name].items()
             }
-    sys.stdout.write(json.dumps({"streams": plain}, indent=2) + "\n")
+    sys.stdout.write(json.dumps({"streams": plain}) + "\n")
 
 
 def plain_certificate(certificate: Certificate) -> dict[str, Any]:
     names = ("theorem", "quantity", "count", "bound", "competitor", "norm", "losses", "shift", "rounds")
     return {name: getattr(certificate, name) for name in names} | {"holds": certificate.holds}
+
+
+def suggest_tuning(best: Result, source: str, settings: Source) -> None:
+    """What to do next with the best learner, if it has something to tune."""
+    named = {cls: name for name, cls in names().items()}
+    learner = named.get(type(best.model))
+    if learner is not None and "gamma" in best.model.get_params() and source != "-":
+        suggest(["tune", source, *settings.typed(), "--learner", learner], "a width and a budget for it")
+
+
+def suggest(words: Sequence[str], why: str) -> None:
+    err.print(f"Next: {shlex.join(['budgetron', *words])}  ({why})", highlight=False, soft_wrap=True)
 
 
 def grid(

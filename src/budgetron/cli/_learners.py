@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from itertools import product
 from math import log, sqrt
 from typing import Any
@@ -87,7 +88,9 @@ def _parse(spec: str) -> tuple[type, dict[str, Any]]:
     key = ALIASES.get(key, key)
     known = names()
     if key not in known:
-        raise ValueError(f"there is no learner {name!r}; there are {', '.join(sorted([*known, *ALIASES]))}")
+        near = get_close_matches(key, [*known, *ALIASES], 1)
+        meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(known))}"
+        raise ValueError(f"there is no learner {name!r}; {meant}")
     params = {}
     for item in filter(None, (part.strip() for part in rest.split(","))):
         parameter, equals, value = item.partition("=")

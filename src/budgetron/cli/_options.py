@@ -8,6 +8,12 @@ from typing import Annotated
 
 import typer
 
+LEARNER = (
+    "A name, perhaps with parameters, as in forgetron:variant=greedy. Kernel learners: forgetron, "
+    "projectron, projectron++, rbp, removeoldest, cks, stoptron, shrinking, perceptron, pa, "
+    "votedkernelperceptron. Linear ones: arow, linear.pa, linear.perceptron, linear.marginperceptron, "
+    "linear.votedperceptron, winnow, onlinesvm."
+)
 SOURCE = "A file (CSV, JSON lines, Parquet, LIBSVM; also compressed), - for standard input, or data:NAME."
 ROWS = "What the rows are"
 RESULTS = "What comes out"
@@ -48,7 +54,7 @@ def _results(*names: str, text: str) -> typer.models.OptionInfo:
 
 
 Target = Annotated[
-    str | None, _rows("--target", "-t", text="The column of the labels, or its number (-1: the last).")
+    str | None, _rows("--target", "-t", text="The column of the labels, or its number from 1 (-1: the last).")
 ]
 FileFormat = Annotated[
     Format | None, _rows("--format", "-f", text="By default told by the name or the first line.")

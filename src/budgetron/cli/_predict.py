@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,8 +13,9 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from budgetron import files, streams
+from budgetron._replacing import replacing
 from budgetron.cli import _options as opt
-from budgetron.cli._sources import named
+from budgetron.cli._sources import named, tab_of
 from budgetron.cli._terminal import check_output, err, friendly
 
 __all__ = ["predict"]
@@ -32,6 +32,10 @@ def predict(
     header: opt.Header = True,
     delimiter: opt.Delimiter = None,
     target: opt.Target = None,
+    missing: Annotated[
+        opt.Missing | None,
+        typer.Option("--missing", help="As in run; by default what the model learned with."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a row instead of CSV.")] = False,
 ) -> None:
     """Predict the rows of a file with a saved model, one line a row.
@@ -41,21 +45,18 @@ def predict(
     budgetron predict model.budgetron new.csv > predictions.csv
     """
     with friendly():
-        check_output(output)
+        check_output(output, [source, str(model)])
         learned = files.load(model)
         extras = files.load_extras(model) or {}
-        stream = _open(learned, extras, source, target, format, header, delimiter)
+        stream = _open(learned, extras, source, target, format, header, delimiter, missing)
         if output is None:
             wrong, labelled, rows = _write(sys.stdout, learned, stream, margins, as_json)
             sys.stdout.flush()
         else:
-            part = output.with_name(output.name + ".part")
-            try:
-                with part.open("w", newline="") as text:
-                    wrong, labelled, rows = _write(text, learned, stream, margins, as_json)
-                os.replace(part, output)
-            finally:
-                part.unlink(missing_ok=True)
+            with replacing(output) as file:
+                text = io.TextIOWrapper(file, "utf-8", newline="")
+                wrong, labelled, rows = _write(text, learned, stream, margins, as_json)
+                text.detach()  # flushes, and leaves the file open
         said = f"{rows:,} rows predicted"
         if labelled:
             said += f", {100 * wrong / labelled:.2f} % of those with a label differ from it"
@@ -70,6 +71,7 @@ def _open(
     format: opt.Format | None,
     header: bool,
     delimiter: str | None,
+    missing: opt.Missing | None,
 ) -> Any:
     """The rows, encoded as those that the model learned."""
     if source.startswith("data:"):
@@ -78,9 +80,8 @@ def _open(
         try:
             encoder = streams.Encoder.from_state(extras["encoder"])
         except (KeyError, TypeError, ValueError, AttributeError):
-            raise ValueError(
-                "the model's file does not tell how columns become features; learn it anew"
-            ) from None
+            raise ValueError("the model's file does not tell how columns become features") from None
+        encoder.missing = missing or encoder.missing
         return streams.read(
             source,
             target or extras.get("target"),  # rows to predict need not have it
@@ -88,7 +89,7 @@ def _open(
             classes=model.classes_.tolist(),
             encoder=encoder,
             header=header,
-            delimiter=delimiter,
+            delimiter=tab_of(delimiter),
         )
     if not extras and format != "libsvm":
         raise ValueError(
@@ -117,6 +118,7 @@ def _write(text: TextIO, model: Any, stream: Any, margins: bool, as_json: bool) 
         values = model.decision_function(X).reshape(len(predicted), -1) if margins else None
         for line in _lines(predicted, values, columns, as_json):
             text.write(line)
+        text.flush()  # whoever reads a pipe need not wait for the end
         # As text, for a class may be a number here and text there.
         pairs = zip(predicted.tolist(), [None] * len(predicted) if y is None else y.tolist(), strict=True)
         differ = [str(said) != str(label) for said, label in pairs if label is not None]

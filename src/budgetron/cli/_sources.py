@@ -14,7 +14,7 @@ from sklearn.datasets import load_digits
 from budgetron import datasets, streams
 from budgetron.cli import _options as opt
 
-__all__ = ["BUNDLED", "Source", "named", "takes_rows"]
+__all__ = ["BUNDLED", "Source", "described", "named", "tab_of", "takes_rows"]
 
 
 def _digits() -> tuple[Any, Any]:
@@ -50,6 +50,16 @@ class Source:
     delimiter: opt.Delimiter = None
     features: opt.Features = None
 
+    def typed(self) -> list[str]:
+        """The options as one would type them, without those left alone."""
+        words: list[str] = []
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value == field.default:
+                continue
+            words += [f"--no-{field.name}"] if value is False else [f"--{field.name}", str(value)]
+        return words
+
     def open(self, name: str, limit: int | None = None) -> Any:
         """The stream `data:NAME`, or over a file or standard input ("-")."""
         if name.startswith("data:"):
@@ -66,10 +76,24 @@ class Source:
             missing=self.missing,
             constant=self.constant,
             header=self.header,
-            delimiter=self.delimiter,
+            delimiter=tab_of(self.delimiter),
             n_features=self.features,
             limit=limit,
         )
+
+
+def tab_of(delimiter: str | None) -> str | None:
+    """A delimiter as it was meant: a tab is hard to type."""
+    return "\t" if delimiter in ("\\t", "tab") else delimiter
+
+
+def described(stream: Any) -> str:
+    """How the rows of a stream are read, in one line."""
+    encoder = getattr(stream, "encoder", None)
+    features = f"{stream.n_features} features" + (f": {encoder.summary()}" if encoder is not None else "")
+    labels = [str(label) for label in stream.classes.tolist()]
+    shown = ", ".join(labels if len(labels) <= 10 else [*labels[:9], "..."])
+    return f"{stream.name}: {features}; {len(labels)} classes: {shown}"
 
 
 def takes_rows(command: Callable[..., None]) -> Callable[..., None]:

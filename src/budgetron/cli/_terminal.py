@@ -25,6 +25,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from budgetron._replacing import check_replaceable
 from budgetron.evaluate import Comparison, Result
 
 __all__ = [
@@ -40,6 +41,16 @@ __all__ = [
 
 BAD_INPUT, INTERRUPTED = 2, 130
 
+# What the library says to those who write Python, as one types it here
+TYPED = {
+    'set missing to "mean"': "give --missing mean",
+    "if there is no header, say so": "if there is no header, give --no-header",
+    "; give classes": "; give --classes",
+    "unless zero_based is set": "which is not read here",
+    "target, encoder, scale, categorical and ignore": "--target, --categorical and --ignore",
+    "by n_features; give n_features": "by --features; give --features",
+}
+
 # Results go to standard output, everything else to standard error.
 out = Console(soft_wrap=True)
 err = Console(stderr=True)
@@ -50,6 +61,7 @@ def friendly() -> Iterator[None]:
     """Turn what a user can mend into one message and exit code 2."""
     try:
         yield
+        sys.stdout.flush()  # here, where a full disk can still be told of
     except KeyboardInterrupt:
         err.print("Interrupted before anything was learned.", highlight=False)
         raise typer.Exit(INTERRUPTED) from None
@@ -57,11 +69,16 @@ def friendly() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(1) from None
     except (ValueError, TypeError, ImportError, OSError) as error:
+        if isinstance(error, OSError) and error.filename is None and error.strerror:
+            error.filename = "standard output"
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         reason = (
             f"{error.filename}: {error.strerror}"
             if isinstance(error, OSError) and error.strerror
             else str(error)
         )
+        for said, typed in TYPED.items():
+            reason = reason.replace(said, typed)
         err.print(f"budgetron: {reason}", style="red", markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(BAD_INPUT) from None
 
@@ -94,13 +111,14 @@ class Interrupt:
             raise KeyboardInterrupt
 
 
-def check_output(path: Path | None) -> None:
+def check_output(path: Path | None, sources: Sequence[str]) -> None:
     """Say now, not after an hour of learning, that a file cannot be written."""
     if path is None:
         return
+    check_replaceable(path)
     folder = path.absolute().parent
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder; give the name of a file")
+    if any(os.path.exists(source) and path.exists() and path.samefile(source) for source in sources):
+        raise ValueError(f"{path} is where the rows are; give the name of another file")
     if not folder.is_dir():
         raise ValueError(f"{path} cannot be written: there is no folder {folder}")
     if not os.access(folder, os.W_OK):
@@ -113,7 +131,7 @@ def watching(stream: Any, title: str) -> Iterator[Any]:
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
+        BarColumn(bar_width=16),
         TextColumn("{task.fields[figures]}"),
         TimeElapsedColumn(),
         TimeRemainingColumn(compact=True),
@@ -127,20 +145,31 @@ def watching(stream: Any, title: str) -> Iterator[Any]:
             seconds = progress.tasks[0].elapsed or 1e-9
             done = best.rounds if stream.n_rows else stream.position
             figures = (
-                f"{best.rounds:,} rounds  {100 * best.error_rate:.2f} % error "
-                f"({100 * best.window_error:.1f} % lately)  "
-                f"{best.supports:,} supports  {best.rounds / seconds:,.0f}/s"
+                f"{best.rounds:,} rounds, {100 * best.error_rate:.2f} % error ({100 * best.window_error:.1f} "
+                f"lately), {best.supports:,} supports, {short(best.rounds / seconds)}/s"
             )
-            name = title if len(comparison.results) == 1 else f"{title}, best {best.name}"
-            progress.update(task, completed=done, description=name, figures=figures)
+            progress.update(task, completed=done, figures=figures)
 
         yield show
 
 
 def results_table(results: Sequence[Result], title: str) -> Table:
-    """The learners, the best first."""
+    """The learners, the best first; with the error of always answering the commonest class."""
+    counts = results[0].confusion.sum(axis=1)
+    most = counts.argmax()
+    always = 100 - 100 * counts[most] / max(1, counts.sum())
+    title += f"; always answering {results[0].classes[most]} errs in {always:.2f} %"
+    many = " A budget is for one class; supports are those of all." if len(counts) > 2 else ""
+    widths = sorted({f"{result.model.gamma_:.4g}" for result in results if hasattr(result.model, "gamma_")})
+    caption = (f"gamma {', '.join(widths)}." if widths else "") + many
     table = Table(
-        title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
+        caption=caption or None,
+        caption_justify="left",
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
     )
     table.add_column("learner", overflow="fold", min_width=26)
     recent = f"last\n{results[0].window:,}"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from budgetron import datasets
+from budgetron._replacing import replacing
 from budgetron.experiments._figures import figures
 from budgetron.experiments._runner import kept_result, run_jobs
 from budgetron.experiments._studies import STUDIES, Job, jobs_of
@@ -127,15 +128,18 @@ def _write(
     if table is not None:
         tables["003-table-8.1"] = table
     files = [page]
+    folder.mkdir(parents=True, exist_ok=True)
     for name, table in tables.items():
-        files.append(_write_whole(folder / f"{name}.csv", table.to_csv().encode()))
+        files.append(folder / f"{name}.csv")
+        with replacing(files[-1]) as file:
+            file.write(table.to_csv().encode())
     pictures = figures(results)
     for name, figure in pictures.items():
-        part = folder / f"{name}.part.png"
-        figure.savefig(part, dpi=110)
-        os.replace(part, folder / f"{name}.png")
         files.append(folder / f"{name}.png")
-    _write_whole(page, _page(tables, list(pictures), folder.name, results, missing, quick).encode())
+        with replacing(files[-1]) as file:
+            figure.savefig(file, dpi=110, format="png")
+    with replacing(page) as file:
+        file.write(_page(tables, list(pictures), folder.name, results, missing, quick).encode())
     return Reproduction(tables, missing, files)
 
 
@@ -217,11 +221,3 @@ CAPTIONS = {
         "One data set: the self-tuned Forgetron, and the range of ten runs of CG, whose luck differs.",
     ),
 }
-
-
-def _write_whole(path: Path, text: bytes) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    part.write_bytes(text)
-    os.replace(part, path)
-    return path

@@ -67,14 +67,15 @@ def _projectron_figures(results: Results) -> dict[str, Any]:
 
 
 def _budgets(results: Results, study: str) -> list[int]:
-    return sorted({job.budget for job in results if job.study == study and isinstance(job.budget, int)})
+    jobs = [job for job in results if job.study == study and job.share is None]
+    return sorted(jobs[0].budgets) if jobs else []
 
 
 def _errors(results: Results, study: str, budget: int, name: str) -> Any:
     """Errors over the parts; for CG those of all runs, one column each."""
     if name != "CG":
-        return grouped(results, study, budget, name)
-    return np.stack([grouped(results, study, budget, f"CG {run}") for run in range(CG_RUNS)], axis=1)
+        return grouped(results, study, None, f"{name}, {budget}")
+    return np.stack([grouped(results, study, None, f"CG {run}, {budget}") for run in range(CG_RUNS)], axis=1)
 
 
 def _against_budget(axis: Any, results: Results, study: str) -> None:
@@ -82,7 +83,7 @@ def _against_budget(axis: Any, results: Results, study: str) -> None:
     for i, name in enumerate(DRAWN):
         means = [_errors(results, study, budget, name).mean() for budget in budgets]
         axis.plot(budgets, means, marker=".", label=name, **style(i))
-    if study in {job.study for job in results if isinstance(job.budget, float)}:
+    if len(grouped(results, study, SHARES[0], "Perceptron")):
         error = grouped(results, study, SHARES[0], "Perceptron").mean()
         supports = error / 100 * (9298 if study == "usps" else ROWS[study])
         axis.plot(supports, error, "o", mfc="none", color="black", label="Perceptron")

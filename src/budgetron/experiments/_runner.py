@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-from budgetron.experiments._studies import STUDIES, Job, run_job
+from budgetron._replacing import replacing
+from budgetron.experiments._studies import Job, run_job
 
 __all__ = ["kept_result", "run_jobs"]
 
@@ -62,7 +62,7 @@ def kept_result(job: Job, folder: Path) -> dict[str, Any] | None:
         kept = json.loads((folder / f"{job.key}.json").read_text())
     except (OSError, ValueError):
         return None
-    if not isinstance(kept, dict) or kept.get("settings") != settings_of(job):
+    if not isinstance(kept, dict) or kept.get("settings") != job.settings:
         return None
     result = kept.get("result")
     whole = isinstance(result, dict) and result.get("errors") and "seconds" in result
@@ -71,21 +71,5 @@ def kept_result(job: Job, folder: Path) -> dict[str, Any] | None:
 
 def keep_result(job: Job, result: dict[str, Any], folder: Path) -> None:
     """Write it whole or not at all."""
-    path = folder / f"{job.key}.json"
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps({"settings": settings_of(job), "result": result}))
-    os.replace(part, path)
-
-
-def settings_of(job: Job) -> dict[str, Any]:
-    """What a result depends on, as it comes back from JSON."""
-    study = STUDIES[job.study]
-    settings: dict[str, Any] = {
-        "gamma": study.gamma,
-        "budget": job.budget,
-        "part": job.part,
-        "quick": job.quick and job.is_cut,
-    }
-    if study.paper == "002":
-        settings["budgets"] = list(study.budgets)
-    return settings | {"protocol": 1}
+    with replacing(folder / f"{job.key}.json") as file:
+        file.write(json.dumps({"settings": job.settings, "result": result}).encode())

@@ -1,6 +1,7 @@
 """The papers' experiments, cut into jobs that run on their own.
 
-A job is one permutation of a data set of 002, or one budget on one part of a data set of 003;
+A job is one permutation of a data set of 002, or on one part of a data set of 003 a line of its table
+or the budgets of its figure;
 what it returns is plain numbers, so that it can be kept in a file. Where several learners, or
 several labellings of the same rows, have one kernel, they share its values.
 """
@@ -87,36 +88,47 @@ STUDIES = {
 
 @dataclass(frozen=True)
 class Job:
-    """A study's part, and for 003 a budget: a share of the Perceptron's supports (a float) or a number."""
+    """A study's part; for 003 a share of the Perceptron's supports as budget, or None: the figure's."""
 
     study: str
     part: int
-    budget: float | int | None = None
+    share: float | None = None
     quick: bool = False
 
     @property
-    def key(self) -> str:
-        """A name for files."""
-        budget = (
-            "" if self.budget is None else f"-{'p' if isinstance(self.budget, float) else 'b'}{self.budget:g}"
-        )
-        return f"{self.study}{budget}-{self.part:03d}{'-quick' if self.quick and self.is_cut else ''}"
+    def budgets(self) -> tuple[int, ...]:
+        """Those of 002's table, or of 003's figure, which all are learned at once."""
+        study = STUDIES[self.study]
+        if self.share is not None:
+            return ()
+        return study.quick_budgets if self.quick and study.quick_budgets else study.budgets
 
     @property
-    def is_cut(self) -> bool:
-        """Whether a quick job learns less than a full one."""
-        return self.study in ("mnist", "usps")
+    def settings(self) -> dict[str, Any]:
+        """What the result depends on."""
+        few_labellings = self.quick and self.study in ("mnist", "usps")
+        return {
+            "study": self.study,
+            "part": self.part,
+            "share": self.share,
+            "budgets": list(self.budgets),
+            "gamma": STUDIES[self.study].gamma,
+            "few_labellings": few_labellings,
+        }
+
+    @property
+    def key(self) -> str:
+        """A name for files; different settings may have the same."""
+        share = "" if self.share is None else f"-{self.share:g}"
+        return f"{self.study}{share}-{self.part:03d}{'-quick' if self.quick else ''}"
 
 
 def jobs_of(study: Study, quick: bool) -> Iterator[Job]:
     """All jobs of a study."""
     parts = range(study.quick_parts if quick else study.parts)
-    if study.paper == "002":
-        yield from (Job(study.name, part, quick=quick) for part in parts)
-        return
-    budgets = study.quick_budgets if quick and study.quick_budgets else study.budgets
-    for budget in (*SHARES, *budgets):
-        yield from (Job(study.name, part, budget, quick) for part in parts)
+    shares = (None,) if study.paper == "002" else (*SHARES, None)
+    for share in shares:
+        yield from (Job(study.name, part, share, quick) for part in parts)
 
 
 def run_job(job: Job) -> dict[str, Any]:
@@ -182,35 +194,38 @@ def _data(name: str) -> tuple[NDArray[np.float64], NDArray[Any]]:
 def _forgetron_job(study: Study, job: Job) -> dict[str, Any]:
     X, labellings = _problems(job)
     gamma = study.gamma
-    assert job.budget is not None
-    if not isinstance(job.budget, float):
-        errors = online_errors(X, labellings, [_figure_learners(job.budget, gamma) for _ in labellings])
-        return {"errors": errors}
+    if job.share is None:
+        return {
+            "errors": online_errors(X, labellings, [_figure_learners(job.budgets, gamma) for _ in labellings])
+        }
     perceptron = online_errors(
         X, labellings, [{"Perceptron": KernelPerceptron(gamma=gamma)} for _ in labellings]
     )
     supports = [round(error * X.shape[0] / 100) for error in perceptron["Perceptron"]]
-    budgets = [max(1, round(job.budget * p)) for p in supports]
-    learners = [
-        {
-            "basic": Forgetron(budget, "basic", gamma=gamma),
-            "self-tuned": Forgetron(budget, gamma=gamma),
-            "greedy": Forgetron(budget, "greedy", gamma=gamma),
-            "CKS": CKSPerceptron(budget, gamma=gamma),
-        }
-        for budget in budgets
-    ]
+    learners = []
+    for p in supports:
+        budget = max(1, round(job.share * p))
+        learners.append(
+            {
+                "basic": Forgetron(budget, "basic", gamma=gamma),
+                "self-tuned": Forgetron(budget, gamma=gamma),
+                "greedy": Forgetron(budget, "greedy", gamma=gamma),
+                "CKS": CKSPerceptron(budget, gamma=gamma),
+            }
+        )
     return {"errors": perceptron | online_errors(X, labellings, learners), "supports": supports}
 
 
-def _figure_learners(budget: int, gamma: float) -> dict[str, KernelClassifier]:
-    learners: dict[str, KernelClassifier] = {
-        "self-tuned": Forgetron(budget, gamma=gamma),
-        "greedy": Forgetron(budget, "greedy", gamma=gamma),
-        "CKS": CKSPerceptron(budget, gamma=gamma),
-    }
-    for run in range(CG_RUNS):
-        learners[f"CG {run}"] = RandomizedBudgetPerceptron(budget, random_state=run, gamma=gamma)
+def _figure_learners(budgets: tuple[int, ...], gamma: float) -> dict[str, KernelClassifier]:
+    learners: dict[str, KernelClassifier] = {}
+    for budget in budgets:
+        learners[f"self-tuned, {budget}"] = Forgetron(budget, gamma=gamma)
+        learners[f"greedy, {budget}"] = Forgetron(budget, "greedy", gamma=gamma)
+        learners[f"CKS, {budget}"] = CKSPerceptron(budget, gamma=gamma)
+        for run in range(CG_RUNS):
+            learners[f"CG {run}, {budget}"] = RandomizedBudgetPerceptron(
+                budget, random_state=run, gamma=gamma
+            )
     return learners
 
 

@@ -55,18 +55,12 @@ class Table:
         return "\n".join([self.title, aligned[0], "-" * len(aligned[0]), *aligned[1:], *self.notes]) + "\n"
 
 
-def grouped(results: Results, study: str, budget: float | int | None, name: str) -> NDArray[np.float64]:
-    """The errors of one learner over all parts (and labellings) of a study at a budget."""
-    jobs = [
-        job for job in results if job.study == study and job.budget == budget and _same(job.budget, budget)
-    ]
-    return np.array(
-        [value for job in sorted(jobs, key=lambda job: job.part) for value in _list(results[job], name)]
+def grouped(results: Results, study: str, share: float | None, name: str) -> NDArray[np.float64]:
+    """The errors of one learner over all parts (and labellings) of a study."""
+    jobs = sorted(
+        (job for job in results if (job.study, job.share) == (study, share)), key=lambda job: job.part
     )
-
-
-def _same(a: float | int | None, b: float | int | None) -> bool:
-    return isinstance(a, float) == isinstance(b, float)  # a share of 1.0 is not a budget of 1
+    return np.array([value for job in jobs for value in _list(results[job], name)])
 
 
 def _list(result: dict[str, Any], name: str) -> list[float]:

@@ -243,6 +243,20 @@ class Encoder:
         self._columns: list[_Column] = []
         self._running = Running(0)
 
+    def __repr__(self) -> str:
+        return f"<Encoder: {self.summary()}>"
+
+    def summary(self) -> str:
+        """How the columns are read, in one line."""
+        words = {"number": "numeric", "onehot": "one-hot", "hash": "hashed"}
+        kinds = {kind: [c.name for c in self._columns if c.kind == kind] for kind in words}
+        parts = [
+            f"{len(names)} {words[kind]} ({', '.join(names if len(names) <= 6 else [*names[:5], '...'])})"
+            for kind, names in kinds.items()
+            if names
+        ]
+        return ", ".join([*parts, *(["constant"] if self.constant else [])])
+
     @property
     def columns(self) -> dict[str, bool]:
         """The columns that are read, in order, and whether each is a number."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from typing import Any, NamedTuple
@@ -73,6 +74,8 @@ class Table(Stream):
     ----------
     encoder : Encoder
         The one of the present (or last) pass, with what it has learned so far.
+    target : str or None
+        The column of the labels, if there is one.
     """
 
     def __init__(
@@ -92,23 +95,23 @@ class Table(Stream):
         self._reader, self._frozen, self._block, self._limit = reader, frozen, int(block), limit
         self.name, self.size, self.n_rows = reader.name, reader.size, reader.n_rows
         schema = reader.schema()
-        self._target = _find_target(reader.name, target, list(schema), optional=frozen)
+        self.target = _find_target(reader.name, target, list(schema), optional=frozen)
         if frozen and not encoder.columns:
             raise ValueError("encoder knows no columns yet; give that of a stream that was read")
         categories = _names(categorical)
         numbers = self._numbers(schema, categories, _names(ignore), encoder)
-        for name in [*numbers, *([] if self._target is None else [self._target])]:
+        for name in [*numbers, *([] if self.target is None else [self.target])]:
             _check_type(self.name, name, schema[name])
         self._types = {name: reader.read_as(schema[name], number) for name, number in numbers.items()}
         features = dict(numbers)
-        if self._target is not None:
-            self._types[self._target] = reader.read_as(schema[self._target], False)
-            features.pop(self._target, None)
+        if self.target is not None:
+            self._types[self.target] = reader.read_as(schema[self.target], False)
+            features.pop(self.target, None)
         self._is_number = features
         first = reader.first(self._types)
         if first.table.num_rows == 0:
             raise StreamError(f"{self.name}: no rows; a header alone has nothing to learn from")
-        self._labels = None if self._target is None else self._find_labels(first, classes)
+        self._labels = None if self.target is None else self._find_labels(first, classes)
         self.classes = None if self._labels is None else self._labels.classes
         if not frozen:
             if not reader.typed:
@@ -130,7 +133,7 @@ class Table(Stream):
                 piece = piece._replace(table=piece.table.slice(0, left))
                 left -= piece.table.num_rows
             columns = self._columns(piece)
-            label = None if self._target is None else _label(piece.table[self._target])
+            label = None if self.target is None else _label(piece.table[self.target])
             # Small blocks are cut from larger ones: encoding has a cost per call, and cuts change nothing.
             step = self._block * max(1, FIRST_ROWS // self._block)
             for start in range(0, piece.table.num_rows, step):
@@ -162,13 +165,13 @@ class Table(Stream):
         for name in [*categorical, *ignore]:
             if name not in schema:
                 raise StreamError(f'{self.name}: no column "{name}"; there are {_list(schema)}')
-        chosen = [name for name in schema if name != self._target and name not in ignore]
+        chosen = [name for name in schema if name != self.target and name not in ignore]
         if not chosen:
             raise StreamError(f"{self.name}: no column besides the target; at least one is needed")
         return {name: _is_number(schema[name]) and name not in categorical for name in chosen}
 
     def _find_labels(self, first: Piece, classes: Iterable[Any] | None) -> Labels:
-        target, typed = self._target, self._reader.typed
+        target, typed = self.target, self._reader.typed
         assert target is not None
         try:
             if classes is not None:
@@ -321,8 +324,8 @@ def _list(names: Iterable[str]) -> str:
 
 
 def _schema(name: str, schema: Any) -> dict[str, Any]:
-    for column in schema.names:
-        if schema.names.count(column) > 1:
+    for column, count in Counter(schema.names).items():
+        if count > 1:
             raise StreamError(f'{name}: column "{column}" stands twice; names must differ')
     return dict(zip(schema.names, schema.types, strict=True))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections import Counter
 from collections.abc import Iterator
 from itertools import chain, islice
 from typing import Any
@@ -152,8 +153,11 @@ class Csv(Text):
         if not self._header:
             return [f"c{i}" for i in range(1, len(names) + 1)]
         names = [name.strip() for name in names]
-        for name in names:
-            if names.count(name) > 1:
+        if all(map(_is_float, names)):
+            what = "the first line holds numbers, not names of columns"
+            raise StreamError(f"{self.name}:{line}: {what}; if there is no header, say so")
+        for name, count in Counter(names).items():
+            if count > 1:
                 what = f'column "{name}" stands twice; names must differ'
                 raise StreamError(f"{self.name}:{line}: {what}; if there is no header, say so")
         return names
