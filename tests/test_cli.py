@@ -223,6 +223,72 @@ def test_labels_of_rows_to_predict(tmp_path):
     assert "not saved by `budgetron run`" in said.stderr.decode()
 
 
+def test_an_average_is_saved(table, tmp_path):
+    done = budgetron_command(
+        "run", table, "-t", "label", "--rows", 600, "--average", "--save", tmp_path / "m"
+    )
+    assert done.returncode == 0, text_of(done)
+    model = budgetron.load(tmp_path / "m")
+    X, y = next(iter(streams.read(table, "label", constant=True, limit=600)))
+    expected = budgetron.batch.AveragedClassifier(Forgetron(200)).fit(X, y)
+    np.testing.assert_allclose(model.decision_function(X), expected.decision_function(X))
+
+
+def test_it_tells_how_it_read_and_what_to_do_next(table):
+    done = budgetron_command(
+        "compare", table, "-t", "label", "-l", "forgetron", "-l", "rbp", "--ignore", "age"
+    )
+    said = done.stderr.decode()
+    assert "table.csv: 6 features: 1 numeric (income), 1 one-hot (city), constant; 2 classes: no, yes" in said
+    command = said.partition("Next: budgetron ")[2].partition("  (")[0].split()
+    assert command[:2] == ["tune", str(table)]
+    next_done = budgetron_command(*command, "--rows", 300)
+    assert next_done.returncode == 0, text_of(next_done)
+    last = next_done.stderr.decode().partition("Next: budgetron ")[2].partition("  (")[0].split()
+    assert last[0] == "run"
+    assert budgetron_command(*last, "--rows", 300).returncode == 0
+
+
+def test_nothing_is_replaced_but_files(table, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path, "/dev/null"):
+        done = budgetron_command("run", table, "-t", "label", "--save", path)
+        assert done.returncode == 2
+        assert "give the name of a file" in done.stderr.decode()
+    copy = tmp_path / "copy.csv"
+    copy.write_bytes(table.read_bytes())
+    done = budgetron_command("run", copy, "-t", "label", "--save", copy)
+    assert done.returncode == 2
+    assert copy.read_bytes() == table.read_bytes()
+    assert not Path("/dev/null").is_file()
+
+
+def test_rows_without_header(table, tmp_path):
+    rows = table.read_text().splitlines()[1:]
+    (tmp_path / "rows.csv").write_text("\n".join(rows))
+    done = budgetron_command("run", "rows.csv", "-t", -1, "--no-header", "--save", "m", cwd=tmp_path)
+    assert done.returncode == 0, text_of(done)
+    bare = "\n".join(row.rpartition(",")[0] for row in rows[:5])
+    done = budgetron_command("predict", "m", "-", "--no-header", cwd=tmp_path, stdin=bare.encode())
+    assert done.returncode == 0, text_of(done)
+    assert len(done.stdout.decode().split()) == 1 + 5
+    (tmp_path / "numbers.csv").write_text("1,2,0\n" * 5 + "2,1,1\n" * 5)
+    done = budgetron_command("run", "numbers.csv", "-t", -1, cwd=tmp_path)
+    assert "if there is no header, give --no-header" in done.stderr.decode()
+
+
+def test_tabs_and_gaps(tmp_path):
+    (tmp_path / "t.txt").write_text("a\tb\ty\n" + "1\t2\tu\n3\t1\tv\n" * 20)
+    done = budgetron_command("run", "t.txt", "-t", "y", "--delimiter", "\\t", "--save", "m", cwd=tmp_path)
+    assert done.returncode == 0, text_of(done)
+    (tmp_path / "gap.csv").write_text("a,b\n1,\n")
+    done = budgetron_command("predict", "m", "gap.csv", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "give --missing mean" in done.stderr.decode()
+    done = budgetron_command("predict", "m", "gap.csv", "--missing", "mean", cwd=tmp_path)
+    assert done.returncode == 0, text_of(done)
+
+
 def test_the_same_stream_twice(table):
     done = budgetron_command("compare", table, table, "-t", "label", "-l", "arow", "--json")
     assert len(json.loads(done.stdout)["streams"]) == 2
