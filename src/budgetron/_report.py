@@ -77,7 +77,17 @@ def learners(results: Sequence[Result], places: Mapping[str, int]) -> str:
             rows[i] += f"<td{mark}{exact}>{text(value) if value or figure not in UNTOLD else '-'}</td>"
     marked = "; ★ marks the best of a column" if len(results) > 1 else ""
     note = f'<p class="soft">Sorted by error{marked}. A dash: none, or not told.</p>'
-    return note + scroll(table("learners", heads, rows), "Table of the learners")
+    return note + scroll(table("learners", heads, rows), "Table of the learners") + _parameters(results)
+
+
+def _parameters(results: Sequence[Result]) -> str:
+    """What each learner was told, and the width that it came to."""
+    lines = []
+    for result in results:
+        width = getattr(result.model, "gamma_", None)
+        came_to = "" if width is None else f"; gamma is {width:.4g}"
+        lines.append(f"<li>{escape(result.name)}: <code>{escape(repr(result.model))}</code>{came_to}</li>")
+    return f"<details><summary>Parameters</summary><ul>{''.join(lines)}</ul></details>"
 
 
 # ---------------------------------------------------------------------- the pictures
