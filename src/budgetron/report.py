@@ -30,7 +30,7 @@ may update, so that no row is ever predicted after it was learned. A mistake is 
 <i>y</i> <i>f</i>(<i>x</i>) ≤ 0, so that a margin of 0 counts (with more than two classes: one in which
 another class has at least the margin of the true one), and the online error is the share of such rounds.
 Balanced accuracy is the mean over the classes of the share of their rounds that was right. Supports and bytes
-are those of the model at the end, over all classes (with more than two, a budget is for one of them); rounds a
+are those of the model at the end, over all classes (if more than two, a budget is for one of them); rounds a
 second count the time spent predicting and learning, estimated where learners shared kernel values.</p>"""
 
 
