@@ -299,8 +299,9 @@ def test_datasets_and_help():
     said = json.loads(done.stdout)
     assert {"adult", "mnist", "vehicle"} <= {entry["name"] for entry in said["datasets"]}
     assert {"digits", "two-gaussians"} == {entry["name"] for entry in said["bundled"]}
+    listed = budgetron_command("--help").stdout.decode()
     for command in ("run", "compare", "predict", "tune", "reproduce", "datasets"):
-        assert command in budgetron_command("--help").stdout.decode()
+        assert f" {command} " in listed
     assert budgetron_command("--version").stdout.decode() == f"budgetron {budgetron.__version__}\n"
 
 
