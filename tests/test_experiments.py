@@ -202,12 +202,14 @@ def test_interrupted_as_a_user_would(tmp_path):
         "-o",
         "page.md",
     ]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    )
     jobs = tmp_path / "page" / ".jobs"
     deadline = time.monotonic() + 60
     while not (jobs.is_dir() and list(jobs.glob("*.json"))) and time.monotonic() < deadline:
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    os.killpg(process.pid, signal.SIGINT)  # to the workers as well, as a terminal does
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
     assert "the same command goes on from here" in said.decode()

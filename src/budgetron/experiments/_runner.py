@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
@@ -38,7 +39,8 @@ def run_jobs(
     if not left:
         return results
     # Spawned, for forked processes may not use the threads of a BLAS that their parent has started.
-    pool = ProcessPoolExecutor(min(workers, len(left)), multiprocessing.get_context("spawn"))
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(min(workers, len(left)), context, _leave_interrupts_to_the_parent)
     try:
         running = {pool.submit(run_job, job): job for job in left}
         for future in as_completed(running):
@@ -54,6 +56,11 @@ def run_jobs(
         raise
     pool.shutdown()
     return results
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    """A terminal sends ctrl-C to all; the parent stops the others."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def kept_result(job: Job, folder: Path) -> dict[str, Any] | None:
