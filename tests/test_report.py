@@ -19,7 +19,7 @@ from budgetron.report import render, write
 
 matplotlib = pytest.importorskip("matplotlib")
 
-VOID = {"meta", "br", "link", "img", "hr"}
+VOID = {"wbr", "meta", "br", "link", "img", "hr"}
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 NASTY = "<script>alert(\"x\")</script> & 'quoted' $a_1$ ünï 日本 " + "x" * 200
 

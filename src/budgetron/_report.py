@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from typing import Any
@@ -58,7 +59,9 @@ def _swatch(place: int) -> str:
 
 
 def _name(name: str, places: Mapping[str, int]) -> str:
-    return f'<span class="name">{_swatch(places[name])}<span>{escape(name)}</span></span>'
+    # Long names may break where a word begins.
+    text = re.sub(r"(?<=[a-z.])(?=[A-Z(])", "<wbr>", escape(name))
+    return f'<span class="name">{_swatch(places[name])}<span>{text}</span></span>'
 
 
 def learners(results: Sequence[Result], places: Mapping[str, int]) -> str:
