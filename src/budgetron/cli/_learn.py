@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -159,7 +160,7 @@ def tune(
     budgetron tune data.csv --target label
     """
     with friendly():
-        blocks = Prefix(settings.open(source, rows), rows)
+        blocks = open_prefix(source, settings, rows)
         budgets = sorted(set(budget or [50, 100, 200, 500, 1000]))
         middle = resolve_gamma("scale", blocks.first[0])
         widths = sorted(set(gamma or [float(f"{middle * 4.0**power:.4g}") for power in range(-3, 4)]))
@@ -249,11 +250,17 @@ class Prefix:
         return block[0][: self.rows - seen], block[1][: self.rows - seen]
 
 
+def open_prefix(source: str, settings: Source, rows: int | None, keep: bool = False) -> Prefix:
+    """Open a stream; a large file is read through for its classes first, which takes a while."""
+    with err.status(f"opening {source}") if err.is_terminal else nullcontext():
+        return Prefix(settings.open(source, rows), rows, keep)
+
+
 def learn(
     source: str, settings: Source, models: Learners, rows: int | None, window: int, delay: int, keep: bool
 ) -> tuple[Prefix, Comparison, bool]:
     """One pass of fresh learners."""
-    blocks = Prefix(settings.open(source, rows), rows, keep)
+    blocks = open_prefix(source, settings, rows, keep)
     fresh = {name: clone(model) for name, model in models.items()}
     comparison, whole = pass_over(blocks, fresh, blocks.name, window, delay)
     return blocks, comparison, whole
