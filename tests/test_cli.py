@@ -249,9 +249,10 @@ def test_it_tells_how_it_read_and_what_to_do_next(table):
     assert budgetron_command(*last, "--rows", 300).returncode == 0
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
 def test_nothing_is_replaced_but_files(table, tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    for path in (tmp_path / "pipe", tmp_path, "/dev/null"):
+    for path in (tmp_path / "pipe", tmp_path):
         done = budgetron_command("run", table, "-t", "label", "--save", path)
         assert done.returncode == 2
         assert "give the name of a file" in done.stderr.decode()
@@ -260,7 +261,7 @@ def test_nothing_is_replaced_but_files(table, tmp_path):
     done = budgetron_command("run", copy, "-t", "label", "--save", copy)
     assert done.returncode == 2
     assert copy.read_bytes() == table.read_bytes()
-    assert not Path("/dev/null").is_file()
+    assert (tmp_path / "pipe").is_fifo()
 
 
 def test_rows_without_header(table, tmp_path):
