@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from cases import CASES, STREAMS, gram_of, stream, with_budget
 from reference import KERNELS
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
+
+from budgetron import _kernel_face
 
 TIE = 1e-10
 
@@ -46,7 +48,10 @@ def assert_same(model, trace, run, tolerance=1e-9, ledger_tolerance=1e-8):
     np.testing.assert_array_equal(trace.mistakes, y * margins <= 0)
     np.testing.assert_array_equal(trace.support_sizes, sizes)
     np.testing.assert_array_equal(model.support_, [position[t] for t in reference.alpha])
-    np.testing.assert_array_equal(model.support_vectors_, X[model.support_].astype(trace_dtype(model)))
+    rows = model.support_vectors_
+    np.testing.assert_array_equal(
+        rows.toarray() if issparse(rows) else rows, X[model.support_].astype(rows.dtype)
+    )
     coef = np.array(list(reference.alpha.values()))
     np.testing.assert_allclose(model.dual_coef_[0], coef, rtol=tolerance, atol=tolerance)
     assert model.mistakes_ == reference.mistakes
@@ -67,10 +72,6 @@ def assert_same(model, trace, run, tolerance=1e-9, ledger_tolerance=1e-8):
                 atol=ledger_tolerance * scale if power == 1 else ledger_tolerance / 100 * scale**2,
                 err_msg=name,
             )
-
-
-def trace_dtype(model):
-    return model.support_vectors_.dtype
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -139,18 +140,70 @@ def test_float32(label, kernel, name):
     np.testing.assert_array_equal(model.support_, [position[t] for t in run[6].alpha])
 
 
+# How a slab may keep the rows of a CSR matrix: feature by feature, or its non-zeros alone.
+KEPT = {"columns": (10**9, 32), "non-zeros": (0, 1)}
+
+
+@pytest.fixture(params=KEPT)
+def kept(request, monkeypatch):
+    wide, sparse = KEPT[request.param]
+    monkeypatch.setattr(_kernel_face, "WIDE", wide)
+    monkeypatch.setattr(_kernel_face, "SPARSE", sparse)
+    return request.param
+
+
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("label", CASES)
-def test_sparse_rows(label, kernel):
+def test_sparse_rows(label, kernel, kept):
     case = CASES[label]
     run = replay(case, "sparse", kernel)
     model = case.model(kernel)
     trace = model.progressive_fit(csr_array(run[0]), run[1], classes=[-1, 1], ledger=True)
+    assert model._learners[0].supports.sparse == (kept == "non-zeros" and "callable" not in kernel)
     assert_same(model, trace, run)
     dense = case.model(kernel).fit(run[0], run[1])
     np.testing.assert_allclose(
         model.decision_function(csr_array(run[0])), dense.decision_function(run[0]), rtol=1e-9, atol=1e-9
     )
+
+
+@pytest.mark.parametrize("label", CASES)
+def test_sparse_rows_in_single_precision(label, kept):
+    case = CASES[label]
+    run = replay(case, "sparse", "rbf", tie=2e-3)
+    model = case.model("rbf")
+    trace = model.progressive_fit(csr_array(run[0].astype(np.float32)), run[1], classes=[-1, 1])
+    np.testing.assert_allclose(trace.margins, run[3], rtol=1e-3, atol=1e-3 * max(1.0, np.abs(run[3]).max()))
+    np.testing.assert_array_equal(trace.support_sizes, run[4])
+
+
+@pytest.mark.parametrize("label", CASES)
+def test_sparse_rows_one_by_one(label, kept):
+    # Rounds alone and in batches, of sparse rows and of dense ones, on whatever slab the first batch chose.
+    case = CASES[label]
+    X, y, *_, margins, sizes, _, _ = replay(case, "sparse", "rbf")
+    model = case.model("rbf")
+    model.partial_fit(csr_array(X[:1]), y[:1], classes=[-1, 1])
+    got = [model.play(csr_array(X[i : i + 1]) if i % 2 else X[i], y[i]) for i in range(1, 60)]
+    scale = max(1.0, np.abs(margins).max())
+    np.testing.assert_allclose(got, margins[1:60], rtol=1e-9, atol=1e-9 * scale)
+    rest = model.progressive_fit(X[60:], y[60:])
+    np.testing.assert_allclose(rest.margins, margins[60:], rtol=1e-9, atol=1e-9 * scale)
+    np.testing.assert_array_equal(rest.support_sizes, sizes[60:])
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+@pytest.mark.parametrize("label", CASES)
+def test_dense_rows_of_many_zeros(label, kernel):
+    # More features than products of dense rows are made for: by the non-zeros, whichever way the rows come.
+    case = CASES[label]
+    X, y, *_, margins, sizes, _, _ = replay(case, "sparse", kernel)
+    wide = np.hstack([X, np.zeros((len(X), 40))])
+    for rows in (wide, csr_array(wide)):
+        trace = case.model(kernel).progressive_fit(rows, y, classes=[-1, 1])
+        scale = max(1.0, np.abs(margins).max())
+        np.testing.assert_allclose(trace.margins, margins, rtol=1e-9, atol=1e-9 * scale)
+        np.testing.assert_array_equal(trace.support_sizes, sizes)
 
 
 @pytest.mark.parametrize("vote", ["average", "majority"])

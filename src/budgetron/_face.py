@@ -29,9 +29,6 @@ __all__ = ["Batch", "Hypothesis", "OnlineClassifier", "Rows", "check_classes", "
 # What scikit-learn takes for X: anything like an array, a data frame, or a CSR matrix.
 Rows = Any
 
-# Sparse rows are made dense in pieces of about this many numbers.
-DENSE_AT_ONCE = 1 << 19
-
 
 class Hypothesis(Protocol):
     """What the face asks of a compiled learner of two classes."""
@@ -89,8 +86,8 @@ class Batch:
 class OnlineClassifier(ClassifierMixin, BaseEstimator):
     """What all learners share. A subclass says how its hypotheses are made (`_make`)."""
 
-    # Whether the hypotheses take CSR rows as they are; otherwise they get dense ones.
-    _sparse_rounds: bool = False
+    # Parameters that do not change what is learned, and may change between calls.
+    _free_parameters: frozenset[str] = frozenset()
 
     # Whether `decision_function` speaks for the hypothesis that the next round is predicted with.
     _predicts_as_it_learns: bool = True
@@ -239,17 +236,23 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
     ) -> Trace | None:
         batch = self._open_batch(X, y, classes, classes_from_y=classes_from_y, trace=trace, ledger=ledger)
         with self._restored_on_error(self._batch_may_fail(batch.X)), one_thread():
-            for start, rows in self._pieces(batch.X):
-                piece = slice(start, start + rows.shape[0])
-                for i, learner in enumerate(self._learners):
-                    learner.learn(
-                        rows,
-                        batch.signs[i][piece],
-                        None if batch.margins is None else batch.margins[i, piece],
-                        None if batch.sizes is None else batch.sizes[i, piece],
-                        None if batch.ledger is None else batch.ledger[i, piece],
-                    )
+            self._rounds(batch)
         return self._close_batch(batch)
+
+    def _rounds(self, batch: Batch) -> None:
+        """Play the rounds of a batch with each hypothesis."""
+        for i, learner in enumerate(self._learners):
+            self._teach(learner, batch, i)
+
+    def _teach(self, learner: Any, batch: Batch, i: int) -> None:
+        """Play the rounds of a batch with the hypothesis of output i."""
+        learner.learn(
+            batch.X,
+            batch.signs[i],
+            None if batch.margins is None else batch.margins[i],
+            None if batch.sizes is None else batch.sizes[i],
+            None if batch.ledger is None else batch.ledger[i],
+        )
 
     def _open_batch(
         self,
@@ -354,11 +357,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
 
     def _margins(self, X: Any) -> NDArray[np.float64]:
         """f(x) of each output for rows that were checked, of shape (n_outputs, n_samples)."""
-        margins = np.empty((len(self._learners), X.shape[0]))
-        for start, rows in self._pieces(X):
-            for i, learner in enumerate(self._learners):
-                margins[i, start : start + rows.shape[0]] = self._decide(learner, rows)
-        return margins
+        return np.array([self._decide(learner, X) for learner in self._learners])
 
     def predict(self, X: Rows) -> NDArray[Any]:
         """The class of each row.
@@ -428,7 +427,10 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
     def _check_rows(self, X: Any, y: Any = "no_validation") -> Any:
         first = not self.__sklearn_is_fitted__()
         dtype = (np.float64, np.float32) if first else self._learners[0].row.dtype
-        return validate_data(self, X, y, accept_sparse="csr", dtype=dtype, order="C", reset=first)
+        checked = validate_data(self, X, y, accept_sparse="csr", dtype=dtype, order="C", reset=first)
+        if isinstance(checked, tuple):
+            return canonical(checked[0]), checked[1]
+        return canonical(checked)
 
     def _check_parameters(self) -> None:
         """Parameters must be valid at the first call and stay as they were then."""
@@ -439,7 +441,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         changed = [
             name
             for name, value in self._started_with.items()
-            if now.get(name) is not value and now.get(name) != value
+            if name not in self._free_parameters and now.get(name) is not value and now.get(name) != value
         ]
         if changed:
             self._validate_params()
@@ -458,20 +460,13 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         seed = np.random.SeedSequence(source.randint(0, 2**32, size=4, dtype=np.uint64).tolist())
         return [np.random.Generator(np.random.PCG64(child)) for child in seed.spawn(n)]
 
-    def _pieces(self, X: Any) -> Iterator[tuple[int, Any]]:
-        """The rows as the hypotheses take them, and where each piece starts."""
-        if not issparse(X):
-            yield 0, X
-            return
-        if not X.has_canonical_format:
-            X = X.copy()
-            X.sum_duplicates()
-        if self._sparse_rounds:
-            yield 0, X
-            return
-        step = max(1, min(1024, DENSE_AT_ONCE // X.shape[1]))
-        for start in range(0, X.shape[0], step):
-            yield start, np.ascontiguousarray(X[start : start + step].toarray())
+
+def canonical(X: Any) -> Any:
+    """The rows; of a CSR matrix with its features in order and none of them twice."""
+    if issparse(X) and not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
 
 
 def check_classes(model: Any, classes: ArrayLike | None) -> NDArray[Any]:

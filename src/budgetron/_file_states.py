@@ -129,6 +129,9 @@ def _kernel_hypothesis(
     live = supports.order[: supports.m]
     need(np.all(np.diff(supports.rounds[live]) > 0), "supports should stand in the order of their rounds")
     need(supports.m < capacity or not expected, "there should be no more supports than the budget")
+    for name, shape in {"values": (capacity,), "gram": (capacity, capacity)}.items():
+        if not fresh[name].size and getattr(state[name], "shape", None) == shape:
+            state[name] = fresh[name]  # protocol 1 kept a Gram matrix where none is needed
     for name in ("coef", "tail", "values", "gram", "scratch"):
         kept = (capacity,) * fresh[name].ndim if fresh[name].size else fresh[name].shape
         array(state[name], np.float64, kept, name)
@@ -153,6 +156,7 @@ def _kernel_hypothesis(
         room = order.size if isinstance(order, np.ndarray) else 0
         departed = _slab(kernel, state["departed"], room, d, dtype, rounds, "the departed supports")
         need(departed.top == departed.m, "no departed support comes back")
+        need(departed.sparse == supports.sparse, "departed supports should be kept like the others")
         state["departed"], ever = departed, np.append(ever, departed.rounds[departed.order[: departed.m]])
         need(len(np.unique(ever)) == len(ever), "a round should make one support at most")
     array(state["departed_sums"], np.float64, (room,), "the departed sums")
@@ -216,8 +220,14 @@ def _counts(state: State) -> int:
 def _slab(
     kernel: Kernel, state: State, capacity: int, d: int, dtype: np.dtype[Any], rounds: int, what: str
 ) -> Supports:
-    names(state, {"rows", "square", "own", "rounds", "order", "m", "top"}, what)
-    array(state["rows"], dtype, (capacity, d), f"rows of {what}")
+    sparse = isinstance(state, dict) and "starts" in state
+    kept = {"starts", "features", "values"} if sparse else {"rows"}
+    names(state, {*kept, "square", "own", "rounds", "order", "m", "top"}, what)
+    if sparse:
+        need(kernel.function is None, f"{what} should keep whole rows for a function")
+        _check_nonzeros(state, capacity, d, dtype, what)
+    else:
+        array(state["rows"], dtype, (capacity, d), f"rows of {what}")
     array(state["square"], dtype, (capacity,), f"squares of {what}")
     array(state["own"], np.float64, (capacity,), f"self values of {what}")
     born = array(state["rounds"], np.int64, (capacity,), f"rounds of {what}")
@@ -230,10 +240,25 @@ def _slab(
         np.all((born[order[:m]] >= 0) & (born[order[:m]] < rounds)),
         f"rounds of {what} should have been played",
     )
-    slab: Any = Supports(kernel, d, dtype, 0)
+    slab: Any = Supports(kernel, d, dtype, 0, sparse)
     slab.__setstate__(state)
     made: Supports = slab
     return made
+
+
+def _check_nonzeros(state: State, capacity: int, d: int, dtype: np.dtype[Any], what: str) -> None:
+    """Rows by their non-zeros: each row's features in order."""
+    starts = array(state["starts"], np.int64, (capacity + 1,), f"starts of {what}")
+    features = state["features"]
+    need(isinstance(features, np.ndarray) and features.ndim == 1, f"features of {what} should be an array")
+    array(features, np.int32, (features.size,), f"features of {what}")
+    array(state["values"], dtype, (features.size,), f"values of {what}")
+    orderly = starts[0] == 0 and np.all(starts[1:] >= starts[:-1]) and starts[-1] == features.size
+    need(orderly, f"starts of {what} should follow each other")
+    need(np.all((features >= 0) & (features < d)), f"features of {what} should be those of the rows")
+    first = np.zeros(features.size + 1, bool)
+    first[starts] = True
+    need(np.all((features[1:] > features[:-1]) | first[1:-1]), f"features of {what} should be in order")
 
 
 def _projection(state: Any, supports: Supports) -> Projection:

@@ -6,15 +6,27 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+from joblib import effective_n_jobs
 from numpy.typing import NDArray
+from scipy.sparse import issparse
+from scipy.sparse import vstack as sparse_vstack
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from budgetron._core.rounds import Learner
 from budgetron._core.rule import Rule
-from budgetron._face import OnlineClassifier
+from budgetron._core.together import Together
+from budgetron._face import Batch, OnlineClassifier
 from budgetron.kernels import NAMES, KernelFunction, Normalized, resolve, resolve_gamma
 
 __all__ = ["BudgetedClassifier", "KernelClassifier"]
+
+
+# Supports are kept by their non-zeros if the first batch is a CSR matrix of more features than this, of
+# which at most one in so many is not zero. Below that, keeping all of them is small enough, and faster.
+WIDE, SPARSE = 1000, 32
+
+# From so many rows on, the classes of a batch share their kernel values.
+SHARED_ROWS = 32
 
 
 class KernelClassifier(OnlineClassifier):
@@ -31,6 +43,10 @@ class KernelClassifier(OnlineClassifier):
         Degree of "poly".
     coef0 : float, default=0.0
         Constant term of "poly".
+    n_jobs : int, default=None
+        Threads that share the kernel values of a batch, learning and predicting: None is 1 (but
+        see `joblib.parallel_config`), -1 all cores. They live as long as the call, and BLAS is held to one of its own.
+        May be changed at any time.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -38,12 +54,15 @@ class KernelClassifier(OnlineClassifier):
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
         "degree": [Interval(Integral, 0, 2**31 - 1, closed="both")],
         "coef0": [Interval(Real, None, None, closed="neither")],
+        "n_jobs": [Integral, None],
     }
+    _free_parameters = frozenset({"n_jobs"})
 
     kernel: str | KernelFunction | Normalized
     gamma: float | str
     degree: int
     coef0: float
+    n_jobs: int | None
     gamma_: float
     _learners: list[Learner]
 
@@ -54,11 +73,13 @@ class KernelClassifier(OnlineClassifier):
         gamma: float | str = "scale",
         degree: int = 3,
         coef0: float = 0.0,
+        n_jobs: int | None = None,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+        self.n_jobs = n_jobs
 
     def _rule(self, generator: np.random.Generator) -> Rule:
         """The algorithm with this learner's parameters, ready for its first round."""
@@ -67,10 +88,40 @@ class KernelClassifier(OnlineClassifier):
     def _make(self, X: Any, outputs: int) -> list[Learner]:
         self.gamma_ = resolve_gamma(self.gamma, X)
         kernel = resolve(self.kernel, self.gamma_, self.degree, self.coef0)
+        sparse = issparse(X) and X.shape[1] > WIDE and X.nnz * SPARSE <= X.shape[0] * X.shape[1]
+        sparse = sparse and kernel.function is None  # which is shown rows as arrays
         return [
-            Learner(kernel, self._rule(generator), X.shape[1], X.dtype)
+            Learner(kernel, self._rule(generator), X.shape[1], X.dtype, sparse)
             for generator in self._generators(outputs)
         ]
+
+    def _rounds(self, batch: Batch) -> None:
+        outputs = range(len(self._learners))
+        if len(outputs) == 1 or batch.ledger is not None or batch.X.shape[0] < SHARED_ROWS:
+            super()._rounds(batch)
+            return
+        assert batch.margins is not None
+        sizes = [None for _ in outputs] if batch.sizes is None else list(batch.sizes)
+        Together(list(self._learners), True).learn(
+            batch.X, batch.signs, list(batch.margins), sizes, self._threads()
+        )
+
+    def _teach(self, learner: Any, batch: Batch, i: int) -> None:
+        learner.learn(
+            batch.X,
+            batch.signs[i],
+            None if batch.margins is None else batch.margins[i],
+            None if batch.sizes is None else batch.sizes[i],
+            None if batch.ledger is None else batch.ledger[i],
+            self._threads(),
+        )
+
+    def _decide(self, learner: Any, X: Any) -> NDArray[np.float64]:
+        values: NDArray[np.float64] = learner.decide(X, threads=self._threads())
+        return values
+
+    def _threads(self) -> int:
+        return 1 if self.n_jobs == 1 else int(effective_n_jobs(self.n_jobs))
 
     def _fitted(self) -> list[Learner]:
         super()._fitted()
@@ -79,20 +130,19 @@ class KernelClassifier(OnlineClassifier):
     @property
     def support_(self) -> NDArray[np.int64]:
         """The 0-based round in which each support was added, oldest first."""
-        rounds = [_live(learner, "rounds") for learner in self._fitted()]
+        rounds = [_added(learner) for learner in self._fitted()]
         return rounds[0] if len(rounds) == 1 else np.unique(np.concatenate(rounds))
 
     @property
-    def support_vectors_(self) -> NDArray[Any]:
-        """The supports, one row each, in the order of `support_`."""
-        learners = self._fitted()
-        if len(learners) == 1:
-            return _live(learners[0], "rows")
-        rounds = self.support_
-        rows = np.empty((len(rounds), self.n_features_in_), learners[0].row.dtype)
-        for learner in learners:
-            rows[np.searchsorted(rounds, _live(learner, "rounds"))] = _live(learner, "rows")
-        return rows
+    def support_vectors_(self) -> Any:
+        """The supports, one row each, in the order of `support_`; a CSR matrix where only non-zeros are kept."""
+        rows = [learner.supports.rows(_slots(learner)) for learner in self._fitted()]
+        if len(rows) == 1:
+            return rows[0]
+        _, first = np.unique(
+            np.concatenate([_added(learner) for learner in self._learners]), return_index=True
+        )
+        return (sparse_vstack(rows, format="csr") if issparse(rows[0]) else np.vstack(rows))[first]
 
     @property
     def dual_coef_(self) -> NDArray[np.float64]:
@@ -100,7 +150,7 @@ class KernelClassifier(OnlineClassifier):
         rounds = self.support_
         coef = np.zeros((len(self._learners), len(rounds)))
         for i, learner in enumerate(self._learners):
-            coef[i, np.searchsorted(rounds, _live(learner, "rounds"))] = learner.rule.coefficients()
+            coef[i, np.searchsorted(rounds, _added(learner))] = learner.rule.coefficients()
         return coef
 
     @property
@@ -124,12 +174,18 @@ class BudgetedClassifier(KernelClassifier):
         gamma: float | str = "scale",
         degree: int = 3,
         coef0: float = 0.0,
+        n_jobs: int | None = None,
     ) -> None:
-        super().__init__(kernel=kernel, gamma=gamma, degree=degree, coef0=coef0)
+        super().__init__(kernel=kernel, gamma=gamma, degree=degree, coef0=coef0, n_jobs=n_jobs)
         self.budget = budget
 
 
-def _live(learner: Learner, array: str) -> NDArray[Any]:
-    """An array of the slab for the supports alone, oldest first."""
-    values: NDArray[Any] = getattr(learner.supports, array)[learner.supports.order[: learner.supports.m]]
-    return values
+def _slots(learner: Learner) -> NDArray[np.int32]:
+    """The slots of the supports, oldest first."""
+    return learner.supports.order[: learner.supports.m]
+
+
+def _added(learner: Learner) -> NDArray[np.int64]:
+    """The round in which each support was added, oldest first."""
+    rounds: NDArray[np.int64] = learner.supports.rounds[_slots(learner)]
+    return rounds

@@ -16,7 +16,6 @@ __all__ = ["LinearClassifier"]
 class LinearClassifier(OnlineClassifier):
     """What all linear learners share. A subclass says which rule it follows."""
 
-    _sparse_rounds = True
     _learners: list[LinearRule]
 
     def _rule(self, d: int, single: bool) -> LinearRule:

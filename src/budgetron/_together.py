@@ -62,17 +62,16 @@ class Cohort:
         """The rounds of learners that share, and what each of them cost."""
         outputs = [(batches[i], c) for i in members for c in range(len(self.models[i]._learners))]
         before = group.kernel_values, group.block_values, group.kernel_seconds, group.seconds.copy()
-        for start, rows in self.models[members[0]]._pieces(batches[members[0]].X):
-            piece = slice(start, start + rows.shape[0])
-            group.learn(
-                rows,
-                [batch.signs[c][piece] for batch, c in outputs],
-                [_part(batch.margins, c, piece) for batch, c in outputs],
-                [_part(batch.sizes, c, piece) for batch, c in outputs],
-            )
+        group.learn(
+            batches[members[0]].X,
+            [batch.signs[c] for batch, c in outputs],
+            [_part(batch.margins, c) for batch, c in outputs],
+            [_part(batch.sizes, c) for batch, c in outputs],
+            max(self.models[i]._threads() for i in members),
+        )
         # A kernel value costs the same whoever asks for it; alone, each would ask for those of its
         # supports, and for half of those in the block, which are the other half as well.
-        asked = np.array([_part(batch.sizes, c, slice(None)).sum() for batch, c in outputs])
+        asked = np.array([_part(batch.sizes, c).sum() for batch, c in outputs])
         share = (asked + (group.block_values - before[1]) / 2) / max(1, group.kernel_values - before[0])
         costs = group.seconds - before[3] + np.minimum(share, 1.0) * (group.kernel_seconds - before[2])
         np.add.at(self.seconds, [i for i in members for _ in self.models[i]._learners], costs)
@@ -90,7 +89,8 @@ class Cohort:
             mine = model._learners[0]
             for group in members:
                 theirs = self.models[group[0]]._learners[0]
-                if mine.kernel.equals(theirs.kernel) and mine.row.dtype == theirs.row.dtype:
+                alike = mine.row.dtype == theirs.row.dtype and mine.supports.sparse == theirs.supports.sparse
+                if alike and mine.kernel.equals(theirs.kernel):
                     group.append(i)
                     break
             else:
@@ -102,6 +102,6 @@ class Cohort:
         self._taught = [id(learner) for model in self.models for learner in model._learners]
 
 
-def _part(array: NDArray[Any] | None, output: int, piece: slice) -> NDArray[Any]:
+def _part(array: NDArray[Any] | None, output: int) -> NDArray[Any]:
     assert array is not None
-    return array[output, piece]
+    return array[output]

@@ -19,7 +19,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import column_or_1d
 
 from budgetron import bounds
-from budgetron._face import OnlineClassifier, Rows, encode, lead
+from budgetron._face import Batch, OnlineClassifier, Rows, encode, lead
 from budgetron._hypotheses import Hypotheses, blocks
 from budgetron._linear_face import LinearClassifier
 from budgetron._trace import Trace
@@ -66,9 +66,8 @@ class _Converter(OnlineClassifier):
         self.learner_ = learner
         return learner._learners
 
-    @property
-    def _sparse_rounds(self) -> bool:  # type: ignore[override]
-        return self.learner_._sparse_rounds
+    def _rounds(self, batch: Batch) -> None:
+        self.learner_._rounds(batch)
 
     def _learn(self, X: Any, y: Any, *args: Any, **options: Any) -> Trace | None:
         start = self.rounds_ if self.__sklearn_is_fitted__() else 0
@@ -297,18 +296,16 @@ class PenalizedRiskClassifier(_Converter):
         births = np.unique(np.concatenate([run.rounds for run in runs])) + 1
         losses = np.zeros(len(births), np.int64)
         losses[: len(self.losses_)] = self.losses_
-        for first, rows in self._pieces(X):
-            for piece in blocks(len(births) * len(runs), rows.shape[0]):
-                values = [run.margins(rows[piece], births) for run in runs]
-                right = codes[first + piece.start : first + piece.stop]
-                if len(runs) > 1:
-                    wrong = lead(np.stack(values, axis=-1), right, multiclass=True) <= 0.0
-                else:
-                    wrong = lead(values[0], right, multiclass=False) <= 0.0
-                t = start + first + np.arange(piece.start, piece.stop)
-                young = int(np.searchsorted(births, t[0]))  # from here on, born in this piece
-                wrong[young:] &= births[young:, None] <= t
-                losses += np.count_nonzero(wrong, axis=1)
+        for piece in blocks(len(births) * len(runs), X.shape[0]):
+            values = [run.margins(X[piece], births) for run in runs]
+            if len(runs) > 1:
+                wrong = lead(np.stack(values, axis=-1), codes[piece], multiclass=True) <= 0.0
+            else:
+                wrong = lead(values[0], codes[piece], multiclass=False) <= 0.0
+            t = start + np.arange(piece.start, piece.stop)
+            young = int(np.searchsorted(births, t[0]))  # from here on, born in this piece
+            wrong[young:] &= births[young:, None] <= t
+            losses += np.count_nonzero(wrong, axis=1)
         self.births_, self.losses_ = births, losses
 
     @property

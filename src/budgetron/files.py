@@ -14,7 +14,7 @@ the one that was saved would have; `load` believes nothing that it reads.
 #
 # and nothing else. model.json is
 #
-#     {"format": "budgetron model", "protocol": 1, "version": <of the library that wrote it>,
+#     {"format": "budgetron model", "protocol": 2, "version": <of the library that wrote it>,
 #      "arrays": [<sha256 of arrays/0.npy>, ...], "model": <tree>, "extras": <tree or null>}
 #
 # where trees are told in `_file_tree` and the state of the compiled learners in
@@ -37,6 +37,9 @@ the one that was saved would have; `load` believes nothing that it reads.
 # 3. In `_read`, before the tree is built, bring the JSON of older protocols into the new form, one
 #    function a step (N to N + 1), so that all below knows the newest form only.
 #
+# What changed: in 2, slabs may keep the non-zeros of their rows alone, kernel learners have `n_jobs`, and the
+# Gram matrix is gone where none is needed.
+#
 # Old files are read for ever. Newer ones are refused with the version that wrote them.
 
 from __future__ import annotations
@@ -58,13 +61,14 @@ from numpy.typing import NDArray
 
 from budgetron._file_states import need, whole
 from budgetron._file_tree import CLASSES, KINDS, Reader, Writer
+from budgetron._kernel_face import KernelClassifier
 from budgetron._replacing import replacing
 
 __all__ = ["ModelFileError", "load", "load_extras", "save"]
 
 Path = str | os.PathLike[str]
 
-PROTOCOL = 1
+PROTOCOL = 2
 FORMAT = "budgetron model"
 HEAD = "model.json"
 
@@ -246,10 +250,28 @@ def _read(path: Path, part: str) -> Any:
         with zipfile.ZipFile(file) as archive:
             members = _members(archive, size)
             head = _head(archive, members, path)
+            if head["protocol"] == 1:
+                head = _from_protocol_1(head)
             sums = head["arrays"]
             need(isinstance(sums, list) and len(members) == len(sums) + 1, "arrays are missing or too many")
             need(all(_member(i) in members for i in range(len(sums))), "arrays are missing")
             return Reader(_fetcher(archive, members, sums)).value(head[part])
+
+
+def _from_protocol_1(node: Any) -> Any:
+    """The same in protocol 2: kernel learners have one parameter more."""
+    if isinstance(node, list):
+        return [_from_protocol_1(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    node = {name: _from_protocol_1(item) for name, item in node.items()}
+    if node.get("#") == "model" and issubclass(CLASSES.get(str(node.get("class")), object), KernelClassifier):
+        learned = node.get("learned")
+        started = learned.get("_started_with") if isinstance(learned, dict) else None
+        for parameters in (node.get("parameters"), started):
+            if isinstance(parameters, dict):
+                parameters.setdefault("n_jobs", None)
+    return node
 
 
 def _members(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:

@@ -5,10 +5,14 @@ from numpy.typing import NDArray
 
 class Kernel:
     name: str
-    gamma: float
-    degree: int
-    coef0: float
-    normalized: bool
+    @property
+    def gamma(self) -> float: ...
+    @property
+    def degree(self) -> int: ...
+    @property
+    def coef0(self) -> float: ...
+    @property
+    def normalized(self) -> bool: ...
     function: Callable[..., Any] | None
     def __init__(
         self,

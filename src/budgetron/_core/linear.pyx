@@ -38,7 +38,7 @@ from scipy.sparse import issparse
 from budgetron._core.kernel cimport dot, real
 from budgetron._core.rule cimport NORM
 
-from budgetron._core.rounds import one_row
+from budgetron._core.rows import one_row, sparse_row
 from budgetron._core.rule import ENTRY_NAMES, rebuild
 from budgetron._core.supports import writeable
 
@@ -353,20 +353,6 @@ def parts(X, dtype):
         np.ascontiguousarray(X.indices, np.int32),
         np.ascontiguousarray(X.indptr, np.int64),
     )
-
-
-def sparse_row(x, Py_ssize_t d):
-    """Places and values of one sparse row."""
-    width = x.shape[x.ndim - 1]
-    if width != d or (x.ndim == 2 and x.shape[0] != 1):
-        raise ValueError(f"x must be one row of {d} features; got an array of shape {x.shape}")
-    if x.dtype.kind not in "fiub":
-        raise ValueError(f"x must hold numbers; got an array of dtype {x.dtype}")
-    if x.ndim == 2 and x.format == "csr" and x.has_canonical_format:
-        return x.indices.astype(np.int32), x.data
-    x = x.tocoo(copy=True)
-    x.sum_duplicates()
-    return np.ascontiguousarray(x.coords[x.ndim - 1], np.int32), x.data
 
 
 cdef inline double dot_row(real* x, int32_t* index, Py_ssize_t n, double* weights) noexcept nogil:

@@ -1,4 +1,6 @@
-from budgetron._core.kernel cimport Kernel, real
+from budgetron._core.crew cimport Crew
+from budgetron._core.kernel cimport Kernel, Rows, real
+from budgetron._core.rows cimport Block
 from budgetron._core.rule cimport Rule
 from budgetron._core.supports cimport Supports
 
@@ -9,12 +11,14 @@ cdef class Learner:
     cdef readonly Supports supports
     # The row and the kernel values of a round that is played alone; and the latter in
     # float64, where they are not
+    cdef readonly Block block
     cdef readonly object row, values, wide
-    cdef double row_square, row_own
 
     cdef make_rows(self)
+    cdef int make_slots(self, Py_ssize_t n) except -1
 
 
+cdef Crew crew_for(int threads)
 cdef Py_ssize_t longest_block() noexcept nogil
 cdef Py_ssize_t block_length(Py_ssize_t top, size_t itemsize) noexcept nogil
-cdef int settle(Rule rule, double y, double* k, real* x, double square, double own, real* row) except -1 nogil
+cdef int settle(Rule rule, double y, double* k, Rows* rows, Py_ssize_t i, real* row) except -1 nogil

@@ -6,17 +6,20 @@ batch does is told at the head of the package.
 """
 
 from libc.math cimport NAN, fabs, isfinite
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 
 cimport numpy as cnp
 
 import numpy as np
 from scipy.sparse import issparse
 
-from budgetron._core.kernel cimport Kernel, Kind, among, cross, dot, finish, kind_for, real, self_values, squares
+from budgetron._core.crew cimport Crew
+from budgetron._core.kernel cimport Kernel, Kind, Rows, dot, real
+from budgetron._core.rows cimport Block, Feed, address, open_dense, open_sparse, others_of
 from budgetron._core.rule cimport ENTRIES, NORM, Q, REMOVED, Rule
 from budgetron._core.supports cimport Supports
 
+from budgetron._core.rows import one_row, sparse_row
 from budgetron._core.rule import ENTRY_NAMES
 
 # A block's kernel values should stay in the cache; shorter ones waste the matrix product's packing.
@@ -25,19 +28,6 @@ cdef Py_ssize_t BLOCK_BYTES = 1 << 21
 cdef Py_ssize_t FIRST_SLOTS = 64
 
 cnp.import_array()
-
-
-cpdef cnp.ndarray one_row(x, Py_ssize_t d):
-    """The row x as an array of d numbers; it may also be the only row of an array."""
-    cdef cnp.ndarray row
-    if not isinstance(x, np.ndarray):
-        x = x.toarray().reshape(-1) if issparse(x) else np.asarray(x)
-    row = x if x.ndim != 2 or x.shape[0] != 1 else x[0]
-    if row.ndim != 1 or row.shape[0] != d:
-        raise ValueError(f"x must be one row of {d} features; got an array of shape {x.shape}")
-    if row.dtype.kind not in "fiub":
-        raise ValueError(f"x must hold numbers; got an array of dtype {row.dtype}")
-    return row
 
 
 cdef class Learner:
@@ -51,13 +41,14 @@ cdef class Learner:
         Number of features.
     dtype : numpy.float32 or numpy.float64
         Type of the rows and of all that is computed from them.
+    sparse : bool
+        Whether the slab keeps the non-zeros of its rows and nothing else.
     """
 
-    def __init__(self, Kernel kernel, Rule rule, Py_ssize_t d, dtype):
+    def __init__(self, Kernel kernel, Rule rule, Py_ssize_t d, dtype, bint sparse=False):
         self.kernel, self.rule = kernel, rule
-        self.supports = Supports(kernel, d, dtype, rule.capacity() or FIRST_SLOTS)
+        self.supports = Supports(kernel, d, dtype, rule.capacity() or FIRST_SLOTS, sparse)
         rule.attach(self.supports)
-        self.row = np.zeros(d, dtype)
         self.make_rows()
 
     def __getstate__(self):
@@ -66,11 +57,16 @@ cdef class Learner:
     def __setstate__(self, state):
         self.kernel, self.rule = state["kernel"], state["rule"]
         self.supports = self.rule.supports
-        self.row = np.zeros(self.supports.d, self.supports.rows.dtype)
         self.make_rows()
 
     cdef make_rows(self):
-        self.values = np.zeros(self.supports.capacity, self.row.dtype)
+        cdef Supports supports = self.supports
+        dtype = supports.square.dtype
+        self.row = np.zeros(0 if supports.sparse else supports.d, dtype)
+        self.block = Block(self.kernel, supports.d, dtype, 1, supports.sparse)
+        if not supports.sparse:
+            self.block.make_room(supports.d + 1)
+        self.values = np.zeros(supports.capacity, dtype)
         self.wide = np.zeros(self.supports.capacity if self.supports.single else 0)
 
     def __reduce__(self):
@@ -79,7 +75,8 @@ cdef class Learner:
     @property
     def nbytes(self):
         """Bytes of all arrays that outlive a call."""
-        arrays = [self.row, self.values, self.wide, *self.supports.arrays().values(), *self.rule.arrays().values()]
+        arrays = [self.row, self.values, self.wide, *self.block.arrays(), *self.supports.arrays().values(),
+                  *self.rule.arrays().values()]
         return sum(array.nbytes for array in arrays)
 
     @property
@@ -106,37 +103,37 @@ cdef class Learner:
 
     def may_fail(self):
         """Whether the second half of the round that was opened might overflow, or call a kernel that fails."""
-        own = self.kernel.self_value(self.row_own)
+        own = self.kernel.self_value(self.block.rows.own[0])
         sane = own == 0.0 or 1e-60 < own < 1e60
         return self.kernel.function is not None or not (sane and fabs(self.rule.margin) < 1e60)
 
-    def learn(self, X, y, double[::1] margins=None, int64_t[::1] sizes=None, double[:, ::1] ledger=None):
+    def learn(self, X, y, double[::1] margins=None, int64_t[::1] sizes=None, double[:, ::1] ledger=None, int threads=1):
         """Play one round per row of X, in order.
 
         Parameters
         ----------
-        X : ndarray of shape (n, d), C-contiguous, in the learner's dtype
+        X : ndarray or CSR matrix of shape (n, d), in the learner's dtype
+            A matrix in canonical form.
         y : ndarray of shape (n,), float64
             Labels, -1.0 or +1.0.
         margins, sizes, ledger : arrays to fill, optional
             f_t(x_t) before the label; supports after the round; and one column
             for each name in the rule's ledger.
+        threads : int
+            How many may share the kernel values.
         """
         cdef double[::1] labels = y
-        cdef const double[:, ::1] rows
-        cdef const float[:, ::1] single
+        cdef Feed feed = Feed(X, self.supports.square.dtype)
         if ledger is not None:
             self.rule.refresh_norm()
         self.rule.recording = ledger is not None
         try:
+            if feed.n == 0:
+                return
             if self.supports.single:
-                single = X
-                if len(single):
-                    play_blocks(self, <float*> &single[0, 0], len(single), &labels[0], margins, sizes, ledger)
+                play_blocks(self, feed, &labels[0], margins, sizes, ledger, crew_for(threads), <float> 0)
             else:
-                rows = X
-                if len(rows):
-                    play_blocks(self, <double*> &rows[0, 0], len(rows), &labels[0], margins, sizes, ledger)
+                play_blocks(self, feed, &labels[0], margins, sizes, ledger, crew_for(threads), <double> 0)
         finally:
             self.rule.recording = False
 
@@ -152,36 +149,61 @@ cdef class Learner:
         self.close_round(y)
         return margin
 
+    cdef int make_slots(self, Py_ssize_t n) except -1:
+        """Room for n more supports, where there is no budget."""
+        cdef Supports supports = self.supports
+        if self.rule.budget == 0 and supports.m + n > supports.capacity:
+            self.reserve(max(supports.m + n, supports.capacity * 3 // 2))
+        return 0
+
     def open_round(self, x):
         """The first half of a round: check the row and predict."""
-        cdef Py_ssize_t d = self.supports.d
-        cdef Rule rule = self.rule
-        row = one_row(x, d)
-        if rule.capacity() == 0 and self.supports.m == self.supports.capacity:
-            self.reserve(self.supports.capacity * 3 // 2)
-        # Into a row of our own: a round may end long after x was changed.
-        cdef cnp.ndarray own = self.row
-        own[:] = row
-        if self.supports.single:
-            rule.margin = open_row(self, <float*> own.data, <float*> (<cnp.ndarray> self.values).data)
+        cdef Supports supports = self.supports
+        cdef cnp.ndarray own
+        if issparse(x):
+            # Into a block of our own: a round may end long after x was changed.
+            features, values = sparse_row(x, supports.d)
+        elif supports.sparse:
+            row = one_row(x, supports.d)
+            features = np.flatnonzero(row).astype(np.int32)
+            values = row[features]
         else:
-            rule.margin = open_row(self, <double*> own.data, <double*> (<cnp.ndarray> self.values).data)
-        return rule.margin
+            row = one_row(x, supports.d)
+            self.make_slots(1)
+            own = self.row
+            own[:] = row
+            if supports.single:
+                open_dense(self.block, <float*> own.data, 1)
+                self.rule.margin = open_row(self, <float*> address(self.values), <float*> own.data, supports.d)
+            else:
+                open_dense(self.block, <double*> own.data, 1)
+                self.rule.margin = open_row(self, <double*> address(self.values), <double*> own.data, supports.d)
+            return self.rule.margin
+        self.make_slots(1)
+        self.block.hold(features, values)
+        if supports.single:
+            open_sparse(self.block, self.block._starts, self.block._features, <float*> self.block._values, 1)
+            self.rule.margin = open_row(self, <float*> address(self.values), <float*> self.block._values, len(values))
+        else:
+            open_sparse(self.block, self.block._starts, self.block._features, <double*> self.block._values, 1)
+            self.rule.margin = open_row(self, <double*> address(self.values), <double*> self.block._values, len(values))
+        return self.rule.margin
 
     def close_round(self, double y):
         """The second half: the label is seen, and perhaps an update follows."""
         cdef Rule rule = self.rule
-        cdef char* x = (<cnp.ndarray> self.row).data
-        cdef char* values = (<cnp.ndarray> self.values).data
-        cdef char* wide = (<cnp.ndarray> self.wide).data
+        cdef Rows* rows = &self.block.rows
+        cdef void* values = address(self.values)
+        if self.supports.sparse:
+            self.supports.need(rows.starts[1] - rows.starts[0])
         if self.supports.single:
-            settle(rule, y, <double*> wide, <float*> x, self.row_square, self.row_own, <float*> values)
+            settle(rule, y, <double*> address(self.wide), rows, 0, <float*> values)
         else:
-            settle(rule, y, <double*> values, <double*> x, self.row_square, self.row_own, <double*> values)
+            settle(rule, y, <double*> values, rows, 0, <double*> values)
 
-    def decide(self, X, coef=None):
+    def decide(self, X, coef=None, int threads=1):
         """f(x) for each row of X; with other coefficients, in slot order, if given."""
-        return sums(self.supports, X, self.rule.factor * self.rule.coef if coef is None else coef)
+        return sums(self.supports, X, self.rule.factor * self.rule.coef if coef is None else coef, threads)
 
     def kernel_values(self, X):
         """k(x, s) for each row x of X and each support s from oldest to newest."""
@@ -224,31 +246,33 @@ cdef class Learner:
         return np.concatenate([slab.rounds[slab.order[:slab.m]] for slab in (self.supports, self.rule.departed)])
 
 
-def sums(Supports supports, X, const double[::1] coef):
+def sums(Supports supports, X, const double[::1] coef, int threads=1):
     """Kernel values of each row of X over the slots, summed with these coefficients."""
-    out = np.zeros((len(X), 1))
-    in_blocks(supports, X, coef, out)
+    out = np.zeros((X.shape[0], 1))
+    in_blocks(supports, X, coef, out, threads)
     return out[:, 0]
 
 
-def values(Supports supports, X):
+def values(Supports supports, X, int threads=1):
     """k(x, s) for each row x of X and each support s from oldest to newest."""
-    out = np.zeros((len(X), supports.top))
-    in_blocks(supports, X, None, out)
+    out = np.zeros((X.shape[0], supports.top))
+    in_blocks(supports, X, None, out, threads)
     return out[:, supports.order[:supports.m]]
 
 
-cdef in_blocks(Supports supports, X, const double[::1] coef, double[:, ::1] out):
-    cdef const double[:, ::1] rows
-    cdef const float[:, ::1] single
-    if len(X) == 0 or supports.top == 0:
+cdef in_blocks(Supports supports, X, const double[::1] coef, double[:, ::1] out, int threads):
+    cdef Feed feed = Feed(X, supports.square.dtype)
+    if feed.n == 0 or supports.top == 0:
         return
     if supports.single:
-        single = X
-        predict_blocks(supports, <float*> &single[0, 0], len(X), coef, out)
+        predict_blocks(supports, feed, coef, out, crew_for(threads), <float> 0)
     else:
-        rows = X
-        predict_blocks(supports, <double*> &rows[0, 0], len(X), coef, out)
+        predict_blocks(supports, feed, coef, out, crew_for(threads), <double> 0)
+
+
+cdef Crew crew_for(int threads):
+    """Helpers for a batch, if more than one thread may work on it."""
+    return Crew(threads) if threads > 1 else None
 
 
 cdef raise_overflow(int64_t round_number):
@@ -258,21 +282,20 @@ cdef raise_overflow(int64_t round_number):
     )
 
 
-cdef int play_blocks(Learner learner, real* X, Py_ssize_t n, double* y, double[::1] margins,
-                     int64_t[::1] sizes, double[:, ::1] ledger) except -1:
-    """All rounds of a batch, block by block."""
-    cdef Kernel kernel = learner.kernel
+cdef int play_blocks(Learner learner, Feed feed, double* y, double[::1] margins, int64_t[::1] sizes,
+                     double[:, ::1] ledger, Crew crew, real zero) except -1:
+    """All rounds of a batch, block by block; `zero` is of the type of the rows."""
     cdef Rule rule = learner.rule
     cdef Supports supports = learner.supports
-    cdef Py_ssize_t d = supports.d, start = 0, b, i, j, ld = 0
-    cdef bint growing = rule.capacity() == 0
+    cdef Py_ssize_t start = 0, b, i, j, ld = 0, n = feed.n, longest = min(LONGEST_BLOCK, feed.n)
     cdef bint recording = ledger is not None
-    dtype = learner.row.dtype
+    dtype = supports.square.dtype
     cdef int[::1] columns = np.array([ENTRY_NAMES[name] for name in rule.ledger], np.intc)
-    cdef real[:, ::1] among_block = np.empty((LONGEST_BLOCK, LONGEST_BLOCK), dtype), cross_block
-    cdef real[::1] square = np.empty(LONGEST_BLOCK, dtype)
-    cdef double[::1] own = np.empty(LONGEST_BLOCK), wide
-    cdef real* C = &among_block[0, 0]
+    cdef Block block = Block(learner.kernel, supports.d, dtype, longest, supports.sparse)
+    cdef Rows* rows = &block.rows
+    cdef real[:, ::1] cross_block
+    cdef real[::1] others = np.empty(longest, dtype)
+    cdef double[::1] wide
     cdef real* K = NULL
     cdef real* row
     cdef double* k
@@ -281,26 +304,24 @@ cdef int play_blocks(Learner learner, real* X, Py_ssize_t n, double* y, double[:
     with nogil:
         while start < n:
             b = min(block_length(supports.top, sizeof(real)), n - start)
-            if ld < supports.capacity or (growing and supports.m + b > supports.capacity):
+            if ld < supports.capacity or (rule.budget == 0 and supports.m + b > supports.capacity):
                 with gil:
-                    if growing and supports.m + b > supports.capacity:
-                        learner.reserve(max(supports.m + b, supports.capacity * 3 // 2))
+                    learner.make_slots(b)
                     ld = supports.capacity
-                    cross_block = np.empty((LONGEST_BLOCK, ld), dtype)
+                    cross_block = np.empty((longest, ld), dtype)
                     wide = np.empty(ld)
                 K = &cross_block[0, 0]
 
-            # Everything that can be known before the labels, as matrix products.
-            squares(X, b, d, &square[0])
-            kind = kind_for(kernel, &square[0], b, <real*> supports._square, supports.top)
-            cross(kernel, kind, X, b, <real*> supports._rows, supports.top, d, K, ld)
-            among(kernel, kind, X, b, d, C, LONGEST_BLOCK)
-            self_values(kernel, X, b, d, &square[0], &own[0], C, LONGEST_BLOCK)
+            # Everything that can be known before the labels, at the speed of matrix products.
+            feed.open(block, start, b)
+            kind = supports.kind_with(block)
+            supports.values_of(block, kind, K, ld, crew)
+            if supports.sparse:
+                supports.need(rows.starts[b] - rows.starts[0])
 
             # The rounds, one after the other, on those numbers.
             for i in range(b):
                 row = K + i * ld
-                finish(kernel, kind, row, square[i], own[i], <real*> supports._square, supports._own, supports.top)
                 rule.margin = rule.factor * dot(row, rule._coef, supports.top)
                 if margins is not None:
                     margins[start + i] = rule.margin
@@ -313,17 +334,17 @@ cdef int play_blocks(Learner learner, real* X, Py_ssize_t n, double* y, double[:
                     k = row
                 else:
                     k = &wide[0]
-                settle(rule, y[start + i], k, X + i * d, square[i], own[i], row)
-                if rule.added >= 0:
+                settle(rule, y[start + i], k, rows, i, row)
+                if rule.added >= 0 and i + 1 < b:
+                    others_of(block, kind, i, &others[0])
                     for j in range(i + 1, b):
-                        K[j * ld + rule.added] = C[i * LONGEST_BLOCK + j]
+                        K[j * ld + rule.added] = others[j - i - 1]
                 if sizes is not None:
                     sizes[start + i] = supports.m
                 if recording:
                     rule.entry[<int> NORM] = rule.norm()
                     for j in range(columns.shape[0]):
                         ledger[start + i, j] = rule.entry[columns[j]]
-            X += b * d
             start += b
     return 0
 
@@ -337,14 +358,14 @@ cdef Py_ssize_t block_length(Py_ssize_t top, size_t itemsize) noexcept nogil:
     return min(LONGEST_BLOCK, max(SHORTEST_BLOCK, fitting))
 
 
-cdef int settle(Rule rule, double y, double* k, real* x, double square, double own,
-                real* row) except -1 nogil:
-    """What follows a prediction: the label is seen, and perhaps an update.
+cdef int settle(Rule rule, double y, double* k, Rows* rows, Py_ssize_t i, real* row) except -1 nogil:
+    """What follows the prediction of row i: the label is seen, and perhaps an update.
 
-    `row` holds the kernel values of x over the slots; `k` is where the rule gets
+    `row` holds its kernel values over the slots; `k` is where the rule gets
     them as float64 (the same place if they are, and then `row` is not looked at).
     """
     cdef Py_ssize_t j
+    cdef double own = rows.own[i]
     cdef double elapsed = 0.0
     cdef bint failed = True
     if not isfinite(rule.margin) or not isfinite(own):
@@ -363,7 +384,7 @@ cdef int settle(Rule rule, double y, double* k, real* x, double square, double o
                 for j in range(rule.supports.top):
                     k[j] = row[j]
             rule.value = rule.margin
-            rule.k, rule.x, rule.x_square, rule.x_own = k, x, square, own
+            rule.k, rule.rows, rule.row = k, rows, i
             rule.kxx = rule.supports.kernel.self_value(own)
             rule.update()
         failed = False
@@ -376,58 +397,46 @@ cdef int settle(Rule rule, double y, double* k, real* x, double square, double o
     return 0
 
 
-cdef double open_row(Learner learner, real* x, real* values) except? -1:
-    """The margin of one row, leaving its kernel values in `values`."""
+cdef double open_row(Learner learner, real* values, real* x, Py_ssize_t n) except? -1:
+    """The margin of the row that the learner's block holds, leaving its kernel values in `values`."""
     cdef Supports supports = learner.supports
     cdef Py_ssize_t j
-    cdef real square
     cdef double margin
-    cdef Kind kind
-    for j in range(supports.d):
+    for j in range(n):
         if not isfinite(x[j]):
-            raise ValueError(f"x must be finite; feature {j} is {x[j]}")
-    squares(x, 1, supports.d, &square)
-    self_values(learner.kernel, x, 1, supports.d, &square, &learner.row_own, <real*> NULL, 0)
-    learner.row_square = square
-    kind = kind_for(learner.kernel, &square, 1, <real*> supports._square, supports.top)
-    cross(learner.kernel, kind, x, 1, <real*> supports._rows, supports.top, supports.d, values, supports.top)
-    finish(learner.kernel, kind, values, square, learner.row_own, <real*> supports._square, supports._own,
-           supports.top)
+            raise ValueError(f"x must be finite; feature {place_of(learner, j)} is {x[j]}")
+    supports.values_of(learner.block, supports.kind_with(learner.block), values, supports.top, None)
     margin = learner.rule.factor * dot(values, learner.rule._coef, supports.top)
-    if not isfinite(margin) or not isfinite(learner.row_own):
+    if not isfinite(margin) or not isfinite(learner.block.rows.own[0]):
         raise_overflow(learner.rule.rounds)
     return margin
 
 
-cdef int predict_blocks(Supports supports, real* X, Py_ssize_t n, const double[::1] coef,
-                        double[:, ::1] out) except -1:
+cdef Py_ssize_t place_of(Learner learner, Py_ssize_t j):
+    """The feature of the j-th number of the row that was opened."""
+    return j if learner.block.rows.dense == <void*> address(learner.row) else learner.block.rows.features[j]
+
+
+cdef int predict_blocks(Supports supports, Feed feed, const double[::1] coef, double[:, ::1] out, Crew crew,
+                        real zero) except -1:
     """Sums of kernel values, weighted by `coef`, or with coef None the values themselves."""
-    cdef Kernel kernel = supports.kernel
-    cdef Py_ssize_t d = supports.d, start = 0, b, i, j, top = supports.top
-    dtype = supports.rows.dtype
-    cdef real[:, ::1] block = np.empty((LONGEST_BLOCK, top), dtype)
-    cdef real[::1] square = np.empty(LONGEST_BLOCK, dtype)
-    cdef double[::1] own = np.zeros(LONGEST_BLOCK)
-    cdef real* K = &block[0, 0]
+    cdef Py_ssize_t start = 0, b, i, j, top = supports.top, n = feed.n, longest = min(LONGEST_BLOCK, feed.n)
+    dtype = supports.square.dtype
+    cdef Block block = Block(supports.kernel, supports.d, dtype, longest, supports.sparse, True)
+    cdef real[:, ::1] cross_block = np.empty((longest, top), dtype)
+    cdef real* K = &cross_block[0, 0]
     cdef real* row
-    cdef Kind kind
-    cdef bint divided = kernel.normalized  # elsewhere self values do not matter
     with nogil:
         while start < n:
             b = min(block_length(top, sizeof(real)), n - start)
-            squares(X, b, d, &square[0])
-            if divided:
-                self_values(kernel, X, b, d, &square[0], &own[0], <real*> NULL, 0)
-            kind = kind_for(kernel, &square[0], b, <real*> supports._square, top)
-            cross(kernel, kind, X, b, <real*> supports._rows, top, d, K, top)
+            feed.open(block, start, b)
+            supports.values_of(block, supports.kind_with(block), K, top, crew)
             for i in range(b):
                 row = K + i * top
-                finish(kernel, kind, row, square[i], own[i], <real*> supports._square, supports._own, top)
                 if coef is not None:
                     out[start + i, 0] = dot(row, <double*> &coef[0], top)
                 else:
                     for j in range(top):
                         out[start + i, j] = row[j]
-            X += b * d
             start += b
     return 0

@@ -2,6 +2,7 @@ from libc.stdint cimport int64_t
 from numpy.random cimport bitgen_t
 
 from budgetron._core.history cimport Average, Journal
+from budgetron._core.kernel cimport Rows
 from budgetron._core.projection cimport Projection
 from budgetron._core.supports cimport Supports
 
@@ -38,8 +39,8 @@ cdef class Rule:
     # The round being played
     cdef double y, margin, value, kxx
     cdef double* k
-    cdef void* x
-    cdef double x_square, x_own
+    cdef Rows* rows
+    cdef Py_ssize_t row
     cdef Py_ssize_t added
     cdef bint recording
     cdef double entry[<int> ENTRIES]

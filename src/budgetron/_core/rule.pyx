@@ -147,7 +147,7 @@ cdef class Rule:
     def make_departed(self):
         """Room for supports that leave: an average, or an old hypothesis, still needs them."""
         supports = self.supports
-        self.departed = Supports(supports.kernel, supports.d, supports.rows.dtype, 0)
+        self.departed = Supports(supports.kernel, supports.d, supports.square.dtype, 0, supports.sparse)
 
     cdef void point(self):
         cdef size_t coef = self.coef.ctypes.data, tail = self.tail.ctypes.data
@@ -263,7 +263,7 @@ cdef class Rule:
                 raise IndexError(f"a round may exceed the budget of {self.budget} by one support and no more")
         slot = self.supports.open(self.rounds)
         top = self.supports.top
-        self.supports.store(slot, self.x, self.x_square, self.x_own)
+        self.supports.store(slot, self.rows, self.row)
         self.k[slot] = self.kxx
         if self.keeps_tail:
             bt_axpy(stored, self.k, self._tail, top)

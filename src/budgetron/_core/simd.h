@@ -19,6 +19,42 @@ double bt_dot_f(const float *row, const double *coef, ptrdiff_t m);
 double bt_dot_at_d(const double *row, const int32_t *places, const double *coef, ptrdiff_t m);
 double bt_dot_at_f(const float *row, const int32_t *places, const double *coef, ptrdiff_t m);
 
+/* Supports lie feature by feature: columns[k * stride + j] is feature k of support j.
+ *
+ * out[j] = sum_e values[e] columns[features[e], j]: one row's products with m supports;
+ * features may be NULL for the first n in their order */
+void bt_combine_d(const double *values, const int32_t *features, ptrdiff_t n, const double *columns, ptrdiff_t stride,
+                  ptrdiff_t m, double *out);
+void bt_combine_f(const float *values, const int32_t *features, ptrdiff_t n, const float *columns, ptrdiff_t stride,
+                  ptrdiff_t m, float *out);
+
+/* The same for n rows, row i having the entries from starts[i] to starts[i + 1]; tile is room for BT_TILE_BYTES
+ * for each of d features, beginning at a multiple of 64 bytes */
+#define BT_TILE_BYTES 256
+void bt_sparse_products_d(const int64_t *starts, const int32_t *features, const double *values, ptrdiff_t n,
+                          const double *columns, ptrdiff_t stride, ptrdiff_t d, ptrdiff_t m, double *out, ptrdiff_t ld,
+                          double *tile);
+void bt_sparse_products_f(const int64_t *starts, const int32_t *features, const float *values, ptrdiff_t n,
+                          const float *columns, ptrdiff_t stride, ptrdiff_t d, ptrdiff_t m, float *out, ptrdiff_t ld,
+                          float *tile);
+
+/* One row x of d features against m supports: out[j] = sum_k (x[k] - s_j[k])^2, sum_k |x[k] - s_j[k]| and
+ * prod_k (1 + x[k] s_j[k]) */
+void bt_l2_columns_d(const double *x, ptrdiff_t d, const double *columns, ptrdiff_t stride, ptrdiff_t m, double *out);
+void bt_l2_columns_f(const float *x, ptrdiff_t d, const float *columns, ptrdiff_t stride, ptrdiff_t m, float *out);
+void bt_l1_columns_d(const double *x, ptrdiff_t d, const double *columns, ptrdiff_t stride, ptrdiff_t m, double *out);
+void bt_l1_columns_f(const float *x, ptrdiff_t d, const float *columns, ptrdiff_t stride, ptrdiff_t m, float *out);
+void bt_allsubsets_columns_d(const double *x, ptrdiff_t d, const double *columns, ptrdiff_t stride, ptrdiff_t m,
+                             double *out);
+void bt_allsubsets_columns_f(const float *x, ptrdiff_t d, const float *columns, ptrdiff_t stride, ptrdiff_t m,
+                             float *out);
+
+/* how many of n numbers are not zero; and these, with their places: their number, or -1 if there are more than most */
+ptrdiff_t bt_count_d(const double *x, ptrdiff_t n);
+ptrdiff_t bt_count_f(const float *x, ptrdiff_t n);
+ptrdiff_t bt_nonzeros_d(const double *x, ptrdiff_t n, ptrdiff_t most, int32_t *places, double *values);
+ptrdiff_t bt_nonzeros_f(const float *x, ptrdiff_t n, ptrdiff_t most, int32_t *places, float *values);
+
 /* out[j] = <rows[j], x> for m rows of d features */
 void bt_products_d(const double *rows, const double *x, ptrdiff_t m, ptrdiff_t d, double *out);
 void bt_products_f(const float *rows, const float *x, ptrdiff_t m, ptrdiff_t d, float *out);

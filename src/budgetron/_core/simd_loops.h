@@ -57,6 +57,139 @@ CLONES void NAME(bt_products)(const REAL *rows, const REAL *x, ptrdiff_t m, ptrd
     }
 }
 
+/* Four features at a time, so that out is read and written a quarter as often; in stretches of out that stay in
+ * the first cache. */
+CLONES void NAME(bt_combine)(const REAL *values, const int32_t *features, ptrdiff_t n, const REAL *columns,
+                             ptrdiff_t stride, ptrdiff_t m, REAL *out)
+{
+    const ptrdiff_t stretch = 8192 / sizeof(REAL);
+    for (ptrdiff_t from = 0; from < m; from += stretch) {
+        const ptrdiff_t length = m - from < stretch ? m - from : stretch;
+        REAL *o = out + from;
+        ptrdiff_t e = 0;
+        for (ptrdiff_t j = 0; j < length; j++)
+            o[j] = 0;
+        for (; e + 4 <= n; e += 4) {
+            const REAL v0 = values[e], v1 = values[e + 1], v2 = values[e + 2], v3 = values[e + 3];
+            const REAL *c0 = columns + (features ? features[e] : e) * stride + from;
+            const REAL *c1 = columns + (features ? features[e + 1] : e + 1) * stride + from;
+            const REAL *c2 = columns + (features ? features[e + 2] : e + 2) * stride + from;
+            const REAL *c3 = columns + (features ? features[e + 3] : e + 3) * stride + from;
+#pragma omp simd
+            for (ptrdiff_t j = 0; j < length; j++)
+                o[j] += (v0 * c0[j] + v1 * c1[j]) + (v2 * c2[j] + v3 * c3[j]);
+        }
+        for (; e < n; e++) {
+            const REAL v = values[e];
+            const REAL *c = columns + (features ? features[e] : e) * stride + from;
+#pragma omp simd
+            for (ptrdiff_t j = 0; j < length; j++)
+                o[j] += v * c[j];
+        }
+    }
+}
+
+/* A tile is a few supports' worth of every feature, copied together so that it stays in the first cache while all
+ * rows of the block pass over it; a row's sums over the tile stay in registers. */
+#define WIDTH ((ptrdiff_t)(BT_TILE_BYTES / sizeof(REAL)))
+
+#if defined(__GNUC__)
+typedef REAL NAME(vector) __attribute__((vector_size(32), may_alias));
+typedef REAL NAME(unaligned) __attribute__((vector_size(32), aligned(sizeof(REAL)), may_alias));
+
+INLINE void NAME(over_tile)(const int32_t *features, const REAL *values, ptrdiff_t n, const REAL *tile, REAL *out)
+{
+    NAME(vector) sum[8];
+    for (int k = 0; k < 8; k++)
+        sum[k] = (NAME(vector)){0};
+    for (ptrdiff_t e = 0; e < n; e++) {
+        const NAME(vector) *c = (const NAME(vector) *)(tile + features[e] * WIDTH);
+        for (int k = 0; k < 8; k++)
+            sum[k] += values[e] * c[k];
+    }
+    for (int k = 0; k < 8; k++)
+        ((NAME(unaligned) *)out)[k] = sum[k];
+}
+#else
+INLINE void NAME(over_tile)(const int32_t *features, const REAL *values, ptrdiff_t n, const REAL *tile, REAL *out)
+{
+    for (ptrdiff_t j = 0; j < WIDTH; j++)
+        out[j] = 0;
+    for (ptrdiff_t e = 0; e < n; e++)
+        for (ptrdiff_t j = 0; j < WIDTH; j++)
+            out[j] += values[e] * tile[features[e] * WIDTH + j];
+}
+#endif
+
+CLONES void NAME(bt_sparse_products)(const int64_t *starts, const int32_t *features, const REAL *values, ptrdiff_t n,
+                                     const REAL *columns, ptrdiff_t stride, ptrdiff_t d, ptrdiff_t m, REAL *out,
+                                     ptrdiff_t ld, REAL *tile)
+{
+    for (ptrdiff_t from = 0; from < m; from += WIDTH) {
+        const ptrdiff_t width = m - from < WIDTH ? m - from : WIDTH;
+        for (ptrdiff_t k = 0; k < d; k++)
+            memcpy(tile + k * WIDTH, columns + k * stride + from, width * sizeof(REAL));
+        for (ptrdiff_t i = 0; i < n; i++) {
+            REAL last[WIDTH];
+            const ptrdiff_t e = starts[i];
+            REAL *o = out + i * ld + from;
+            NAME(over_tile)(features + e, values + e, starts[i + 1] - e, tile, width == WIDTH ? o : last);
+            if (width < WIDTH)
+                memcpy(o, last, width * sizeof(REAL));
+        }
+    }
+}
+
+#undef WIDTH
+
+/* The elementwise kernels, a few supports at a time. */
+#define OVER_COLUMNS(name, first, step)                                                                               \
+    CLONES void NAME(name)(const REAL *x, ptrdiff_t d, const REAL *columns, ptrdiff_t stride, ptrdiff_t m, REAL *out) \
+    {                                                                                                                 \
+        for (ptrdiff_t from = 0; from < m; from += 256) {                                                             \
+            const ptrdiff_t length = m - from < 256 ? m - from : 256;                                                 \
+            for (ptrdiff_t j = 0; j < length; j++)                                                                    \
+                out[from + j] = first;                                                                                \
+            for (ptrdiff_t k = 0; k < d; k++) {                                                                       \
+                const REAL v = x[k];                                                                                  \
+                const REAL *s = columns + k * stride + from;                                                          \
+                REAL *o = out + from;                                                                                 \
+                _Pragma("omp simd") for (ptrdiff_t j = 0; j < length; j++) step;                                      \
+            }                                                                                                         \
+        }                                                                                                             \
+    }
+
+OVER_COLUMNS(bt_l2_columns, 0, o[j] += (v - s[j]) * (v - s[j]))
+OVER_COLUMNS(bt_l1_columns, 0, o[j] += v < s[j] ? s[j] - v : v - s[j])
+OVER_COLUMNS(bt_allsubsets_columns, 1, o[j] *= 1 + v * s[j])
+
+#undef OVER_COLUMNS
+
+CLONES ptrdiff_t NAME(bt_count)(const REAL *x, ptrdiff_t n)
+{
+    ptrdiff_t count = 0;
+#pragma omp simd reduction(+ : count)
+    for (ptrdiff_t k = 0; k < n; k++)
+        count += x[k] != 0;
+    return count;
+}
+
+ptrdiff_t NAME(bt_nonzeros)(const REAL *x, ptrdiff_t n, ptrdiff_t most, int32_t *places, REAL *values)
+{
+    ptrdiff_t count = 0;
+    for (ptrdiff_t k = 0; k < n; k++) {
+        if (count == most) {
+            if (x[k] != 0)
+                return -1;
+            continue;
+        }
+        places[count] = (int32_t)k;
+        values[count] = x[k];
+        count += x[k] != 0;
+    }
+    return count;
+}
+
 CLONES void NAME(bt_rbf)(REAL *row, REAL a, const REAL *b, REAL gamma, ptrdiff_t m)
 {
 #pragma omp simd

@@ -3,12 +3,12 @@ from typing import Any
 from numpy.typing import DTypeLike, NDArray
 
 from budgetron._core.kernel import Kernel
+from budgetron._core.rows import Block
 
 def writeable(array: NDArray[Any]) -> NDArray[Any]: ...
 
 class Supports:
     kernel: Kernel
-    rows: NDArray[Any]
     square: NDArray[Any]
     own: NDArray[Any]
     rounds: NDArray[Any]
@@ -18,6 +18,19 @@ class Supports:
     capacity: int
     d: int
     single: bool
-    def __init__(self, kernel: Kernel, d: int, dtype: DTypeLike, capacity: int) -> None: ...
+    sparse: bool
+    columns: NDArray[Any]
+    begins: NDArray[Any]
+    lengths: NDArray[Any]
+    features: NDArray[Any]
+    values: NDArray[Any]
+    used: int
+    one: Block
+    def __init__(
+        self, kernel: Kernel, d: int, dtype: DTypeLike, capacity: int, sparse: bool = ...
+    ) -> None: ...
+    def rows(self, slots: NDArray[Any]) -> Any: ...
+    def adopt(self, other: Supports, slots: NDArray[Any]) -> None: ...
+    def gather(self, entries: int) -> None: ...
     def arrays(self) -> dict[str, NDArray[Any]]: ...
     def reserve(self, capacity: int) -> None: ...

@@ -6,14 +6,27 @@ values means the same support from round to round. Age is kept apart: `order` is
 permutation of all slots whose first m entries are the supports from oldest to
 newest and whose other entries are free. The slab knows rows and the kernel
 between them; labels and coefficients are not its business.
+
+Rows are kept feature by feature (`columns`): a block of dense rows meets them in one matrix product, and a sparse
+row in one step for each of its non-zeros. A slab for sparse rows of very many features keeps the non-zeros
+alone: its memory follows them.
 """
 
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memmove
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from budgetron._core.kernel cimport Kind, cross, finish, kind_for, real
+from budgetron._core.kernel cimport (
+    CALLABLE, Form, Index, call, finish, is_product, kind_for, over_columns, over_nonzeros, real, tile_bytes,
+)
+from budgetron._core.rows cimport address, make_dense, make_index
+
+# Numbers in a line of the cache; supports that are compared with a block at a time, at least and at most.
+cdef Py_ssize_t LINE = 16, SHORTEST_CHUNK = 64, LONGEST_CHUNK = 512
+# A thread is asked to help where it saves more than it costs to wake: so many multiplications.
+cdef double WORTH_WAKING = 2e5
 
 
 def writeable(array):
@@ -21,56 +34,137 @@ def writeable(array):
     return np.require(array, requirements=("C", "W"))
 
 
-cdef class Supports:
-    """Slots for rows of `d` features in `dtype`, at first `capacity` of them."""
+cdef Py_ssize_t stride_for(Py_ssize_t capacity, size_t itemsize) noexcept nogil:
+    """Numbers from one feature to the next: whole lines, and not all in the same places of the cache."""
+    cdef Py_ssize_t stride = (capacity + LINE - 1) // LINE * LINE
+    return stride + LINE if stride > 0 and stride * itemsize % 4096 == 0 else stride
 
-    def __init__(self, Kernel kernel, Py_ssize_t d, dtype, Py_ssize_t capacity):
-        self.kernel, self.d, self.capacity = kernel, d, capacity
+
+cdef class Supports:
+    """Slots for rows of `d` features in `dtype`, at first `capacity` of them; `sparse` keeps non-zeros only."""
+
+    def __init__(self, Kernel kernel, Py_ssize_t d, dtype, Py_ssize_t capacity, bint sparse=False):
+        self.kernel, self.d, self.capacity, self.sparse = kernel, d, capacity, sparse
         self.single = np.dtype(dtype) == np.float32
-        self.itemsize = np.dtype(dtype).itemsize
-        self.rows = np.zeros((capacity, d), dtype)
         self.square = np.zeros(capacity, dtype)
         self.own = np.zeros(capacity)
         self.rounds = np.zeros(capacity, np.int64)
         self.order = np.arange(capacity, dtype=np.int32)
-        self.m = self.top = 0
+        self.stride = 0 if sparse else stride_for(capacity, self.square.itemsize)
+        self.columns = np.zeros((0 if sparse else d, self.stride), dtype)
+        self.begins = np.zeros(capacity if sparse else 0, np.int64)
+        self.lengths = np.zeros(capacity if sparse else 0, np.int32)
+        self.features, self.values = np.zeros(0, np.int32), np.zeros(0, dtype)
+        self.one = Block(kernel, d, dtype, 1, sparse)
+        if not sparse:
+            self.one.make_matrix()
+        self.m = self.top = self.used = 0
         self.point()
 
     cdef void point(self):
-        cdef size_t rows = self.rows.ctypes.data, square = self.square.ctypes.data
-        cdef size_t own = self.own.ctypes.data
-        cdef size_t rounds = self.rounds.ctypes.data, order = self.order.ctypes.data
-        self._rows, self._square, self._own = <void*> rows, <void*> square, <double*> own
-        self._rounds, self._order = <int64_t*> rounds, <int32_t*> order
+        self._columns, self._square, self._own = address(self.columns), address(self.square), <double*> address(self.own)
+        self._rounds, self._order = <int64_t*> address(self.rounds), <int32_t*> address(self.order)
+        self._begins, self._lengths = <int64_t*> address(self.begins), <int32_t*> address(self.lengths)
+        self._features, self._values = <int32_t*> address(self.features), address(self.values)
+        self.entries = len(self.features)
 
     def arrays(self):
         """Everything that takes memory."""
-        return {"rows": self.rows, "square": self.square, "own": self.own,
-                "rounds": self.rounds, "order": self.order}
+        names = ("begins", "lengths", "features", "values") if self.sparse else ("columns",)
+        arrays = {name: getattr(self, name) for name in (*names, "square", "own", "rounds", "order")}
+        return arrays | {f"one {i}": array for i, array in enumerate(self.one.arrays())}
 
     def __getstate__(self):
-        return self.arrays() | {"m": self.m, "top": self.top}
+        state = {"square": self.square, "own": self.own, "rounds": self.rounds, "order": self.order, "m": self.m,
+                 "top": self.top}
+        if not self.sparse:
+            return {"rows": self.rows(np.arange(self.capacity))} | state
+        kept = self.rows(np.arange(self.capacity))
+        return {"starts": kept.indptr.astype(np.int64), "features": kept.indices.astype(np.int32),
+                "values": kept.data} | state
 
     def __setstate__(self, state):
-        self.rows, self.square, self.own = map(writeable, (state["rows"], state["square"], state["own"]))
+        self.square, self.own = map(writeable, (state["square"], state["own"]))
         self.rounds, self.order = map(writeable, (state["rounds"], state["order"]))
         self.m, self.top, self.capacity = state["m"], state["top"], len(state["order"])
+        if self.sparse:
+            starts = np.asarray(state["starts"])
+            self.begins, self.lengths = starts[:self.capacity].copy(), np.diff(starts).astype(np.int32)
+            self.features, self.values = map(writeable, (state["features"], state["values"]))
+            self.used = len(self.features)
+        else:
+            self.stride = stride_for(self.capacity, self.square.itemsize)
+            self.columns = np.zeros((self.d, self.stride), self.square.dtype)
+            self.columns[:, :self.capacity] = state["rows"].T
         self.point()
 
     def __reduce__(self):
-        return Supports, (self.kernel, self.d, self.rows.dtype, 0), self.__getstate__()
+        return Supports, (self.kernel, self.d, self.square.dtype, 0, self.sparse), self.__getstate__()
+
+    def rows(self, slots):
+        """The rows in these slots: an array, or where only non-zeros are kept a CSR matrix."""
+        if not self.sparse:
+            return np.ascontiguousarray(self.columns[:, slots].T)
+        lengths = self.lengths[slots]
+        ends = np.cumsum(lengths, dtype=np.int64)
+        within = np.arange(lengths.sum()) - np.repeat(ends - lengths, lengths)
+        places = np.repeat(self.begins[slots], lengths) + within
+        starts = np.concatenate([np.zeros(1, np.int64), ends])
+        return csr_array((self.values[places], self.features[places], starts), shape=(len(slots), self.d))
+
+    def adopt(self, Supports other, slots):
+        """Take over rows of another slab of the same kind, into new slots at the end."""
+        cdef Py_ssize_t n = len(slots), first = self.top
+        if first + n > self.capacity:
+            self.reserve(max(first + n, self.capacity * 3 // 2))
+        if self.sparse:
+            rows = other.rows(slots)
+            self.need(rows.nnz)
+            self.features[self.used:self.used + rows.nnz], self.values[self.used:self.used + rows.nnz] = (
+                rows.indices, rows.data)
+            self.begins[first:first + n] = self.used + rows.indptr[:n]
+            self.lengths[first:first + n] = np.diff(rows.indptr)
+            self.used += rows.nnz
+        else:
+            self.columns[:, first:first + n] = other.columns[:, slots]
+        self.square[first:first + n], self.own[first:first + n] = other.square[slots], other.own[slots]
+        self.m = self.top = first + n
 
     def reserve(self, Py_ssize_t capacity):
         """Make room for `capacity` slots; those in use keep their place."""
         cdef Py_ssize_t old = self.capacity
         if capacity <= old:
             return
-        state = self.__getstate__()
-        for name, array in self.arrays().items():
-            state[name] = np.zeros((capacity, *array.shape[1:]), array.dtype)
-            state[name][:old] = array
-        state["order"][old:] = np.arange(old, capacity)
-        self.__setstate__(state)
+        self.square, self.own, self.rounds = (longer(a, capacity) for a in (self.square, self.own, self.rounds))
+        self.order = longer(self.order, capacity)
+        self.order[old:] = np.arange(old, capacity)
+        if self.sparse:
+            self.begins, self.lengths = longer(self.begins, capacity), longer(self.lengths, capacity)
+        else:
+            self.stride = stride_for(capacity, self.square.itemsize)
+            columns, self.columns = self.columns, np.zeros((self.d, self.stride), self.square.dtype)
+            self.columns[:, :old] = columns[:, :old]
+        self.capacity = capacity
+        self.point()
+
+    cdef int need(self, Py_ssize_t entries) except -1 nogil:
+        """See to it that so many more non-zeros can be stored, where they are what is kept."""
+        if self.sparse and self.used + entries > self.entries:
+            with gil:
+                self.gather(entries)
+        return 0
+
+    def gather(self, Py_ssize_t entries):
+        """Close the gaps that supports left behind, and grow by half where that is not enough."""
+        kept = self.rows(np.arange(self.capacity))
+        self.used = kept.nnz
+        room = self.used + entries
+        if room > len(self.features) or 3 * room < len(self.features):
+            room += room // 2
+            self.features, self.values = np.zeros(room, np.int32), np.zeros(room, self.square.dtype)
+        self.features[:self.used], self.values[:self.used] = kept.indices, kept.data
+        self.begins[:] = kept.indptr[:self.capacity]
+        self.point()
 
     cdef Py_ssize_t open(self, int64_t round_number) noexcept nogil:
         """Take a free slot for the newest support."""
@@ -87,37 +181,99 @@ cdef class Supports:
         self.m -= 1
         memmove(self._order + position, self._order + position + 1, (self.m - position) * sizeof(int32_t))
         self._order[self.m] = <int32_t> slot
+        if self.sparse:
+            self._lengths[slot] = 0
         return slot
 
-    cdef void store(self, Py_ssize_t slot, void* row, double square, double own) noexcept nogil:
-        memcpy(<char*> self._rows + slot * self.d * self.itemsize, row, self.d * self.itemsize)
+    cdef void store(self, Py_ssize_t slot, Rows* rows, Py_ssize_t i) noexcept nogil:
+        """Put row i into a slot; `need` has seen to the room."""
         if self.single:
-            (<float*> self._square)[slot] = <float> square
+            store_row(self, slot, rows, i, <float*> self._columns, <float*> self._values)
+            (<float*> self._square)[slot] = (<float*> rows.square)[i]
         else:
-            (<double*> self._square)[slot] = square
-        self._own[slot] = own
+            store_row(self, slot, rows, i, <double*> self._columns, <double*> self._values)
+            (<double*> self._square)[slot] = (<double*> rows.square)[i]
+        self._own[slot] = rows.own[i]
 
-    cdef void copy_from(self, Py_ssize_t slot, Supports other, Py_ssize_t place) noexcept nogil:
-        """Store what another slab holds at this place."""
-        cdef double square
+    cdef int copy_from(self, Py_ssize_t slot, Supports other, Py_ssize_t place) except -1:
+        """Store what another slab of the same kind holds at this place."""
+        if self.sparse:
+            self.need(other._lengths[place])
+        other.take_out(place)
+        self.store(slot, &other.one.rows, 0)
+        return 0
+
+    cdef void move(self, Py_ssize_t slot, Py_ssize_t to) noexcept nogil:
+        """Put what is in one slot into another."""
+        cdef Py_ssize_t k
         if self.single:
-            square = (<float*> other._square)[place]
+            (<float*> self._square)[to] = (<float*> self._square)[slot]
+            for k in range(0 if self.sparse else self.d):
+                (<float*> self._columns)[k * self.stride + to] = (<float*> self._columns)[k * self.stride + slot]
         else:
-            square = (<double*> other._square)[place]
-        self.store(slot, <char*> other._rows + place * self.d * self.itemsize, square, other._own[place])
+            (<double*> self._square)[to] = (<double*> self._square)[slot]
+            for k in range(0 if self.sparse else self.d):
+                (<double*> self._columns)[k * self.stride + to] = (<double*> self._columns)[k * self.stride + slot]
+        if self.sparse:
+            self._begins[to], self._lengths[to] = self._begins[slot], self._lengths[slot]
+        self._own[to] = self._own[slot]
+
+    cdef void cut(self, Py_ssize_t n) noexcept nogil:
+        """Keep the first n slots, which are in use, and free the others."""
+        cdef Py_ssize_t slot
+        if self.sparse:
+            for slot in range(n, self.top):
+                self._lengths[slot] = 0
+        self.m = self.top = n
+
+    cdef int take_out(self, Py_ssize_t slot) except -1 nogil:
+        """Make `one` the row of this slot."""
+        cdef Rows* rows = &self.one.rows
+        rows.n, rows.starts, rows.sparse = 1, NULL, False
+        if self.sparse:
+            self.ends[0], self.ends[1] = self._begins[slot], self._begins[slot] + self._lengths[slot]
+            rows.starts, rows.features, rows.values = self.ends, self._features, self._values
+            rows.dense, rows.sparse = NULL, True
+        else:
+            rows.dense = self.one._dense
+            if self.single:
+                collect(<float*> self._columns + slot, self.stride, self.d, <float*> rows.dense)
+            else:
+                collect(<double*> self._columns + slot, self.stride, self.d, <double*> rows.dense)
+        if self.single:
+            (<float*> rows.square)[0] = (<float*> self._square)[slot]
+        else:
+            (<double*> rows.square)[0] = (<double*> self._square)[slot]
+        rows.own[0] = self._own[slot]
+        return 0
+
+    cdef Kind kind_with(self, Block block) noexcept nogil:
+        """How values between this block and the slots are to be computed."""
+        if self.single:
+            return kind_for(&self.kernel.form, <float*> block.rows.square, block.rows.n, <float*> self._square, self.top)
+        return kind_for(&self.kernel.form, <double*> block.rows.square, block.rows.n, <double*> self._square, self.top)
+
+    cdef int values_of(self, Block block, Kind kind, void* out, Py_ssize_t ld, Crew crew) except -1 nogil:
+        """out[i, j] = k(row i, slot j) for all rows of a block and all slots up to `top`."""
+        if self.top == 0 or block.rows.n == 0:
+            return 0
+        if self.single:
+            return fill(self, block, kind, <float*> out, ld, crew)
+        return fill(self, block, kind, <double*> out, ld, crew)
 
     cdef int kernel_row(self, Py_ssize_t slot, double* out) except -1 nogil:
         """Kernel values of one support against all slots up to `top`."""
         cdef Py_ssize_t j
         cdef float* single
+        self.take_out(slot)
         if not self.single:
-            return row_of(self, <double*> self._rows, <double*> self._square, slot, out)
+            return self.values_of(self.one, self.kind_with(self.one), out, self.top, None)
         single = <float*> malloc(self.top * sizeof(float))
         if single == NULL:
             with gil:
                 raise MemoryError
         try:
-            row_of(self, <float*> self._rows, <float*> self._square, slot, single)
+            self.values_of(self.one, self.kind_with(self.one), single, self.top, None)
             for j in range(self.top):
                 out[j] = single[j]
         finally:
@@ -125,8 +281,132 @@ cdef class Supports:
         return 0
 
 
-cdef int row_of(Supports self, real* rows, real* square, Py_ssize_t slot, real* out) except -1 nogil:
-    cdef Kind kind = kind_for(self.kernel, square, self.top, square, self.top)
-    cross(self.kernel, kind, rows + slot * self.d, 1, rows, self.top, self.d, out, self.top)
-    finish(self.kernel, kind, out, square[slot], self._own[slot], square, self._own, self.top)
+cdef longer(array, Py_ssize_t n):
+    out = np.zeros(n, array.dtype)
+    out[:len(array)] = array
+    return out
+
+
+cdef void collect(real* column, Py_ssize_t stride, Py_ssize_t d, real* out) noexcept nogil:
+    cdef Py_ssize_t k
+    for k in range(d):
+        out[k] = column[k * stride]
+
+
+cdef void store_row(Supports self, Py_ssize_t slot, Rows* rows, Py_ssize_t i, real* columns, real* values) noexcept nogil:
+    cdef Py_ssize_t k, e, n, stride = self.stride
+    cdef real* x
+    if self.sparse:
+        e = rows.starts[i]
+        n = rows.starts[i + 1] - e
+        memcpy(self._features + self.used, rows.features + e, n * sizeof(int32_t))
+        memcpy(values + self.used, <real*> rows.values + e, n * sizeof(real))
+        self._begins[slot], self._lengths[slot] = self.used, <int32_t> n
+        self.used += n
+    elif rows.dense != NULL:
+        x = <real*> rows.dense + i * self.d
+        for k in range(self.d):
+            columns[k * stride + slot] = x[k]
+    else:
+        for k in range(self.d):
+            columns[k * stride + slot] = 0
+        for e in range(rows.starts[i], rows.starts[i + 1]):
+            columns[rows.features[e] * stride + slot] = (<real*> rows.values)[e]
+
+
+# What the workers of a crew need to know: a task is a chunk of slots against the whole block.
+ctypedef struct Comparison:
+    Form* kernel
+    Kind kind
+    Rows* rows
+    Index* index
+    void* spread
+    bint sparse, single
+    void* columns
+    Py_ssize_t stride
+    int64_t* begins
+    int32_t* lengths
+    int32_t* features
+    void* values
+    void* square
+    double* own
+    Py_ssize_t top, ld, chunk
+    void* out
+    char* tiles
+    Py_ssize_t tile
+
+
+cdef void compare(void* data, Py_ssize_t number, int worker) noexcept nogil:
+    cdef Comparison* c = <Comparison*> data
+    if c.single:
+        compare_chunk(c, number, worker, <float*> c.out)
+    else:
+        compare_chunk(c, number, worker, <double*> c.out)
+
+
+cdef void compare_chunk(Comparison* c, Py_ssize_t number, int worker, real* out) noexcept nogil:
+    cdef Py_ssize_t start = number * c.chunk, stop = min((number + 1) * c.chunk, c.top)
+    if c.sparse:
+        over_nonzeros(c.kernel, c.kind, c.rows, c.index, <real*> c.spread, c.begins, c.lengths, c.features,
+                      <real*> c.values, <real*> c.square, c.own, start, stop, out, c.ld)
+    else:
+        over_columns(c.kernel, c.kind, c.rows, <real*> c.columns, c.stride, <real*> c.square, c.own, start, stop, out,
+                     c.ld, c.tiles + worker * c.tile)
+
+
+cdef int fill(Supports self, Block block, Kind kind, real* out, Py_ssize_t ld, Crew crew) except -1 nogil:
+    cdef Rows* rows = &block.rows
+    cdef Comparison c
+    cdef Py_ssize_t i, e
+    cdef int workers = 1 if crew is None else crew.workers
+    cdef double work = <double> rows.n * self.top
+    cdef char* tiles = NULL
+    if kind == CALLABLE:
+        make_dense(block)
+        with gil:
+            call(block.kernel, <real*> rows.dense, rows.n, self.d, self.rows(np.arange(self.top)), out, ld)
+        for i in range(rows.n):
+            finish(&self.kernel.form, kind, out + i * ld, (<real*> rows.square)[i], rows.own[i], <real*> self._square,
+                   self._own, self.top)
+        return 0
+    if not self.sparse and not is_product(kind):
+        make_dense(block)
+    c.kernel, c.kind, c.rows, c.index, c.spread = &self.kernel.form, kind, rows, &block.index, block._spread
+    c.sparse, c.single, c.columns, c.stride = self.sparse, self.single, self._columns, self.stride
+    c.begins, c.lengths, c.features, c.values = self._begins, self._lengths, self._features, self._values
+    c.square, c.own, c.top, c.ld, c.out = self._square, self._own, self.top, ld, out
+    c.tiles, c.tile = NULL, 0
+    if self.sparse and is_product(kind):
+        if rows.n > 1:
+            make_index(block)
+        else:
+            for e in range(rows.starts[0], rows.starts[1]):
+                (<real*> block._spread)[rows.features[e]] = (<real*> rows.values)[e]
+    elif rows.sparse and rows.n > 1:
+        c.tile = (tile_bytes(self.d) + 63) // 64 * 64
+        tiles = <char*> malloc(c.tile * workers + 64)
+        if tiles == NULL:
+            with gil:
+                raise MemoryError
+        c.tiles = <char*> ((<size_t> tiles + 63) // 64 * 64)
+    if rows.sparse:
+        work *= 3.0 + <double> (rows.starts[rows.n] - rows.starts[0]) / rows.n
+    else:
+        work *= 3.0 + self.d
+    if work < WORTH_WAKING * workers:
+        workers = 1
+    # Several chunks for each worker, so that none waits long for another.
+    c.chunk = LONGEST_CHUNK
+    if workers > 1:
+        c.chunk = max(SHORTEST_CHUNK, min(LONGEST_CHUNK, self.top // (3 * workers) // LINE * LINE + LINE))
+    e = (self.top + c.chunk - 1) // c.chunk
+    if workers > 1 and e > 1:
+        crew.run(compare, &c, e)
+    else:
+        for i in range(e):
+            compare(&c, i, 0)
+    if self.sparse and is_product(kind) and rows.n == 1:
+        for e in range(rows.starts[0], rows.starts[1]):
+            (<real*> block._spread)[rows.features[e]] = 0
+    free(tiles)
     return 0

@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,14 @@ class Together:
     block_values: int
     kernel_seconds: float
     seconds: NDArray[np.float64]
-    def __init__(self, learners: list[Learner]) -> None: ...
+    def __init__(self, learners: list[Learner], of_one_model: bool = ...) -> None: ...
     @property
     def nbytes(self) -> int: ...
     def learn(
         self,
-        X: NDArray[Any],
+        X: Any,
         labels: list[NDArray[np.float64]],
-        margins: list[NDArray[np.float64]],
-        sizes: list[NDArray[np.int64]],
+        margins: Sequence[NDArray[np.float64] | None],
+        sizes: Sequence[NDArray[np.int64] | None],
+        threads: int = ...,
     ) -> None: ...

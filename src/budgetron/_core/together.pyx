@@ -13,9 +13,12 @@ from libc.stdint cimport int32_t, int64_t
 from time import perf_counter
 
 import numpy as np
+from scipy.sparse import issparse
 
-from budgetron._core.kernel cimport Kernel, Kind, cross, finish, kind_for, real, self_values, squares
-from budgetron._core.rounds cimport Learner, block_length, longest_block, settle
+from budgetron._core.crew cimport Crew
+from budgetron._core.kernel cimport Kind, Rows, real
+from budgetron._core.rounds cimport Learner, block_length, crew_for, longest_block, settle
+from budgetron._core.rows cimport Block, Feed
 from budgetron._core.rule cimport Rule
 from budgetron._core.supports cimport Supports
 
@@ -29,7 +32,7 @@ cdef Py_ssize_t STALE_ROWS = 256
 
 
 cdef class Together:
-    """Learners with one kernel and type of rows.
+    """Learners with one kernel and type of rows; those `of_one_model` have played the same rounds from the first.
 
     `kernel_values` counts the values computed so far, `block_values` those of them between rows of one
     block, `kernel_seconds` is the time they took, and `seconds` that of each learner's rounds.
@@ -41,16 +44,19 @@ cdef class Together:
     cdef readonly double kernel_seconds
     cdef readonly object seconds
     cdef list stood
+    cdef bint of_one_model
     cdef Py_ssize_t sweep_at
 
-    def __init__(self, list learners):
+    def __init__(self, list learners, bint of_one_model=False):
         cdef Learner first = learners[0], learner
         for learner in learners:
             if not learner.kernel.equals(first.kernel):
                 raise ValueError("learners that share kernel rows must have the same kernel")
-            if learner.supports.d != first.supports.d or learner.row.dtype != first.row.dtype:
-                raise ValueError("learners that share kernel rows must have rows of one width and type")
-        self.learners = learners
+            if (learner.supports.d, learner.supports.single, learner.supports.sparse) != (
+                first.supports.d, first.supports.single, first.supports.sparse
+            ):
+                raise ValueError("learners that share kernel rows must have rows of one width and type, kept in one way")
+        self.learners, self.of_one_model = learners, of_one_model
         if len(set(map(id, learners))) < len(learners):
             raise ValueError("a learner cannot share kernel rows with itself")
         self.seconds = np.zeros(len(learners))
@@ -63,23 +69,22 @@ cdef class Together:
     cdef gather(self):
         """Fill the pool with what the learners keep already."""
         cdef Learner first = self.learners[0], learner
-        cdef Supports pool = Supports(first.kernel, first.supports.d, first.row.dtype, 4 * longest_block()), supports
-        cdef Py_ssize_t n, p, slot
+        cdef Supports supports = first.supports, pool
+        pool = Supports(first.kernel, supports.d, supports.square.dtype, 4 * longest_block(), supports.sparse)
         self.pool = pool
         self.places = [np.zeros(learner.supports.capacity, np.int32) for learner in self.learners]
         known = {}
         for n, learner in enumerate(self.learners):
             supports = learner.supports
-            for p in range(supports.m):
-                slot = supports._order[p]
-                row = supports.rows[slot].tobytes()
-                place = known.get(row)
-                if place is None:
-                    if pool.m == pool.capacity:
-                        pool.reserve(pool.capacity * 3 // 2)
-                    place = known[row] = pool.open(0)
-                    pool.copy_from(place, supports, slot)
-                self.places[n][slot] = place
+            slots = supports.order[:supports.m]
+            names = supports.rounds[slots].tolist() if self.of_one_model else contents(supports.rows(slots))
+            new = []
+            for p, name in enumerate(names):
+                if name not in known:
+                    known[name] = pool.m + len(new)
+                    new.append(p)
+            pool.adopt(supports, slots[new])
+            self.places[n][slots] = [known[name] for name in names]
         self.sweep_at = pool.m + max(STALE_ROWS, <Py_ssize_t> (STALE * pool.m))
 
     @property
@@ -87,32 +92,30 @@ cdef class Together:
         """Bytes of the pool and of the places in it."""
         return sum(array.nbytes for array in [*self.pool.arrays().values(), *self.places])
 
-    def learn(self, X, list labels, list margins, list sizes):
+    def learn(self, X, list labels, list margins, list sizes, int threads=1):
         """Play one round per row of X with each learner.
 
         Parameters
         ----------
-        X : ndarray of shape (n, d), C-contiguous, in the learners' dtype
+        X : ndarray or CSR matrix of shape (n, d), in the learners' dtype
+            A matrix in canonical form.
         labels : list of ndarray of shape (n,), float64
             For each learner, labels of -1.0 and +1.0.
         margins, sizes : lists of ndarray of shape (n,), float64 and int64, to fill
-            For each learner f_t(x_t) before the label, and the supports after the round.
+            For each learner f_t(x_t) before the label, and the supports after the round; or None.
+        threads : int
+            How many may share the kernel values.
         """
-        cdef const double[:, ::1] rows
-        cdef const float[:, ::1] single
+        cdef Feed feed = Feed(X, self.pool.square.dtype)
         # The table is good for learners as it left them: one that learned on its own since, or was brought
         # back to an earlier state, has other slots.
         if self.stood != self.standing():
             self.gather()
         self.stood = None
-        if self.pool.single:
-            single = X
-            if len(single):
-                learn_blocks(self, <float*> &single[0, 0], len(single), labels, margins, sizes)
-        else:
-            rows = X
-            if len(rows):
-                learn_blocks(self, <double*> &rows[0, 0], len(rows), labels, margins, sizes)
+        if feed.n and self.pool.single:
+            learn_blocks(self, feed, labels, margins, sizes, crew_for(threads), <float> 0)
+        elif feed.n:
+            learn_blocks(self, feed, labels, margins, sizes, crew_for(threads), <double> 0)
         self.stood = self.standing()
 
     cdef make_room(self, Py_ssize_t b):
@@ -122,8 +125,8 @@ cdef class Together:
         if self.pool.m + b > self.pool.capacity:
             self.pool.reserve(max(self.pool.m + b, self.pool.capacity * 3 // 2))
         for n, learner in enumerate(self.learners):
-            if learner.rule.capacity() == 0 and learner.supports.m + b > learner.supports.capacity:
-                learner.reserve(max(learner.supports.m + b, learner.supports.capacity * 3 // 2))
+            learner.make_slots(b)
+            if len(self.places[n]) < learner.supports.capacity:
                 places = np.zeros(learner.supports.capacity, np.int32)
                 places[:len(self.places[n])] = self.places[n]
                 self.places[n] = places
@@ -147,7 +150,7 @@ cdef class Together:
             if moved[p] == 0:
                 moved[p] = <int32_t> (start + kept)
                 if kept < p:
-                    pool.copy_from(start + kept, pool, start + p)
+                    pool.move(start + p, start + kept)
                 kept += 1
         for learner, own in zip(self.learners, self.places):
             supports, places = learner.supports, own
@@ -155,32 +158,38 @@ cdef class Together:
                 place = places[p]
                 if place >= start:  # a slot that is free may read anything that is there
                     places[p] = max(moved[place - start], 0)
-        pool.m = pool.top = start + kept
+        pool.cut(start + kept)
 
 
-cdef int learn_blocks(Together group, real* X, Py_ssize_t n, list labels, list margins, list sizes) except -1:
+cdef list contents(rows):
+    """What tells rows apart."""
+    if not issparse(rows):
+        return [row.tobytes() for row in rows]
+    ends = rows.indptr.tolist()
+    return [rows.data[i:j].tobytes() + rows.indices[i:j].tobytes() for i, j in zip(ends, ends[1:])]
+
+
+cdef int learn_blocks(Together group, Feed feed, list labels, list margins, list sizes, Crew crew,
+                      real zero) except -1:
     cdef Supports pool = group.pool
-    cdef Kernel kernel = pool.kernel
-    cdef Py_ssize_t d = pool.d, start = 0, b, i, before, ld = 0, c
-    dtype = pool.rows.dtype
+    cdef Py_ssize_t start = 0, b, i, before, ld = 0, c, n = feed.n, longest_row, entries
+    dtype = pool.square.dtype
+    cdef Block block = Block(pool.kernel, pool.d, dtype, longest_block(), pool.sparse)
+    cdef Rows* rows = &block.rows
     cdef real[:, ::1] table
-    cdef real[::1] square = np.empty(longest_block(), dtype)
-    cdef double[::1] own = np.empty(longest_block()), row = np.empty(0), y, margin
+    cdef double[::1] row = np.empty(0), y, margin
     cdef int32_t[::1] places
     cdef int64_t[::1] size
     cdef real* K = NULL
-    cdef Kind kind
     cdef Learner learner
-    cdef Rule rule
-    cdef Supports supports
     cdef double[::1] seconds = group.seconds
     cdef double now = perf_counter(), then
 
     while start < n:
         b = min(block_length(pool.top + longest_block(), sizeof(real)), n - start)
-        longest = group.make_room(b)
-        if len(row) < longest:
-            row = np.empty(longest)
+        longest_row = group.make_room(b)
+        if len(row) < longest_row:
+            row = np.empty(longest_row)
         if ld < pool.capacity:
             ld = pool.capacity
             table = np.empty((longest_block(), ld), dtype)
@@ -188,56 +197,55 @@ cdef int learn_blocks(Together group, real* X, Py_ssize_t n, list labels, list m
         before = pool.m
         with nogil:
             # The block joins the pool, so that rows which become supports are in the table already.
-            squares(X, b, d, &square[0])
+            feed.open(block, start, b)
+            entries = rows.starts[b] - rows.starts[0] if pool.sparse else 0
+            pool.need(entries)
             for i in range(b):
                 pool.open(0)
-                pool.store(before + i, X + i * d, square[i], 0.0)
-            kind = kind_for(kernel, &square[0], b, <real*> pool._square, pool.top)
-            cross(kernel, kind, X, b, <real*> pool._rows, pool.top, d, K, ld)
-            self_values(kernel, X, b, d, &square[0], &own[0], K + before, ld)
-            for i in range(b):
-                pool._own[before + i] = own[i]
-            for i in range(b):
-                finish(kernel, kind, K + i * ld, square[i], own[i], <real*> pool._square, pool._own, pool.top)
+                pool.store(before + i, rows, i)
+            pool.values_of(block, pool.kind_with(block), K, ld, crew)
         then, now = now, perf_counter()
         group.kernel_seconds += now - then
         group.kernel_values += b * pool.top
         group.block_values += b * b
         for c in range(len(group.learners)):
-            learner, places, y, margin, size = group.learners[c], group.places[c], labels[c], margins[c], sizes[c]
-            rule, supports = learner.rule, learner.supports
+            learner, places, y = group.learners[c], group.places[c], labels[c]
+            margin = None if margins[c] is None else margins[c]
+            size = None if sizes[c] is None else sizes[c]
+            learner.supports.need(entries)
             with nogil:
-                play_block(rule, supports, X, b, &square[0], &own[0], K, ld, &row[0], &places[0], before, &y[start],
-                           &margin[start], &size[start])
+                play_block(learner.rule, learner.supports, rows, K, ld, &row[0], &places[0], before, &y[start],
+                           NULL if margin is None else &margin[start], NULL if size is None else &size[start])
             then, now = now, perf_counter()
             seconds[c] += now - then
         group.sweep(before)
         if pool.m > group.sweep_at:
             group.sweep(0)
             group.sweep_at = pool.m + max(STALE_ROWS, <Py_ssize_t> (STALE * pool.m))
-        X += b * d
         start += b
     return 0
 
 
-cdef int play_block(Rule rule, Supports supports, real* X, Py_ssize_t b, real* square, double* own, real* K, Py_ssize_t ld,
-                    double* k, int32_t* places, Py_ssize_t before, double* y, double* margins,
-                    int64_t* sizes) except -1 nogil:
+cdef int play_block(Rule rule, Supports supports, Rows* rows, real* K, Py_ssize_t ld, double* k, int32_t* places,
+                    Py_ssize_t before, double* y, double* margins, int64_t* sizes) except -1 nogil:
     """The rounds of one block for one learner, on the table of kernel values."""
-    cdef Py_ssize_t i, j, d = supports.d
+    cdef Py_ssize_t i, j
     cdef real* row
-    for i in range(b):
+    for i in range(rows.n):
         row = K + i * ld
         if real is double:
-            margins[i] = rule.margin = rule.factor * bt_dot_at_d(row, places, rule._coef, supports.top)
+            rule.margin = rule.factor * bt_dot_at_d(row, places, rule._coef, supports.top)
         else:
-            margins[i] = rule.margin = rule.factor * bt_dot_at_f(row, places, rule._coef, supports.top)
+            rule.margin = rule.factor * bt_dot_at_f(row, places, rule._coef, supports.top)
         rule.y = y[i]
+        if margins != NULL:
+            margins[i] = rule.margin
         if rule.wants_update():
             for j in range(supports.top):
                 k[j] = row[places[j]]
-        settle(rule, y[i], k, X + i * d, square[i], own[i], <real*> NULL)
+        settle(rule, y[i], k, rows, i, <real*> NULL)
         if rule.added >= 0:
             places[rule.added] = <int32_t> (before + i)
-        sizes[i] = supports.m
+        if sizes != NULL:
+            sizes[i] = supports.m
     return 0

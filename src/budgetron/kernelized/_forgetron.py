@@ -202,6 +202,8 @@ class Forgetron(KernelClassifier):
         Largest norm of "simplified"; by default U/2 (000 Theorem 2).
     kernel, gamma, degree, coef0
         The kernel; see `budgetron.kernels`.
+    n_jobs : int, default=None
+        Threads that share the kernel values of a batch: None is 1, -1 all cores.
 
     Notes
     -----
@@ -253,8 +255,9 @@ class Forgetron(KernelClassifier):
         gamma: float | str = "scale",
         degree: int = 3,
         coef0: float = 0.0,
+        n_jobs: int | None = None,
     ) -> None:
-        super().__init__(kernel=kernel, gamma=gamma, degree=degree, coef0=coef0)
+        super().__init__(kernel=kernel, gamma=gamma, degree=degree, coef0=coef0, n_jobs=n_jobs)
         self.budget = budget
         self.variant = variant
         self.eta = eta

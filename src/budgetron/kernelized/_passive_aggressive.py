@@ -63,6 +63,8 @@ class PassiveAggressive(KernelClassifier):
         loss / (k(x, x) + 1 / (2 C)) for "PA-II".
     kernel, gamma, degree, coef0
         The kernel; see `budgetron.kernels`.
+    n_jobs : int, default=None
+        Threads that share the kernel values of a batch: None is 1, -1 all cores.
 
     Notes
     -----
@@ -98,8 +100,9 @@ class PassiveAggressive(KernelClassifier):
         gamma: float | str = "scale",
         degree: int = 3,
         coef0: float = 0.0,
+        n_jobs: int | None = None,
     ) -> None:
-        super().__init__(kernel=kernel, gamma=gamma, degree=degree, coef0=coef0)
+        super().__init__(kernel=kernel, gamma=gamma, degree=degree, coef0=coef0, n_jobs=n_jobs)
         self.C = C
         self.variant = variant
 

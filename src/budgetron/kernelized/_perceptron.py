@@ -29,6 +29,8 @@ class KernelPerceptron(KernelClassifier):
     ----------
     kernel, gamma, degree, coef0
         The kernel; see `budgetron.kernels`.
+    n_jobs : int, default=None
+        Threads that share the kernel values of a batch: None is 1, -1 all cores.
 
     Notes
     -----

@@ -121,6 +121,8 @@ class Projectron(KernelClassifier):
         reached every mistake is projected.
     kernel, gamma, degree, coef0
         The kernel; see `budgetron.kernels`.
+    n_jobs : int, default=None
+        Threads that share the kernel values of a batch: None is 1, -1 all cores.
 
     Notes
     -----
@@ -167,8 +169,9 @@ class Projectron(KernelClassifier):
         gamma: float | str = "scale",
         degree: int = 3,
         coef0: float = 0.0,
+        n_jobs: int | None = None,
     ) -> None:
-        super().__init__(kernel=kernel, gamma=gamma, degree=degree, coef0=coef0)
+        super().__init__(kernel=kernel, gamma=gamma, degree=degree, coef0=coef0, n_jobs=n_jobs)
         self.eta = eta
         self.norm_bound = norm_bound
         self.budget = budget
@@ -207,6 +210,8 @@ class ProjectronPlusPlus(KernelClassifier):
         reached every mistake is projected.
     kernel, gamma, degree, coef0
         The kernel; see `budgetron.kernels`.
+    n_jobs : int, default=None
+        Threads that share the kernel values of a batch: None is 1, -1 all cores.
 
     Notes
     -----
@@ -248,8 +253,9 @@ class ProjectronPlusPlus(KernelClassifier):
         gamma: float | str = "scale",
         degree: int = 3,
         coef0: float = 0.0,
+        n_jobs: int | None = None,
     ) -> None:
-        super().__init__(kernel=kernel, gamma=gamma, degree=degree, coef0=coef0)
+        super().__init__(kernel=kernel, gamma=gamma, degree=degree, coef0=coef0, n_jobs=n_jobs)
         self.norm_bound = norm_bound
         self.eta = eta
         self.budget = budget

@@ -38,6 +38,8 @@ class RemoveOldestPerceptron(BudgetedClassifier):
         The most supports after a round; with more than two classes, of each class.
     kernel, gamma, degree, coef0
         The kernel; see `budgetron.kernels`.
+    n_jobs : int, default=None
+        Threads that share the kernel values of a batch: None is 1, -1 all cores.
 
     Notes
     -----

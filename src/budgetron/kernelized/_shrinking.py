@@ -45,6 +45,8 @@ class ShrinkingPerceptron(KernelClassifier):
         The factor phi. At 1 this is `KernelPerceptron`.
     kernel, gamma, degree, coef0
         The kernel; see `budgetron.kernels`.
+    n_jobs : int, default=None
+        Threads that share the kernel values of a batch: None is 1, -1 all cores.
 
     Notes
     -----
@@ -80,8 +82,9 @@ class ShrinkingPerceptron(KernelClassifier):
         gamma: float | str = "scale",
         degree: int = 3,
         coef0: float = 0.0,
+        n_jobs: int | None = None,
     ) -> None:
-        super().__init__(kernel=kernel, gamma=gamma, degree=degree, coef0=coef0)
+        super().__init__(kernel=kernel, gamma=gamma, degree=degree, coef0=coef0, n_jobs=n_jobs)
         self.shrink = shrink
 
     def _rule(self, generator: np.random.Generator) -> ShrinkingRule:

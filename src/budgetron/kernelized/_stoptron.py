@@ -35,6 +35,8 @@ class Stoptron(BudgetedClassifier):
         the budget is still stored.
     kernel, gamma, degree, coef0
         The kernel; see `budgetron.kernels`.
+    n_jobs : int, default=None
+        Threads that share the kernel values of a batch: None is 1, -1 all cores.
 
     Notes
     -----

@@ -31,6 +31,8 @@ class VotedKernelPerceptron(KernelClassifier):
         Perceptron). "majority" lets each hypothesis vote with its sign.
     kernel, gamma, degree, coef0
         The kernel; see `budgetron.kernels`.
+    n_jobs : int, default=None
+        Threads that share the kernel values of a batch: None is 1, -1 all cores.
 
     Notes
     -----
@@ -67,8 +69,9 @@ class VotedKernelPerceptron(KernelClassifier):
         gamma: float | str = "scale",
         degree: int = 3,
         coef0: float = 0.0,
+        n_jobs: int | None = None,
     ) -> None:
-        super().__init__(kernel=kernel, gamma=gamma, degree=degree, coef0=coef0)
+        super().__init__(kernel=kernel, gamma=gamma, degree=degree, coef0=coef0, n_jobs=n_jobs)
         self.vote = vote
 
     def _rule(self, generator: np.random.Generator) -> PerceptronRule:
@@ -79,13 +82,13 @@ class VotedKernelPerceptron(KernelClassifier):
         if self.vote == "average":
             # The support of round t takes part in the hypotheses of rounds t+1, ..., T-1.
             survived = (rule.rounds - 1 - supports.rounds) / rule.rounds
-            return learner.decide(X, rule.coef * np.where(rule.coef == 0.0, 0.0, survived))
+            return learner.decide(X, rule.coef * np.where(rule.coef == 0.0, 0.0, survived), self._threads())
         added = supports.rounds[supports.order[: supports.m]]
         lasted = np.diff(added, append=rule.rounds - 1) / rule.rounds  # c_k / T
         coef = rule.coefficients()
-        votes = np.empty(len(X))
+        votes = np.empty(X.shape[0])
         step = max(1, VALUES_AT_ONCE // max(1, len(added)))
-        for start in range(0, len(X), step):
+        for start in range(0, X.shape[0], step):
             values = learner.kernel_values(X[start : start + step])
             votes[start : start + step] = np.sign(np.cumsum(values * coef, axis=1)) @ lasted
         return votes

@@ -1,0 +1,3 @@
+class Crew:
+    workers: int
+    def __init__(self, workers: int) -> None: ...

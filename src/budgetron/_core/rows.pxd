@@ -1,0 +1,47 @@
+from libc.stdint cimport int32_t, int64_t
+
+from budgetron._core.kernel cimport Index, Kernel, Kind, Rows, real
+
+
+cdef class Block:
+    cdef readonly Kernel kernel
+    cdef readonly bint single, wide
+    cdef readonly Py_ssize_t d, room
+    cdef Py_ssize_t entries, indexed
+    cdef bint has_dense, predicts
+    cdef readonly object square, own, among, dense, starts, features, values, every_start, every_feature, spread
+    cdef readonly object heads, index_rows, index_values
+    cdef Rows rows
+    cdef Index index
+    cdef void* _dense
+    cdef int64_t* _starts
+    cdef int32_t* _features
+    cdef void* _values
+    cdef int64_t* _every_start
+    cdef int32_t* _every_feature
+    cdef void* _spread
+    cdef void* _among
+
+    cdef void point(self)
+
+
+cdef void* address(array) noexcept
+
+
+cdef class Feed:
+    cdef readonly Py_ssize_t n, d
+    cdef readonly bint sparse
+    cdef bint single
+    cdef object kept
+    cdef void* values
+    cdef int64_t* starts
+    cdef int32_t* features
+
+    cdef int open(self, Block block, Py_ssize_t start, Py_ssize_t n) except -1 nogil
+
+
+cdef int open_dense(Block block, real* X, Py_ssize_t n) except -1 nogil
+cdef int open_sparse(Block block, int64_t* starts, int32_t* features, real* values, Py_ssize_t n) except -1 nogil
+cdef int make_dense(Block block) except -1 nogil
+cdef int make_index(Block block) except -1 nogil
+cdef void others_of(Block block, Kind kind, Py_ssize_t i, real* out) noexcept nogil
