@@ -15,6 +15,7 @@ from scipy.sparse import issparse
 
 from budgetron._core.crew cimport Crew
 from budgetron._core.kernel cimport Kernel, Kind, Rows, dot, real
+from budgetron._core.projection cimport Foresight, Projection
 from budgetron._core.rows cimport Block, Feed, address, open_dense, open_sparse, others_of
 from budgetron._core.rule cimport ENTRIES, NORM, Q, REMOVED, Rule
 from budgetron._core.supports cimport Supports
@@ -136,6 +137,8 @@ cdef class Learner:
                 play_blocks(self, feed, &labels[0], margins, sizes, ledger, crew_for(threads), <double> 0)
         finally:
             self.rule.recording = False
+            if self.rule.projection is not None:
+                self.rule.projection.foresight = None
 
     def reserve(self, Py_ssize_t capacity):
         """Room for `capacity` slots in the slab, in the rule and for single rounds."""
@@ -296,6 +299,8 @@ cdef int play_blocks(Learner learner, Feed feed, double* y, double[::1] margins,
     cdef real[:, ::1] cross_block
     cdef real[::1] others = np.empty(longest, dtype)
     cdef double[::1] wide
+    cdef Projection projection = rule.projection
+    cdef Foresight foresight = None if projection is None else Foresight(projection, longest)
     cdef real* K = NULL
     cdef real* row
     cdef double* k
@@ -318,6 +323,11 @@ cdef int play_blocks(Learner learner, Feed feed, double* y, double[::1] margins,
             supports.values_of(block, kind, K, ld, crew)
             if supports.sparse:
                 supports.need(rows.starts[b] - rows.starts[0])
+            if projection is not None:
+                with gil:
+                    foresight.open(b)
+                    projection.foresight = foresight
+                foresee(rule, foresight, rows, y + start, K, ld)
 
             # The rounds, one after the other, on those numbers.
             for i in range(b):
@@ -334,11 +344,17 @@ cdef int play_blocks(Learner learner, Feed feed, double* y, double[::1] margins,
                     k = row
                 else:
                     k = &wide[0]
+                if projection is not None:
+                    projection.row = i
                 settle(rule, y[start + i], k, rows, i, row)
                 if rule.added >= 0 and i + 1 < b:
                     others_of(block, kind, i, &others[0])
                     for j in range(i + 1, b):
                         K[j * ld + rule.added] = others[j - i - 1]
+                    if projection is not None:
+                        for j in range(i + 1, b):
+                            if foresight.place[j] >= 0:
+                                foresight.extend(foresight.place[j], others[j - i - 1])
                 if sizes is not None:
                     sizes[start + i] = supports.m
                 if recording:
@@ -347,6 +363,31 @@ cdef int play_blocks(Learner learner, Feed feed, double* y, double[::1] margins,
                         ledger[start + i, j] = rule.entry[columns[j]]
             start += b
     return 0
+
+
+cdef void foresee(Rule rule, Foresight foresight, Rows* rows, double* y, real* K, Py_ssize_t ld) noexcept nogil:
+    """Solve together for the rows of a block that the rule may want to update on.
+
+    Those are rows that it would update on if the margin, by the hypothesis as it is before the block, were worse
+    by some slack.
+    """
+    cdef Py_ssize_t i, j, n = foresight.projection.n
+    cdef double* z
+    for i in range(rows.n):
+        rule.y, rule.margin = y[i], rule.factor * dot(K + i * ld, rule._coef, rule.supports.top) - y[i] * foresight.slack
+        if rule.wants_update():
+            z = foresight.expect(i)
+            for j in range(n):
+                z[j] = K[i * ld + j]
+    foresight.solve()
+    for i in range(rows.n):
+        if foresight.place[i] >= 0:
+            z = foresight.z_at(foresight.place[i])
+            rule.y, rule.margin = y[i], rule.factor * dot(K + i * ld, rule._coef, rule.supports.top) - y[i] * foresight.slack
+            rule.kxx = rule.supports.kernel.self_value(rows.own[i])
+            if rule.moves(dot(z, z, n)):
+                foresight.expect_move(foresight.place[i])
+    foresight.solve_back()
 
 
 cdef Py_ssize_t longest_block() noexcept nogil:

@@ -49,6 +49,7 @@ cdef class Rule:
 
     # What a learner says
     cdef bint wants_update(self) noexcept nogil
+    cdef bint moves(self, double square) noexcept nogil
     cdef int update(self) except? -1 nogil
 
     # What it says it with

@@ -225,6 +225,10 @@ cdef class Rule:
     cdef bint wants_update(self) noexcept nogil:
         return self.y * self.margin <= 0.0
 
+    cdef bint moves(self, double square) noexcept nogil:
+        """Whether an update is to be expected, now that the squared norm of the projection is known."""
+        return True
+
     cdef int update(self) except? -1 nogil:
         return self.add(self.y)
 

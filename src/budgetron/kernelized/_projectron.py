@@ -55,7 +55,7 @@ class ProjectronRule(Rule):
             self.shift(self.y, self.projection.coefficients(), self.square)  # f''_t, (10)
         else:
             self.add(self.y)  # f'_t
-            self.projection.append(self.delta2)
+            self.projection.append(self.delta2, self.k, self.supports)
         return 1
 
     @cython.cfunc
@@ -78,18 +78,40 @@ class ProjectronPlusPlusRule(ProjectronRule):
 
     @cython.cfunc
     @cython.nogil
+    @cython.exceptval(check=False)
+    def step(self, square: cython.double) -> cython.double:
+        """tau, (17)."""
+        loss: cython.double = 1.0 - self.y * self.margin
+        return loss / square if loss < square else 1.0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def gain(self, square: cython.double, delta2: cython.double) -> cython.double:
+        """beta, (16)."""
+        loss: cython.double = 1.0 - self.y * self.margin
+        tau: cython.double = self.step(square)
+        return tau * (2.0 * loss - tau * square - 2.0 * self.bound * sqrt(delta2))
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def moves(self, square: cython.double) -> cython.bint:
+        delta2: cython.double = self.kxx - square
+        return self.y * self.margin <= 0.0 or self.gain(square, delta2 if delta2 > 0.0 else 0.0) >= 0.0
+
+    @cython.cfunc
+    @cython.nogil
     @cython.exceptval(-1)
     def update(self) -> cython.int:
-        loss: cython.double = 1.0 - self.y * self.margin
         tau: cython.double = 1.0
         beta: cython.double
         self.measure()
         if self.y * self.margin <= 0.0:
             self.note(TAU, tau)
             return self.mistake()
-        if loss < self.square:
-            tau = loss / self.square  # (17)
-        beta = tau * (2.0 * loss - tau * self.square - 2.0 * self.bound * sqrt(self.delta2))  # (16)
+        tau = self.step(self.square)
+        beta = self.gain(self.square, self.delta2)
         if beta >= 0.0:
             self.shift(self.y * tau, self.projection.coefficients(), self.square)  # (14)
         else:
