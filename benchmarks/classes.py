@@ -1,0 +1,133 @@
+"""What more classes cost: one against the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+
+import streams
+from budgetron import Forgetron, RandomizedBudgetPerceptron, datasets
+from measure import in_turn
+from results import Claim, Curve, Panel, Section, Table
+
+
+def fitting(model: Any, X: Any, y: np.ndarray) -> Any:
+    def prepare() -> Any:
+        prepare.last = clone(model)
+        return lambda: prepare.last.partial_fit(X, y, classes=np.unique(y))
+
+    return prepare
+
+
+def against_one(table: Table, title: str, X: Any, y: np.ndarray, model: Any, bench: Any) -> float:
+    """All classes at once against one of them, with the same budget, and with as many supports in all."""
+    name = type(model).__name__
+    bench.step(f"{title}, {name}")
+    labels = np.unique(y)
+    jobs = {str(c): fitting(model, X, np.where(y == c, 1, -1)) for c in labels}
+    jobs["all"] = everything = fitting(model, X, y)
+    times = in_turn(jobs, bench.repeat)
+    one = float(np.mean([times[str(c)] for c in labels]))
+    distinct = everything.last.n_support_
+    wide = clone(model).set_params(budget=distinct)
+    few = labels[:: max(1, len(labels) // 3)]
+    large = in_turn({str(c): fitting(wide, X, np.where(y == c, 1, -1)) for c in few}, bench.repeat)
+    same_supports = float(np.mean(list(large.values())))
+    table.add(
+        title,
+        name,
+        model.budget,
+        distinct,
+        len(y) / times["all"],
+        len(y) / one,
+        times["all"] / one,
+        times["all"] / same_supports,
+    )
+    return times["all"] / one
+
+
+def classes(bench: Any) -> Section:
+    table = Table(
+        "All classes against one class: the time of one pass over all classes by that of one class against the "
+        'rest (the mean over classes). "Distinct" counts the supports of all classes together, and the last '
+        "column gives the one class a budget of so many",
+        [
+            ("rows", "text"),
+            ("learner", "text"),
+            ("B per class", "int"),
+            ("distinct", "int"),
+            ("rounds/s", "rate"),
+            ("one class rounds/s", "rate"),
+            ("cost, equal budget", "ratio"),
+            ("cost, as many supports", "ratio"),
+        ],
+    )
+    X, y = load_digits(return_X_y=True)
+    cut = bench.pick(None, None, 300)
+    X, y = X[:cut], y[:cut]
+    ratios = []
+    for B in bench.pick((50, 100), (50, 100), (5,)):
+        for model in (
+            RandomizedBudgetPerceptron(B, gamma=0.0005, random_state=0),
+            Forgetron(B, gamma=0.0005),
+        ):
+            ratios.append(against_one(table, "digits, 10 classes, d = 64", X, y, model, bench))
+    try:
+        usps = None if bench.mode == "tiny" else datasets.load_usps()
+    except (datasets.DataNotFoundError, OSError):
+        usps = None
+    if usps is not None:
+        X, y = usps
+        for B in (100, 300):
+            for model in (
+                RandomizedBudgetPerceptron(B, gamma=0.01, random_state=0),
+                Forgetron(B, gamma=0.01),
+            ):
+                against_one(table, "USPS, 10 classes, d = 256", X, np.asarray(y), model, bench)
+
+    B = bench.pick(100, 50, 5)
+    growth = Table(
+        f"Time per round as classes are added; clouds in 64 dimensions, RBP, budget {B} of each class",
+        [("classes", "int"), ("distinct supports", "int"), ("us", "us"), ("rounds/s", "rate")],
+    )
+    n = bench.pick(8000, 4000, 200)
+    for count in bench.pick([2, 3, 5, 10, 26, 100, 300], [2, 3, 5, 10, 26, 100], [2, 3]):
+        bench.step(f"{count} classes")
+        X, y = streams.blobs(n, count)
+        job = fitting(RandomizedBudgetPerceptron(B, gamma=0.005, random_state=0), X, y)
+        seconds = in_turn({"": job}, bench.repeat)[""]
+        growth.add(count, job.last.n_support_, seconds / n, n / seconds)
+    times = [row[2] for row in growth.rows]
+    return Section(
+        "The number of classes",
+        "More than two classes are learned by one against the rest, each with a budget of its own.",
+        [table, growth],
+        [
+            Claim(
+                "ten classes of digits cost as many times one class, equal budget: the worst row",
+                max(ratios),
+                3.0,
+                "ratio",
+                at_least=False,
+            )
+        ],
+        [
+            Panel(
+                "Time per round against the number of classes",
+                "classes",
+                "seconds",
+                [
+                    Curve("RBP", [row[0] for row in growth.rows], times),
+                    Curve(
+                        "proportional to classes",
+                        [growth.rows[0][0], growth.rows[-1][0]],
+                        [times[0], times[0] * growth.rows[-1][0] / growth.rows[0][0]],
+                        ours=False,
+                    ),
+                ],
+            )
+        ],
+    )
