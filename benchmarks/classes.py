@@ -49,9 +49,14 @@ def against_one(table: Table, title: str, X: Any, y: np.ndarray, model: Any, ben
     return times["all"] / one
 
 
+def both(budget: int, gamma: float) -> list[Any]:
+    return [RandomizedBudgetPerceptron(budget, gamma=gamma, random_state=0), Forgetron(budget, gamma=gamma)]
+
+
 def classes(bench: Any) -> Section:
     table = Table(
-        "All classes against one class: the time of one pass over all classes by that of one class against the "
+        "All classes against one class: the time of one pass over all classes by that of one class against "
+        "the "
         'rest (the mean over classes). "Distinct" counts the supports of all classes together, and the last '
         "column gives the one class a budget of so many",
         [
@@ -68,13 +73,11 @@ def classes(bench: Any) -> Section:
     X, y = load_digits(return_X_y=True)
     cut = bench.pick(None, None, 300)
     X, y = X[:cut], y[:cut]
-    ratios = []
-    for B in bench.pick((50, 100), (50, 100), (5,)):
-        for model in (
-            RandomizedBudgetPerceptron(B, gamma=0.0005, random_state=0),
-            Forgetron(B, gamma=0.0005),
-        ):
-            ratios.append(against_one(table, "digits, 10 classes, d = 64", X, y, model, bench))
+    ratios = [
+        against_one(table, "digits, 10 classes, d = 64", X, y, model, bench)
+        for B in bench.pick((50, 100), (50, 100), (5,))
+        for model in both(B, 0.0005)
+    ]
     try:
         usps = None if bench.mode == "tiny" else datasets.load_usps()
     except (datasets.DataNotFoundError, OSError):
@@ -82,10 +85,7 @@ def classes(bench: Any) -> Section:
     if usps is not None:
         X, y = usps
         for B in (100, 300):
-            for model in (
-                RandomizedBudgetPerceptron(B, gamma=0.01, random_state=0),
-                Forgetron(B, gamma=0.01),
-            ):
+            for model in both(B, 0.01):
                 against_one(table, "USPS, 10 classes, d = 256", X, np.asarray(y), model, bench)
 
     B = bench.pick(100, 50, 5)

@@ -82,8 +82,8 @@ def play(bench: Any) -> Section:
     times = {name: t / n for name, t in in_turn(jobs, bench.repeat).items()}
     times["SGDClassifier"] *= n / few
     table = Table(
-        f"Predict and learn one row, B = {B}, d = {d}, in microseconds. The kernel row is taken to cost what a "
-        "whole round costs in a batch",
+        f"Predict and learn one row, B = {B}, d = {d}, in microseconds. The kernel row is taken to cost what "
+        "a whole round costs in a batch",
         [
             ("learner", "text"),
             ("play us", "us"),
@@ -104,11 +104,13 @@ def play(bench: Any) -> Section:
     beyond = max(times[name] - times[f"{name}, batch"] for name in plain)
     return Section(
         "One round at a time",
-        "`play` against river's linear Perceptron on dicts, and scikit-learn's SGDClassifier given single rows.",
+        "`play` against river's linear Perceptron on dicts, and scikit-learn's SGDClassifier given single "
+        "rows.",
         [table],
         [
             Claim(
-                f"`play` beyond the kernel row, B = {B}, d = {d}: microseconds, the worst of {', '.join(plain)}",
+                f"`play` beyond the kernel row, B = {B}, d = {d}: microseconds, "
+                f"the worst of {', '.join(plain)}",
                 beyond,
                 3e-6,
                 "us",
@@ -133,8 +135,8 @@ def prediction(bench: Any) -> Section:
     X, y = streams.coins(max(n, 5 * B), d)
     gamma = 0.5 / d
     bench.step("SVC")
-    # Coin-flip labels: every row becomes a support vector.
-    svc = SVC(gamma=gamma, C=1.0).fit(X[:B], y[:B])
+    # As many of each class, and a small C: every row becomes a support vector.
+    svc = SVC(gamma=gamma, C=0.01).fit(X[:B], np.resize(SIGNS, B))
     supports = int(svc.n_support_.sum())
     model = bt.RandomizedBudgetPerceptron(supports, gamma=gamma, random_state=0)
     model.partial_fit(X[: 5 * B], y[: 5 * B], classes=SIGNS)
@@ -161,7 +163,8 @@ def prediction(bench: Any) -> Section:
         "single": gemm_rate(d, supports, np.float32, 2 * bench.repeat),
     }
     table = Table(
-        f"`decision_function` of {n:,} dense rows, d = {d}, {supports:,} support vectors, RBF kernel, one thread",
+        f"`decision_function` of {n:,} dense rows, d = {d}, {supports:,} support vectors, RBF kernel, one "
+        "thread",
         [
             ("model", "text"),
             ("rows/s", "rate"),
@@ -245,8 +248,8 @@ def others(bench: Any) -> Section:
             few = bench.pick(5000, 2000, 100)
             played += rivals.vw_rows(rows[:few], labels[:few], gamma, limit)
         table = Table(
-            f"{title}, budget {B:,}, gamma = {gamma}. Errors are progressive: each row is predicted before its "
-            f"label is seen. What takes longer than {limit:g} s is stopped",
+            f"{title}, budget {B:,}, gamma = {gamma}. Errors are progressive: each row is predicted before "
+            f"its label is seen. What takes longer than {limit:g} s is stopped",
             [
                 ("learner", "text"),
                 ("what it is", "text"),
@@ -281,10 +284,10 @@ def others(bench: Any) -> Section:
     left_out = f" Not installed, and so left out: {', '.join(absent)}." if absent else ""
     return Section(
         "Side by side with other libraries",
-        "Speed and progressive error on the same stream, each with its own defaults but for what is named. The "
-        "linear models do less work, and can do less; Vowpal Wabbit's kernel SVM has no budget and slows down as "
-        "it grows; scikit-learn's batches see their labels a hundred rows late; the NumPy loops and `play` get "
-        f"dense rows.{left_out}",
+        "Speed and progressive error on the same stream, each with its own defaults but for what is named. "
+        "The linear models do less work, and can do less; Vowpal Wabbit's kernel SVM has no budget and slows "
+        "down as it grows; scikit-learn's batches see their labels a hundred rows late; the NumPy loops and "
+        f"`play` get dense rows.{left_out}",
         tables,
         [],
         panels,
@@ -381,8 +384,8 @@ def sharing(bench: Any) -> Section:
         tables.append(digits)
     return Section(
         "Kernel values shared",
-        "Learners with one kernel compute its values once in `evaluate.compare`; the same for many labellings of "
-        "the same rows.",
+        "Learners with one kernel compute its values once in `evaluate.compare`; the same for many "
+        "labellings of the same rows.",
         tables,
     )
 

@@ -81,8 +81,8 @@ def loops(bench: Any) -> Section:
                 )
     return Section(
         "Batches against a NumPy loop",
-        "The loop computes a row's product with the supports, the exponentials, the margin and the update. It sees "
-        "dense rows, which were made before the clock started.",
+        "The loop computes a row's product with the supports, the exponentials, the margin and the update. "
+        "It sees dense rows, which were made before the clock started.",
         [table],
         claims,
     )
@@ -95,9 +95,9 @@ def gemm(bench: Any) -> Section:
     adult, signs = X[:cut].toarray(), y[:cut]
     dense, labels = streams.dense(n, d)
     table = Table(
-        "The whole stream from an empty model, one thread. Counted are the products really needed, 2 x d x the "
-        "supports present in each round; the GEMM rate is that of the bare product of as many supports in the "
-        "blocks that suit it best, timed in turn",
+        "The whole stream from an empty model, one thread. Counted are the products really needed, 2 x d x "
+        "the supports present in each round; the GEMM rate is that of the bare product of as many supports "
+        "in the blocks that suit it best, timed in turn",
         [
             ("rows", "text"),
             ("type", "text"),
@@ -149,8 +149,8 @@ def gemm(bench: Any) -> Section:
                         )
     return Section(
         "Batches against the machine's limit",
-        "A batch is learned by matrix products although every round sees the hypothesis of the round before; this "
-        "is how much of the bare product's speed is left.",
+        "A batch is learned by matrix products although every round sees the hypothesis of the round before; "
+        "this is how much of the bare product's speed is left.",
         [table],
         claims,
     )
@@ -184,8 +184,8 @@ def projection(bench: Any) -> Section:
     dense = X.toarray()
     bound = 0.25 * sqrt(1501 / log(1501))
     table = Table(
-        f"{name}, CSR, the whole stream; norm_bound U = {bound:.3f}, gamma = 0.02. The NumPy reference keeps the "
-        "explicit inverse (002 eq. 11) and makes the same decisions",
+        f"{name}, CSR, the whole stream; norm_bound U = {bound:.3f}, gamma = 0.02. The NumPy reference keeps "
+        "the explicit inverse (002 eq. 11) and makes the same decisions",
         [
             ("learner", "text"),
             ("rounds/s", "rate"),
@@ -231,7 +231,8 @@ def projection(bench: Any) -> Section:
         at += 1000
     worst = residual(model, dense[-200:], 0.02)
     accuracy = Table(
-        "The projection's coefficients d of 200 rows, by the model's own factor: the worst ||K d - k|| / ||k||",
+        "The projection's coefficients d of 200 rows, by the model's own factor: the worst ||K d - k|| / "
+        "||k||",
         [("supports", "int"), ("rounds", "int"), ("worst residual", "tiny")],
         [[model.n_support_, model.rounds_, worst]],
     )
@@ -246,7 +247,8 @@ def projection(bench: Any) -> Section:
     )
     return Section(
         "Projection",
-        "Projectron and Projectron++ against the explicit inverse, and what is left of their digits in the end.",
+        "Projectron and Projectron++ against the explicit inverse, and what is left of their digits in the "
+        "end.",
         [table, accuracy],
         claims,
     )

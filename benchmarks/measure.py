@@ -72,11 +72,17 @@ def product(dtype: Any, rows: int, d: int, supports: int, block: int = 0) -> Go:
     return go
 
 
-def gemm_rate(d: int, supports: int, dtype: Any = np.float64, repeat: int = 5, rows: int = 1024) -> float:
-    """Multiplications and additions a second of that product, in the blocks that suit it best."""
-    jobs = {str(b): (lambda go=product(dtype, rows, d, supports, b): go) for b in (128, 256, 1024)}
-    for prepare in jobs.values():
-        prepare()()  # the first touch of the arrays is not the product's
+def gemm_rate(d: int, supports: int, dtype: Any = np.float64, repeat: int = 5) -> float:
+    """Multiplications and additions a second of that product, in the blocks that suit it best.
+
+    Some 3e9 of them at a time: the best of very short times would be luck, which what is
+    compared with it cannot have.
+    """
+    rows = 1024 * int(np.clip(3e9 / (2.0 * d * supports * 1024), 1, 64))
+    products = {str(block): product(dtype, rows, d, supports, block) for block in (128, 256, 1024)}
+    for go in products.values():
+        go()  # the first touch of the arrays is not the product's
+    jobs = {block: (lambda go=go: go) for block, go in products.items()}
     return 2.0 * rows * d * supports / min(in_turn(jobs, repeat).values())
 
 
@@ -84,7 +90,7 @@ def bandwidth(megabytes: int = 256, repeat: int = 5) -> dict[str, float]:
     """Bytes a second of a copy and of a triad (a = b + 3 c), read and written, beyond every cache."""
     n = megabytes * 2**20 // 8
     a, b, c = np.zeros(n), np.ones(n), np.ones(n)
-    piece = 1 << 14  # the two steps of the triad meet in the cache
+    piece = 1 << 13  # the two steps of the triad meet in the cache
 
     def triad() -> None:
         for start in range(0, n, piece):

@@ -1,8 +1,8 @@
 """The learners as plain NumPy row loops: the work of a round in a few vectorised lines.
 
 They are what one would write without Budgetron, written with care: arrays allocated once,
-products by BLAS, rows dense and their squares known beforehand, updates of the paper, and no work for
-rows that are right. Each returns its mistakes and supports, so that a comparison can show that both did the same.
+products by BLAS, rows dense and their squares known beforehand, the updates of the paper. Each counts
+mistakes and supports, so that a comparison can show that both did the same.
 """
 
 from __future__ import annotations
@@ -115,8 +115,8 @@ class Forgetron(Loop):
 class Projectron(Loop):
     """The Projectron with the explicit inverse of the Gram matrix (002 eqs. 8-11 and 13).
 
-    The inverse lies in the corner of a larger square, which doubles when it is full; a new support adds an outer
-    product to it in place.
+    The inverse lies in the corner of a larger square, which doubles when it is full; a new support
+    adds an outer product to it in place.
     """
 
     def __init__(self, X: np.ndarray, y: np.ndarray, gamma: float, bound: float) -> None:

@@ -80,10 +80,10 @@ def opening(sections: list[dict[str, Any]]) -> str:
     machines = {json.dumps(found["machine"], sort_keys=True): found["machine"] for found in sections}
     text = [
         "# How fast",
-        f"Made by `python benchmarks/run.py{flag}`, which prints these tables, too; `make bench` does all of it. "
-        "Nothing here is written by hand. What to go by are ratios within one run: both sides are timed in turn, "
-        "in one process, and the shortest of several times counts. One thread, unless threads are measured. RBP is "
-        "`RandomizedBudgetPerceptron`, and the Forgetron is the self-tuned one.",
+        f"Made by `python benchmarks/run.py{flag}`, which prints these tables, too; `make bench` does all of "
+        "it. Nothing here is written by hand. What to go by are ratios within one run: both sides are timed "
+        "in turn, in one process, and the shortest of several times counts. One thread, unless threads are "
+        "measured. RBP is `RandomizedBudgetPerceptron`, and the Forgetron is the self-tuned one.",
     ]
     if modes != {"full"}:
         text.append(

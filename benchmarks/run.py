@@ -7,10 +7,10 @@
     python benchmarks/run.py --page              nothing measured: the page and the plots again
     python benchmarks/run.py pipe                on demand only: 2 GB through a pipe
 
-Each section's results are written as soon as it is finished, as performance/SECTION.json. BLAS is held to one thread.
-river and Vowpal Wabbit are in the dependency group `bench`; without them their rows are left out.
-BUDGETRON_DATA names a folder with a9a and USPS; otherwise they are fetched from OpenML, or, for a9a,
-replaced by rows of its shape.
+Each section's results are written as soon as it is finished, as performance/SECTION.json. BLAS is
+held to one thread. river and Vowpal Wabbit are in the dependency group `bench`; without them their rows
+are left out. BUDGETRON_DATA names a folder with a9a and USPS; otherwise they are fetched from OpenML, or,
+for a9a, replaced by rows of its shape.
 """
 
 from __future__ import annotations
@@ -103,6 +103,8 @@ def main() -> None:
         parser.error(f"no section is called {', '.join(unknown)}; there are {', '.join(SECTIONS)}")
     names = options.sections or [name for name in SECTIONS if name not in ON_DEMAND]
     console = Console()
+    if not console.is_terminal:  # into a file: do not fold the tables
+        console.width = 160
     results = out / "performance"
     results.mkdir(parents=True, exist_ok=True)
     if not options.page:

@@ -74,8 +74,8 @@ def budget(bench: Any) -> Section:
     )
     most = bench.pick(3000, 1000, 50)  # of the Projectron, whose factor has B^2 / 2 numbers
     table = Table(
-        f"Time per round with a full budget, in microseconds; {d} features, float64, RBF kernel. Every second "
-        "round is a mistake: the labels are coin flips",
+        f"Time per round with a full budget, in microseconds; {d} features, float64, RBF kernel. Every "
+        "second round is a mistake: the labels are coin flips",
         [
             ("B", "int"),
             ("RBP us", "us"),
@@ -134,13 +134,14 @@ def budget(bench: Any) -> Section:
     worst = max(exponents, key=lambda name: exponents[name])
     return Section(
         "The budget",
-        "Cost is linear in B once the supports outweigh the overhead of a round; the Projectron's also has a term "
-        "in B squared for each mistake. GEMM is the time of the bare matrix product for the kernel values.",
+        "Cost is linear in B once the supports outweigh the overhead of a round; the Projectron's also has a "
+        "term in B squared for each mistake. GEMM is the time of the bare matrix product for the kernel "
+        "values.",
         [table],
         [
             Claim(
-                f"cost grows at most linearly from B = {large[0][0]:,} to {large[-1][0]:,}: exponent, the worst "
-                f"of {', '.join(exponents)}",
+                f"cost grows at most linearly from B = {large[0][0]:,} to {large[-1][0]:,}: exponent, the "
+                f"worst of {', '.join(exponents)}",
                 exponents[worst],
                 1.1,
                 "number",
@@ -170,7 +171,8 @@ def budget(bench: Any) -> Section:
 def features(bench: Any) -> Section:
     B = bench.pick(1000, 500, 50)
     table = Table(
-        f"Time per round with a full budget of {B:,}, in microseconds; dense rows, RBF kernel, coin-flip labels",
+        f"Time per round with a full budget of {B:,}, in microseconds; dense rows, RBF kernel, coin-flip "
+        "labels",
         [
             ("d", "int"),
             ("RBP us", "us"),
@@ -207,8 +209,8 @@ def features(bench: Any) -> Section:
         table.add(d, *each.values(), limit, 1 / each["rbp"])
     return Section(
         "The number of features",
-        "Below some ten features the exponentials and the rounds themselves cost more than the products; above, "
-        "the cost is that of the matrix product.",
+        "Below some ten features the exponentials and the rounds themselves cost more than the products; "
+        "above, the cost is that of the matrix product.",
         [table],
         [],
         [
@@ -231,8 +233,8 @@ def density(bench: Any) -> Section:
     B, d = bench.pick((1000, 1000, 50), (500, 1000, 50), (50, 100, 50))[:2]
     n = bench.rounds(3000, 1000)
     table = Table(
-        f"Time per round with a full budget of {B:,}, in microseconds; the same rows of {d:,} features as a CSR "
-        "matrix and as an array",
+        f"Time per round with a full budget of {B:,}, in microseconds; the same rows of {d:,} features as a "
+        "CSR matrix and as an array",
         [
             ("density", "number"),
             ("non-zeros", "int"),
@@ -340,8 +342,8 @@ def rounds(bench: Any) -> Section:
         drawn.append(Curve(name, [length * (i + 1) for i in range(pieces)], times, "no budget" not in name))
     return Section(
         "The length of the stream",
-        "With a budget, a round costs the same however many came before. Growth is the best of the last three "
-        "pieces over the best of the second to fourth.",
+        "With a budget, a round costs the same however many came before. Growth is the best of the last "
+        "three pieces over the best of the second to fourth.",
         [table],
         [
             Claim(
