@@ -10,21 +10,14 @@ from sklearn.datasets import load_digits
 
 import streams
 from budgetron import Forgetron, RandomizedBudgetPerceptron, datasets
+from learning import fitting
 from measure import in_turn
 from results import Claim, Curve, Panel, Section, Table
 
 
-def fitting(model: Any, X: Any, y: np.ndarray) -> Any:
-    def prepare() -> Any:
-        prepare.last = clone(model)
-        return lambda: prepare.last.partial_fit(X, y, classes=np.unique(y))
-
-    return prepare
-
-
 def against_one(table: Table, title: str, X: Any, y: np.ndarray, model: Any, bench: Any) -> float:
     """All classes at once against one of them, with the same budget, and with as many supports in all."""
-    name = type(model).__name__
+    name = "RBP" if isinstance(model, RandomizedBudgetPerceptron) else type(model).__name__
     bench.step(f"{title}, {name}")
     labels = np.unique(y)
     jobs = {str(c): fitting(model, X, np.where(y == c, 1, -1)) for c in labels}

@@ -22,9 +22,11 @@ SIGNS = [-1.0, 1.0]
 def fitting(model: Any, X: Any, y: np.ndarray) -> Any:
     """A whole stream for a new model; what it became is kept in `last`."""
 
+    labels = np.unique(y)
+
     def prepare() -> Any:
         prepare.last = clone(model)
-        return lambda: prepare.last.partial_fit(X, y, classes=SIGNS)
+        return lambda: prepare.last.partial_fit(X, y, classes=labels)
 
     return prepare
 

@@ -36,9 +36,11 @@ def best(prepare: Callable[[], Go], repeat: int) -> float:
     return min(timed(prepare()) for _ in range(repeat))
 
 
-def in_turn(jobs: Mapping[str, Callable[[], Go]], repeat: int) -> dict[str, float]:
-    """The shortest time of each job, all timed in turn."""
-    times: dict[str, float] = {}
+def in_turn(
+    jobs: Mapping[str, Callable[[], Go]], repeat: int, before: Mapping[str, float] | None = None
+) -> dict[str, float]:
+    """The shortest time of each job, all timed in turn, those of a turn before included."""
+    times = dict(before or {})
     for _ in range(repeat):
         for name, prepare in jobs.items():
             times[name] = min(times.get(name, np.inf), timed(prepare()))
@@ -151,8 +153,7 @@ def _processor() -> str:
     flags = facts.get("flags", "").split()
     wide = [label for flag, label in (("avx2", "AVX2"), ("avx512f", "AVX-512")) if flag in flags]
     family = f"family {facts['cpu family']} model {facts['model']}" if "cpu family" in facts else ""
-    clock = f"{float(facts['cpu MHz']) / 1000:.2f} GHz" if "cpu MHz" in facts else ""
-    return ", ".join(part for part in (name, family, clock, *wide) if part)
+    return ", ".join(part for part in (name, family, *wide) if part)
 
 
 def _caches() -> str:

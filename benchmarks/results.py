@@ -48,8 +48,8 @@ class Panel:
     x: str
     y: str
     curves: list[Curve]
-    scale: str = "log"  # of both axes; "log x" or "linear"
-    points: bool = False  # a labelled point each, no lines
+    scale: str = "log"  # of both axes; or "log x"
+    kind: str = "lines"  # "points": no lines; "list": a line of the page each, x and y side by side
 
 
 @dataclass

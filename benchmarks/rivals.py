@@ -30,7 +30,11 @@ class Played:
     kind: str  # what it is, where it is not a kernel learner on a budget
     rounds: int
     seconds: float
-    wrong: np.ndarray  # of each round
+    wrong: np.ndarray  # of each round; NaN where it could not predict yet
+
+    def error(self, first: int | None = None) -> float:
+        """The share of mistakes in the first rounds, or in all."""
+        return float(np.nanmean(self.wrong[:first]))
 
 
 def missing() -> list[str]:
@@ -127,8 +131,11 @@ def sgd() -> SGDClassifier:
 def batches(
     model: SGDClassifier, X: Any, y: np.ndarray, size: int, limit: float, features: Any = None
 ) -> tuple[int, float, np.ndarray]:
-    """Batches of rows, each predicted as a whole and then learned; `features` is fitted on the first."""
-    wrong = np.ones(len(y), bool)
+    """Batches of rows, each predicted as a whole and then learned; `features` is fitted on the first.
+
+    The first batch cannot be predicted, and is not counted (NaN).
+    """
+    wrong = np.full(len(y), np.nan)
     start = time.perf_counter()
     if features is not None:
         features.fit(X[: max(size, features.n_components)])
@@ -177,4 +184,4 @@ def vw_rows(X: Any, y: np.ndarray, gamma: float, limit: float) -> Iterator[Playe
     for example in examples:
         workspace.finish_example(example)
     workspace.finish()
-    yield Played("Vowpal Wabbit --ksvm", "grows without a budget", *played)
+    yield Played("Vowpal Wabbit --ksvm", "grows without a budget, --l2 0.0001", *played)
