@@ -32,9 +32,10 @@ class Played:
     seconds: float
     wrong: np.ndarray  # of each round; NaN where it could not predict yet
 
-    def error(self, first: int | None = None) -> float:
-        """The share of mistakes in the first rounds, or in all."""
-        return float(np.nanmean(self.wrong[:first]))
+    def error(self, rounds: int) -> float | None:
+        """The share of mistakes in the first rounds, if it came so far."""
+        counted = self.wrong[:rounds][~np.isnan(self.wrong[:rounds])]
+        return float(counted.mean()) if self.rounds >= rounds and len(counted) else None
 
 
 def missing() -> list[str]:
@@ -44,7 +45,7 @@ def missing() -> list[str]:
 
 def one_by_one(rounds: Callable[[int], bool], n: int, limit: float) -> tuple[int, float, np.ndarray]:
     """Play rounds until the stream ends or the time is up."""
-    wrong = np.zeros(n, bool)
+    wrong = np.zeros(n)
     start = time.perf_counter()
     end = start + limit
     i = 0
@@ -74,7 +75,7 @@ def numpy_rows(X: Any, y: np.ndarray, gamma: float, budget: int) -> Iterator[Pla
     rows = X.toarray() if issparse(X) else X
     for name, kind in (("RBP", numpy_loops.Randomized), ("Forgetron", numpy_loops.Forgetron)):
         loop = kind(rows, y, gamma, budget)
-        wrong = np.zeros(len(y), bool)
+        wrong = np.zeros(len(y))
         before = loop.update
 
         def update(t: int, *others: Any, before: Any = before, wrong: np.ndarray = wrong) -> None:

@@ -21,6 +21,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -32,37 +33,31 @@ except ImportError:
     sys.exit("the benchmarks need rich and matplotlib: pip install --group cli")
 from threadpoolctl import threadpool_limits
 
-import classes
-import comparison
-import learning
-import limits
-import memory
 import page
-import scaling
 from measure import machine
-from results import Section
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# In the order of the page.
-SECTIONS: dict[str, Callable[[Any], Section]] = {
-    "limits": limits.limits,
-    "loops": learning.loops,
-    "gemm": learning.gemm,
-    "projection": learning.projection,
-    "play": comparison.play,
-    "prediction": comparison.prediction,
-    "others": comparison.others,
-    "budget": scaling.budget,
-    "features": scaling.features,
-    "density": scaling.density,
-    "classes": classes.classes,
-    "threads": scaling.threads,
-    "rounds": scaling.rounds,
-    "memory": memory.memory,
-    "linear": comparison.linear_learners,
-    "sharing": comparison.sharing,
-    "pipe": memory.pipe,
+# In the order of the page: the module and the function that measures. Imported when it is its turn, so that
+# the page alone needs neither the learners nor those that they are compared with.
+SECTIONS = {
+    "limits": ("limits", "limits"),
+    "loops": ("learning", "loops"),
+    "gemm": ("learning", "gemm"),
+    "projection": ("learning", "projection"),
+    "play": ("comparison", "play"),
+    "prediction": ("comparison", "prediction"),
+    "others": ("comparison", "others"),
+    "budget": ("scaling", "budget"),
+    "features": ("scaling", "features"),
+    "density": ("scaling", "density"),
+    "classes": ("classes", "classes"),
+    "threads": ("scaling", "threads"),
+    "rounds": ("scaling", "rounds"),
+    "memory": ("memory", "memory"),
+    "linear": ("comparison", "linear_learners"),
+    "sharing": ("comparison", "sharing"),
+    "pipe": ("memory", "pipe"),
 }
 ON_DEMAND = {"pipe"}
 
@@ -128,16 +123,18 @@ def measure(names: list[str], mode: str, results: Path, console: Console) -> Non
             bench = Bench(
                 mode, lambda text, name=name: progress.update(task, description=f"{name}: {escape(text)}")
             )
+            module, function = SECTIONS[name]
+            section = getattr(import_module(module), function)
             with threadpool_limits(1, user_api="blas"):
-                section = SECTIONS[name](bench)
-            found = asdict(section) | {
+                result = section(bench)
+            found = asdict(result) | {
                 "section": name,
                 "mode": mode,
                 "seconds": round(time.perf_counter() - start, 1),
                 "machine": machine(),
             }
             part = results / f"{name}.json.part"
-            part.write_text(json.dumps(found, indent=1) + "\n")
+            part.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n")
             part.replace(results / f"{name}.json")
             page.print_section(found, console)
             progress.advance(task)
