@@ -1,7 +1,7 @@
 # make demo    learners side by side on two streams: tables, and a report to open in a browser
 # make test    the whole test suite
 # make lint    ruff, mypy and the stubs of the compiled core
-# make bench   the benchmarks, half an hour, and docs/performance.md; BENCH_ARGS=--quick for less
+# make bench   the benchmarks, and docs/performance.md; BENCH_ARGS=--quick for less, elsewhere
 # make clean   removes the .venv
 #
 # Each makes its own .venv, builds and installs what has changed, and runs.

@@ -13,6 +13,8 @@ from rich.table import Table as Grid
 import plots
 from results import holds, show
 
+BUSY = 0.9  # of a core: with less than this, other processes were in the way
+
 
 def print_section(found: dict[str, Any], console: Console) -> None:
     console.print(f"\n[bold]{escape(found['title'])}[/bold] ({found['section']}, {found['seconds']:.0f} s)")
@@ -81,15 +83,22 @@ def opening(sections: list[dict[str, Any]]) -> str:
     text = [
         "# How fast",
         f"Made by `python benchmarks/run.py{flag}`, which prints these tables, too; `make bench` does all of "
-        "it. Nothing here is written by hand. What to go by are ratios within one run: both sides are timed "
-        "in turn, in one process, and the shortest of several times counts. One thread, unless threads are "
-        "measured. RBP is `RandomizedBudgetPerceptron`, and the Forgetron is the self-tuned one.",
+        "it. Nothing here is written by hand. What to go by are ratios within one run: all is measured in "
+        "one process, what a claim sets against each other is timed in turn, and the shortest of several "
+        "times counts, unless a section says otherwise. One thread, unless threads are measured. RBP is "
+        "`RandomizedBudgetPerceptron`, and the Forgetron is the self-tuned one.",
     ]
     if modes != {"full"}:
         text.append(
             "**These are results of a quick run**: smaller sizes and fewer repeats than in a full one."
             if modes == {"quick"}
             else f"**Not all of these are results of a full run** ({', '.join(sorted(modes))})."
+        )
+    if busy := [found for found in sections if found["core"] < BUSY and found["section"] != "pipe"]:
+        named = ", ".join(f"{found['section']} ({100 * found['core']:.0f} %)" for found in busy)
+        text.append(
+            "**The machine had other work at the same time.** In these sections the process had less than "
+            f"{100 * BUSY:.0f} % of a core, and figures and ratios are less certain: {named}."
         )
     if len(machines) > 1:
         text.append("**Not all sections were measured on the same machine with the same versions:**")

@@ -2,7 +2,7 @@
 
     python benchmarks/run.py                     all sections; docs/performance.md and its plots
     python benchmarks/run.py budget play         some
-    python benchmarks/run.py --quick             minutes instead of half an hour, into benchmarks/results
+    python benchmarks/run.py --quick             smaller sizes, some five minutes, into benchmarks/results
     python benchmarks/run.py --resume            those that have no results yet, after a run that was stopped
     python benchmarks/run.py --page              nothing measured: the page and the plots again
     python benchmarks/run.py pipe                on demand only: 2 GB through a pipe
@@ -119,7 +119,7 @@ def measure(names: list[str], mode: str, results: Path, console: Console) -> Non
     with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as progress:
         task = progress.add_task("", total=len(names))
         for name in names:
-            start = time.perf_counter()
+            start, used = time.perf_counter(), time.process_time()
             bench = Bench(
                 mode, lambda text, name=name: progress.update(task, description=f"{name}: {escape(text)}")
             )
@@ -127,10 +127,12 @@ def measure(names: list[str], mode: str, results: Path, console: Console) -> Non
             section = getattr(import_module(module), function)
             with threadpool_limits(1, user_api="blas"):
                 result = section(bench)
+            seconds = time.perf_counter() - start
             found = asdict(result) | {
                 "section": name,
                 "mode": mode,
-                "seconds": round(time.perf_counter() - start, 1),
+                "seconds": round(seconds, 1),
+                "core": round((time.process_time() - used) / seconds, 2),  # the share that it had of one
                 "machine": machine(),
             }
             part = results / f"{name}.json.part"
