@@ -110,9 +110,9 @@ def names(axes: Any, drawn: list[tuple[dict[str, Any], str]]) -> None:
     ends = []
     for curve, color in drawn:
         x, y = axes.transData.transform((curve["x"][-1], curve["y"][-1]))
-        if right - x > 100:  # far from the edge: at its own end
+        if right - x > 100:  # far from the edge: above its own end
             at = {"xycoords": "figure pixels", "textcoords": "offset points", "color": color}
-            axes.annotate(curve["label"], xy=(x, y), xytext=(6, 0), **at, **style)
+            axes.annotate(curve["label"], xy=(x, y), xytext=(0, 9), **at, **(style | {"ha": "center"}))
         else:
             ends.append((float(y), float(x), curve["label"], color))
     ends.sort(key=lambda end: end[0])
