@@ -1,7 +1,8 @@
 # make demo    learners side by side on two streams: tables, and a report to open in a browser
 # make test    the whole test suite
 # make lint    ruff, mypy and the stubs of the compiled core
-# make bench   the benchmarks; make clean removes the .venv
+# make bench   the benchmarks, and docs/performance.md; BENCH_ARGS=--quick for less, elsewhere
+# make clean   removes the .venv
 #
 # Each makes its own .venv, builds and installs what has changed, and runs.
 
@@ -26,13 +27,8 @@ lint: .venv/installed
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest --ignore-missing-stub --ignore-disjoint-bases budgetron._core
 
-bench: .venv/installed
-	$(BIN)/python benchmarks/lookahead.py
-	$(BIN)/python benchmarks/play.py
-	$(BIN)/python benchmarks/memory.py
-	$(BIN)/python benchmarks/linear.py
-	$(BIN)/python benchmarks/sharing.py
-	$(BIN)/python benchmarks/pipe.py
+bench: .venv/installed .venv/rivals
+	$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
 
 clean:
 	rm -rf .venv
@@ -41,6 +37,10 @@ clean:
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade "pip>=25.1"
 	$(BIN)/pip install --quiet --group dev "scikit-learn>=1.6"
+	touch $@
+
+.venv/rivals: .venv/tools
+	$(BIN)/pip install --quiet --group bench
 	touch $@
 
 # The build folder stays, so that only what changed is compiled again.

@@ -1,75 +1,203 @@
-"""Memory after the budget is full: exact bytes, and the process' resident size over millions of rounds.
+"""Bytes: what a model says it takes, and what the process takes."""
 
-    python benchmarks/memory.py [--rounds 2000000]
+from __future__ import annotations
 
-Ends with an error if `nbytes_` changes or the process grows by more than 2 MB.
-"""
-
-import argparse
-import os
+import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
-import budgetron
+import streams
+from budgetron import Forgetron, KernelPerceptron, ProjectronPlusPlus, RandomizedBudgetPerceptron
+from measure import resident
+from results import Claim, Curve, Panel, Section, Table
 
-ALLOWED = 2 * 2**20
-
-
-def resident():
-    """Resident bytes of this process."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+SIGNS = [-1.0, 1.0]
+ALLOWED = 2 * 2**20  # of growth, for the allocator's sake
 
 
-def batch(rng, n=5000, d=8):
-    y = rng.choice([-1, 1], n)
+def rows(rng: np.random.Generator, n: int, d: int = 8) -> tuple[np.ndarray, np.ndarray]:
+    y = rng.choice(SIGNS, n)
     return 0.4 * y[:, None] + rng.normal(size=(n, d)), y
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+def sizes(bench: Any) -> Table:
+    """`nbytes_` of full models beside what their supports alone take."""
+    table = Table(
+        "`nbytes_` with a full budget, float64, and how many times the supports' own B x d x 8 bytes it is",
+        [
+            ("learner", "text"),
+            ("B", "int"),
+            ("d", "int"),
+            ("rows", "text"),
+            ("nbytes_", "bytes"),
+            ("of B x d x 8", "ratio"),
+        ],
     )
-    parser.add_argument("--rounds", type=int, default=2_000_000, help="rounds after the budget is full")
-    options = parser.parse_args()
-    if not Path("/proc/self/statm").exists():
-        sys.exit("resident size is read from /proc, which this system does not have")
+    for B, d in bench.pick(
+        [(100, 10), (1000, 10), (1000, 100), (1000, 1000), (5000, 100)],
+        [(100, 10), (1000, 10), (1000, 100)],
+        [(20, 5)],
+    ):
+        X, y = streams.coins(int(2.5 * B) + 300, d)
+        for name, model in (
+            ("RBP", RandomizedBudgetPerceptron(B, gamma=0.5 / d, random_state=0)),
+            ("Forgetron", Forgetron(B, gamma=0.5 / d)),
+            ("Projectron++", ProjectronPlusPlus(2.0, eta=0.1, budget=B, gamma=0.5 / d)),
+        ):
+            if name == "Projectron++" and B > 1000:
+                continue
+            bench.step(f"{name}, B = {B:,}, d = {d:,}")
+            model.partial_fit(X, y, classes=SIGNS)
+            table.add(name, B, d, "dense", model.nbytes_, model.nbytes_ / (8 * B * d))
+    S, y = streams.sparse(3000, bench.pick(10_000, 10_000, 100), 0.001 if bench.mode != "tiny" else 0.02)
+    model = RandomizedBudgetPerceptron(bench.pick(1000, 1000, 20), gamma=0.05, random_state=0)
+    labels = np.random.default_rng(0).choice(SIGNS, len(y))
+    model.partial_fit(S, labels, classes=SIGNS)
+    B, d = model.n_support_, S.shape[1]
+    table.add("RBP", B, d, "CSR, 10 non-zeros a row", model.nbytes_, model.nbytes_ / (8 * B * d))
+    return table
+
+
+def memory(bench: Any) -> Section:
+    table = Table(
+        "After the budget is full: 8 features, rounds by batches of 5,000 and 100 by `play` after each",
+        [
+            ("learner", "text"),
+            ("rounds after", "int"),
+            ("nbytes_", "bytes"),
+            ("changed", "text"),
+            ("process before", "bytes"),
+            ("most since", "bytes"),
+            ("growth", "bytes"),
+        ],
+    )
     models = {
-        "Forgetron": budgetron.Forgetron(200, gamma=0.1),
-        "Forgetron, greedy": budgetron.Forgetron(200, "greedy", gamma=0.1),
-        "RBP": budgetron.RandomizedBudgetPerceptron(200, gamma=0.1, random_state=0),
-        "Projectron++": budgetron.ProjectronPlusPlus(2.0, budget=200, gamma=0.1),
+        "Forgetron": Forgetron(200, gamma=0.1),
+        "Forgetron, greedy": Forgetron(200, "greedy", gamma=0.1),
+        "RBP": RandomizedBudgetPerceptron(200, gamma=0.1, random_state=0),
+        "Projectron++": ProjectronPlusPlus(2.0, budget=200, gamma=0.1),
     }
-    failed = False
-    with threadpool_limits(1):
-        for name, model in models.items():
-            rng = np.random.default_rng(0)
-            for _ in range(10):  # fill the budget and warm up every path
-                X, y = batch(rng)
-                model.partial_fit(X, y, classes=[-1, 1])
-                model.predict(X)
-                for i in range(100):
-                    model.play(X[i], y[i])
-            start, size, first = model.rounds_, model.nbytes_, resident()
-            low = high = first
-            while model.rounds_ - start < options.rounds:
-                X, y = batch(rng)
-                model.partial_fit(X, y)
-                for i in range(100):
-                    model.play(X[i], y[i])
-                low, high = min(low, resident()), max(high, resident())
-            same = model.nbytes_ == size
-            failed |= not same or high - first > ALLOWED
-            print(
-                f"{name:<20} {model.rounds_ - start:>10,} rounds, {model.n_support_} supports, "
-                f"nbytes_ {size:,} {'constant' if same else 'CHANGED'}, resident {first / 2**20:.1f} MB, "
-                f"then {low / 2**20:.1f} to {high / 2**20:.1f} MB"
-            )
-    if failed:
-        sys.exit("memory grew")
+    size = bench.pick(5000, 5000, 500)
+    growths, changed, drawn = [], [], []
+    for name, model in models.items():
+        rounds = bench.pick(2_000_000, 200_000, 1000) // (5 if name == "Projectron++" else 1)
+        bench.step(name)
+        rng = np.random.default_rng(0)
+
+        def learn(model: Any = model, rng: Any = rng) -> None:
+            X, y = rows(rng, size)
+            model.partial_fit(X, y, classes=SIGNS)
+            for i in range(100):
+                model.play(X[i], y[i])
+
+        for _ in range(10):  # fill the budget and warm up every path
+            learn()
+        start, bytes_before, first = model.rounds_, model.nbytes_, resident()
+        seen, at = [first or 0], [model.rounds_]
+        while model.rounds_ - start < rounds:
+            learn()
+            seen.append(resident() or 0)
+            at.append(model.rounds_)
+        growth = max(seen) - seen[0] if first is not None else None
+        same = model.nbytes_ == bytes_before
+        changed.append(not same)
+        growths.append(growth)
+        table.add(
+            name,
+            model.rounds_ - start,
+            model.nbytes_,
+            "no" if same else "YES",
+            first,
+            max(seen) if first is not None else None,
+            growth,
+        )
+        drawn.append(Curve(name, at, [float(model.nbytes_)] * len(at)))
+    bench.step("KernelPerceptron")
+    growing, rng = KernelPerceptron(gamma=0.1), np.random.default_rng(0)
+    at, seen = [], []
+    for _ in range(bench.pick(20, 10, 3)):
+        growing.partial_fit(*rows(rng, size // 2), classes=SIGNS)
+        at.append(growing.rounds_)
+        seen.append(growing.nbytes_)
+    drawn.append(Curve("KernelPerceptron (no budget)", at, seen, ours=False))
+    known = None not in growths
+    return Section(
+        "Memory",
+        "`nbytes_` is exact and stays as it is once the budget is full; so does the process.",
+        [table, sizes(bench)],
+        [
+            Claim(
+                "models whose `nbytes_` changed after the budget was full",
+                sum(changed),
+                0,
+                "int",
+                at_least=False,
+            ),
+            Claim(
+                "growth of the process in the rounds after, the worst, in bytes",
+                max(growths) if known else None,
+                ALLOWED,
+                "bytes",
+                at_least=False,
+                note="" if known else "the resident size is read from /proc, which this system does not have",
+            ),
+        ],
+        [Panel("nbytes_ against the length of the stream", "rounds", "bytes", drawn)],
+    )
 
 
-if __name__ == "__main__":
-    main()
+# ---------------------------------------------------------------------- a pipe, on demand
+
+
+def feed(pipe: Any, megabytes: int) -> None:
+    """Rows of ten numbers and a label, made from one piece again and again."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20_000, 10))
+    y = np.where(X[:, 0] * X[:, 1] > 0, "up", "down")
+    piece = "".join(
+        ",".join(f"{v:.6f}" for v in row) + f",{label}\n" for row, label in zip(X, y, strict=True)
+    ).encode()
+    pipe.write((",".join([*(f"x{j}" for j in range(10)), "label"]) + "\n").encode())
+    for _ in range(megabytes * 1_000_000 // len(piece) + 1):
+        pipe.write(piece)
+    pipe.close()
+
+
+def pipe(bench: Any) -> Section:
+    megabytes = bench.pick(2000, 100, 3)
+    bench.step(f"{megabytes:,} MB")
+    start = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "budgetron", "run", "-", "--target", "label"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    feeder = threading.Thread(target=feed, args=(process.stdin, megabytes))
+    feeder.start()
+    peak, status = 0, Path(f"/proc/{process.pid}/status")
+    while process.poll() is None:
+        lines = status.read_text().splitlines() if status.exists() else []
+        peak = max([peak, *(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))])
+        time.sleep(0.2)
+    feeder.join()
+    seconds = time.perf_counter() - start
+    table = Table(
+        "`budgetron run -` with a CSV file of ten numbers a row through a pipe",
+        [
+            ("MB", "int"),
+            ("s", "seconds"),
+            ("MB/s", "number"),
+            ("largest size", "bytes"),
+            ("exit code", "int"),
+        ],
+        [[megabytes, seconds, megabytes / seconds, 1024 * peak or None, process.returncode]],
+    )
+    return Section(
+        "A file larger than memory should see", "The process does not grow with the file.", [table]
+    )
