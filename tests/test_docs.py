@@ -53,7 +53,9 @@ def test_the_page_of_the_theorems():
         assert row in page, "run examples/guarantees.py --theorems"
 
 
-@pytest.mark.parametrize("path", ["README.md", "docs/command-line.md", "docs/guarantees.md"])
+@pytest.mark.parametrize(
+    "path", ["README.md", "docs/command-line.md", "docs/guarantees.md", "docs/threads.md"]
+)
 def test_examples_of_the_pages(path):
     codes, outputs = blocks(path, "python"), blocks(path, "text")
     assert len(codes) >= 1
