@@ -36,7 +36,6 @@ def pieces():
     """Names, functions and their arguments: work that was prepared for."""
     import numpy as np
     from scipy.sparse import csr_array
-    from sklearn.utils import check_X_y
 
     import budgetron
     from budgetron import linear
@@ -95,11 +94,6 @@ def pieces():
             np.dot(X[start : start + 128], supports.T, out=out)
 
     yield from both("products", products, before[0][:200], X[:n], y[:n])
-
-    def check(nothing, X, y):
-        check_X_y(X, y)
-
-    yield from both("checks", check, None, X[:n], y[:n])
 
     X, y, before = normal(n, 2), blind(n), (normal(1500, 2, 1), blind(1500))
     yield from both("plane", learn, full(random(200, 0.5), *before), X, y)
