@@ -1,7 +1,5 @@
 """Corners of the core that streams seldom reach."""
 
-import threading
-
 import joblib
 import numpy as np
 import pytest
@@ -167,46 +165,6 @@ def test_a_model_mapped_from_a_file_can_learn(label, tmp_path):
     np.testing.assert_array_equal(
         mapped.partial_fit(X[120:], y[120:]).dual_coef_, model.partial_fit(X[120:], y[120:]).dual_coef_
     )
-
-
-def test_models_learn_in_threads_of_their_own():
-    X, y = stream("random", 700, 1)
-    alone = {label: case.model().fit(X, y) for label, case in CASES.items()}
-    models = {label: case.model() for label, case in CASES.items()}
-    failures = []
-
-    def learn(label):
-        try:
-            for start in range(0, len(y), 50):
-                models[label].partial_fit(X[start : start + 50], y[start : start + 50], classes=[-1, 1])
-                models[label].predict(X[:50])
-        except Exception as failure:
-            failures.append((label, failure))
-
-    threads = [threading.Thread(target=learn, args=(label,)) for label in CASES]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
-    for label, model in models.items():
-        np.testing.assert_array_equal(model.support_, alone[label].support_, err_msg=label)
-
-
-def test_one_model_predicts_in_many_threads():
-    X, y = stream("random", 700, 1)
-    model = CASES["pa-i"].model().fit(X, y)
-    expected, got = model.decision_function(X), {}
-    threads = [
-        threading.Thread(target=lambda i=i: got.__setitem__(i, model.decision_function(X))) for i in range(8)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(got) == 8
-    for values in got.values():
-        np.testing.assert_array_equal(values, expected)
 
 
 def test_many_shrinks():
