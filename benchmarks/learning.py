@@ -159,14 +159,6 @@ def gemm(bench: Any) -> Section:
     )
 
 
-def packed_factor(model: Any) -> np.ndarray:
-    """L of the Gram matrix K = L L', as a square, from the projection's packed rows."""
-    projection = model._learners[0].rule.projection
-    L = np.zeros((projection.n, projection.n))
-    L[np.tril_indices(projection.n)] = projection.factor[: projection.n * (projection.n + 1) // 2]
-    return L
-
-
 def residual(model: Any, X: np.ndarray, gamma: float) -> float:
     """The largest ||K d - k|| / ||k|| over rows, with d by the model's own factor."""
     supports = model.support_vectors_
@@ -175,7 +167,7 @@ def residual(model: Any, X: np.ndarray, gamma: float) -> float:
         squares = (supports**2).sum(1)[:, None] + (A**2).sum(1)[None, :] - 2.0 * supports @ A.T
         return np.exp(-gamma * np.maximum(squares, 0.0))
 
-    K, k, L = kernel(supports), kernel(X), packed_factor(model)
+    K, k, L = kernel(supports), kernel(X), model._learners[0].rule.projection.rows()
     d = solve_triangular(L, solve_triangular(L, k, lower=True), lower=True, trans="T")
     return float((np.linalg.norm(K @ d - k, axis=0) / np.linalg.norm(k, axis=0)).max())
 

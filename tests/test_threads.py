@@ -15,7 +15,7 @@ import pytest
 from cases import CASES, stream
 from scipy.sparse import csr_array
 from sklearn.base import clone
-from threadpoolctl import OpenBLASController, threadpool_info, threadpool_limits
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import budgetron
 from budgetron import _threads, batch, evaluate, experts, games, linear
@@ -231,11 +231,6 @@ def test_comparisons_games_and_experts_at_once():
 
 # Only the first thread that sets a limit may do so, to the newest threadpoolctl, until it ends; all
 # others are ignored. `one_thread` does not know that yet.
-IGNORED = pytest.mark.xfail(
-    hasattr(OpenBLASController, "clear_controlling_thread"),
-    reason="threadpoolctl ignores limits that a second thread sets",
-    strict=True,
-)
 
 
 def blas():
@@ -250,7 +245,6 @@ def _two_threads_for_blas():
         yield
 
 
-@IGNORED
 @pytest.mark.usefixtures("_two_threads_for_blas")
 def test_the_limit_on_blas_is_given_back_by_the_last():
     step, seen = threading.Barrier(2), {}
@@ -276,7 +270,6 @@ def test_the_limit_on_blas_is_given_back_by_the_last():
     assert seen == {"both inside": {1}, "the first has left": {1}, "both have left": {2}}
 
 
-@IGNORED
 @pytest.mark.usefixtures("_two_threads_for_blas")
 def test_the_limit_on_blas_from_many_threads():
     # Not all inside at once, so that it is set and given back many times.

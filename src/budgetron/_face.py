@@ -191,16 +191,15 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         float or ndarray of shape (n_classes,)
             The margin before y was seen; with more than two classes, one for each.
         """
-        learners = self.__dict__.get("_learners")
-        if learners is None:
-            return self._play_first(x, y, classes)
-        if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
-            raise ValueError(f"classes are {self.classes_.tolist()} since the first call; got {classes!r}")
         try:
-            code = self._codes[y]
-        except (KeyError, TypeError):
+            learners, code = self._learners, self._codes[y]
+        except (AttributeError, KeyError, TypeError):
+            if not self.__sklearn_is_fitted__():
+                return self._play_first(x, y, classes)
             got = y.item() if isinstance(y, np.generic) else y
             raise ValueError(f"y must be one of the classes {self.classes_.tolist()}; got {got!r}") from None
+        if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
+            raise ValueError(f"classes are {self.classes_.tolist()} since the first call; got {classes!r}")
         if len(learners) == 1:
             margin: float = learners[0].play(x, 1.0 if code else -1.0)
             return margin
@@ -517,4 +516,5 @@ def _ledger(names: tuple[str, ...], entries: NDArray[np.float64]) -> dict[str, N
 def _largest_square(X: Any) -> float:
     """A number that the squared norm of no row exceeds."""
     with np.errstate(over="ignore"):
-        return float(X.data @ X.data if issparse(X) else np.einsum("ij,ij->i", X, X).max())
+        # Not by BLAS, whose threads would spin on for a while.
+        return float(np.einsum("i,i", X.data, X.data) if issparse(X) else np.einsum("ij,ij->i", X, X).max())

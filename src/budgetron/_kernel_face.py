@@ -44,9 +44,9 @@ class KernelClassifier(OnlineClassifier):
     coef0 : float, default=0.0
         Constant term of "poly".
     n_jobs : int, default=None
-        Threads that share the kernel values of a batch, learning and predicting: None is 1 (but
-        see `joblib.parallel_config`), -1 all cores. They live as long as the call, and BLAS is held to one of its own.
-        May be changed at any time.
+        Threads that share the kernel values of a batch, learning and predicting: None is 1 (but see
+        `joblib.parallel_config`), -1 all cores. They live as long as the call, while BLAS is held to
+        one. May be changed at any time.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -135,7 +135,7 @@ class KernelClassifier(OnlineClassifier):
 
     @property
     def support_vectors_(self) -> Any:
-        """The supports, one row each, in the order of `support_`; a CSR matrix where only non-zeros are kept."""
+        """The supports, in the order of `support_`, one row each; CSR where only non-zeros are kept."""
         rows = [learner.supports.rows(_slots(learner)) for learner in self._fitted()]
         if len(rows) == 1:
             return rows[0]

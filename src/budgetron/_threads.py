@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import OpenBLASController, ThreadpoolController
 
 _lock = threading.Lock()
 _inside = 0
@@ -22,6 +22,16 @@ _limiter: Any = None
 @cache
 def _controller() -> ThreadpoolController:
     return ThreadpoolController()
+
+
+def _take_control() -> None:
+    """Let this thread set the limit.
+
+    From 3.8 on threadpoolctl heeds only the first thread that sets one, and silently ignores
+    all others as long as that one lives. Who enters first need not be who leaves last.
+    """
+    if hasattr(OpenBLASController, "clear_controlling_thread"):
+        OpenBLASController.clear_controlling_thread(force=True)
 
 
 @contextmanager
@@ -34,6 +44,7 @@ def one_thread() -> Iterator[None]:
     global _inside, _limiter
     with _lock:
         if _inside == 0:
+            _take_control()
             _limiter = _controller().limit(limits=1, user_api="blas")
         _inside += 1
     try:
@@ -42,4 +53,6 @@ def one_thread() -> Iterator[None]:
         with _lock:
             _inside -= 1
             if _inside == 0:
+                _take_control()
                 _limiter.restore_original_limits()
+                _take_control()  # and let any other

@@ -104,4 +104,5 @@ class Cohort:
 
 def _part(array: NDArray[Any] | None, output: int) -> NDArray[Any]:
     assert array is not None
-    return array[output]
+    part: NDArray[Any] = array[output]
+    return part

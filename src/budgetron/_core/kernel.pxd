@@ -38,7 +38,12 @@ cdef class Kernel:
     cdef readonly str name
     cdef readonly object function
 
-    cdef double self_value(self, double raw) noexcept nogil
+    cdef inline double self_value(self, double raw) noexcept nogil:
+        """k(x, x), given the raw one. A row that the kernel maps to 0 stays at 0."""
+        if self.form.normalized:
+            return 1.0 if raw > 0.0 else 0.0
+        return raw
+
     cdef bint has_unit_length(self)
     cdef bint is_safe(self, double square, Py_ssize_t d, bint single)
 

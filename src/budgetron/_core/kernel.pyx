@@ -32,6 +32,12 @@ cdef extern from "simd.h" nogil:
                               ptrdiff_t, ptrdiff_t, double*, ptrdiff_t, double*)
     void bt_sparse_products_f(const int64_t*, const int32_t*, const float*, ptrdiff_t, const float*, ptrdiff_t,
                               ptrdiff_t, ptrdiff_t, float*, ptrdiff_t, float*)
+    void bt_sparse_rbf_d(const int64_t*, const int32_t*, const double*, ptrdiff_t, const double*, ptrdiff_t, ptrdiff_t,
+                         ptrdiff_t, double*, ptrdiff_t, double*, double, const double*, const double*)
+    void bt_sparse_rbf_f(const int64_t*, const int32_t*, const float*, ptrdiff_t, const float*, ptrdiff_t, ptrdiff_t,
+                         ptrdiff_t, float*, ptrdiff_t, float*, float, const float*, const float*)
+    void bt_few_rbf_d(const double*, ptrdiff_t, const double*, ptrdiff_t, ptrdiff_t, double*, double, double, const double*)
+    void bt_few_rbf_f(const float*, ptrdiff_t, const float*, ptrdiff_t, ptrdiff_t, float*, float, float, const float*)
     void bt_l2_columns_d(const double*, ptrdiff_t, const double*, ptrdiff_t, ptrdiff_t, double*)
     void bt_l2_columns_f(const float*, ptrdiff_t, const float*, ptrdiff_t, ptrdiff_t, float*)
     void bt_l1_columns_d(const double*, ptrdiff_t, const double*, ptrdiff_t, ptrdiff_t, double*)
@@ -128,12 +134,6 @@ cdef class Kernel:
         if len(A):
             describe[double](self, dense, square, own)
         return np.array([self.self_value(own[i]) for i in range(len(A))])
-
-    cdef double self_value(self, double raw) noexcept nogil:
-        """k(x, x), given the raw one. A row that the kernel maps to 0 stays at 0."""
-        if self.form.normalized:
-            return 1.0 if raw > 0.0 else 0.0
-        return raw
 
     cdef bint has_unit_length(self):
         """Whether k(x, x) is 1, or 0, for every row."""
@@ -317,6 +317,23 @@ cdef void over_columns(Form* kernel, Kind kind, Rows* rows, real* columns, Py_ss
                     bt_l1_columns_f(dense + i * d, d, first, stride, m, row)
                 else:
                     bt_allsubsets_columns_f(dense + i * d, d, first, stride, m, row)
+    elif kind == RBF and d <= 4 and dense != NULL:
+        for i in range(n):
+            if real is double:
+                bt_few_rbf_d(dense + i * d, d, first, stride, m, out + i * ld, kernel.gamma, (<double*> rows.square)[i],
+                             square + start)
+            else:
+                bt_few_rbf_f(dense + i * d, d, first, stride, m, out + i * ld, <float> kernel.gamma,
+                             (<float*> rows.square)[i], square + start)
+        return
+    elif rows.sparse and n > 1 and kind == RBF:
+        if real is double:
+            bt_sparse_rbf_d(rows.starts, rows.features, values, n, first, stride, d, m, out, ld, <double*> tile,
+                            kernel.gamma, <double*> rows.square, square + start)
+        else:
+            bt_sparse_rbf_f(rows.starts, rows.features, values, n, first, stride, d, m, out, ld, <float*> tile,
+                            <float> kernel.gamma, <float*> rows.square, square + start)
+        return
     elif rows.sparse and n > 1:
         if real is double:
             bt_sparse_products_d(rows.starts, rows.features, values, n, first, stride, d, m, out, ld, <double*> tile)

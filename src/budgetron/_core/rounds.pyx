@@ -6,7 +6,8 @@ batch does is told at the head of the package.
 """
 
 from libc.math cimport NAN, fabs, isfinite
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int64_t
+from libc.string cimport memcpy
 
 cimport numpy as cnp
 
@@ -148,9 +149,17 @@ cdef class Learner:
 
     def play(self, x, double y):
         """One round on one row: the margin before y is seen; then learn."""
-        cdef double margin = self.open_round(x)
-        self.close_round(y)
+        cdef double margin = self.begin(x)
+        self.end(y)
         return margin
+
+    def open_round(self, x):
+        """The first half of a round: check the row and predict."""
+        return self.begin(x)
+
+    def close_round(self, double y):
+        """The second half: the label is seen, and perhaps an update follows."""
+        self.end(y)
 
     cdef int make_slots(self, Py_ssize_t n) except -1:
         """Room for n more supports, where there is no budget."""
@@ -159,41 +168,49 @@ cdef class Learner:
             self.reserve(max(supports.m + n, supports.capacity * 3 // 2))
         return 0
 
-    def open_round(self, x):
-        """The first half of a round: check the row and predict."""
+    cdef double begin(self, x) except? -1:
         cdef Supports supports = self.supports
         cdef cnp.ndarray own
-        if issparse(x):
-            # Into a block of our own: a round may end long after x was changed.
-            features, values = sparse_row(x, supports.d)
-        elif supports.sparse:
-            row = one_row(x, supports.d)
-            features = np.flatnonzero(row).astype(np.int32)
-            values = row[features]
-        else:
-            row = one_row(x, supports.d)
-            self.make_slots(1)
-            own = self.row
-            own[:] = row
-            if supports.single:
-                open_dense(self.block, <float*> own.data, 1)
-                self.rule.margin = open_row(self, <float*> address(self.values), <float*> own.data, supports.d)
-            else:
-                open_dense(self.block, <double*> own.data, 1)
-                self.rule.margin = open_row(self, <double*> address(self.values), <double*> own.data, supports.d)
-            return self.rule.margin
+        cdef Py_ssize_t n = supports.d
         self.make_slots(1)
-        self.block.hold(features, values)
-        if supports.single:
-            open_sparse(self.block, self.block._starts, self.block._features, <float*> self.block._values, 1)
-            self.rule.margin = open_row(self, <float*> address(self.values), <float*> self.block._values, len(values))
+        own = self.row
+        # Into a row of our own: a round may end long after x was changed.
+        if not supports.sparse and is_plain(x, own):
+            memcpy(own.data, (<cnp.ndarray> x).data, supports.d * (4 if supports.single else 8))
+        elif issparse(x) or supports.sparse:
+            if issparse(x):
+                features, values = sparse_row(x, supports.d)
+            else:
+                row = one_row(x, supports.d)
+                features = np.flatnonzero(row).astype(np.int32)
+                values = row[features]
+            n = len(values)
+            self.block.hold(features, values)
+            return self.open_held(n, True)
         else:
-            open_sparse(self.block, self.block._starts, self.block._features, <double*> self.block._values, 1)
-            self.rule.margin = open_row(self, <double*> address(self.values), <double*> self.block._values, len(values))
+            own[:] = one_row(x, supports.d)
+        return self.open_held(n, False)
+
+    cdef double open_held(self, Py_ssize_t n, bint sparse) except? -1:
+        """Predict the row that was put aside, as a row or by its n non-zeros."""
+        cdef Supports supports = self.supports
+        cdef Block block = self.block
+        cdef void* row = address(self.row)
+        if supports.single and sparse:
+            open_sparse(block, block._starts, block._features, <float*> block._values, 1)
+            self.rule.margin = open_row(self, <float*> address(self.values), <float*> block._values, n, sparse)
+        elif supports.single:
+            open_dense(block, <float*> row, 1)
+            self.rule.margin = open_row(self, <float*> address(self.values), <float*> row, n, sparse)
+        elif sparse:
+            open_sparse(block, block._starts, block._features, <double*> block._values, 1)
+            self.rule.margin = open_row(self, <double*> address(self.values), <double*> block._values, n, sparse)
+        else:
+            open_dense(block, <double*> row, 1)
+            self.rule.margin = open_row(self, <double*> address(self.values), <double*> row, n, sparse)
         return self.rule.margin
 
-    def close_round(self, double y):
-        """The second half: the label is seen, and perhaps an update follows."""
+    cdef int end(self, double y) except -1:
         cdef Rule rule = self.rule
         cdef Rows* rows = &self.block.rows
         cdef void* values = address(self.values)
@@ -203,6 +220,7 @@ cdef class Learner:
             settle(rule, y, <double*> address(self.wide), rows, 0, <float*> values)
         else:
             settle(rule, y, <double*> values, rows, 0, <double*> values)
+        return 0
 
     def decide(self, X, coef=None, int threads=1):
         """f(x) for each row of X; with other coefficients, in slot order, if given."""
@@ -438,24 +456,30 @@ cdef int settle(Rule rule, double y, double* k, Rows* rows, Py_ssize_t i, real* 
     return 0
 
 
-cdef double open_row(Learner learner, real* values, real* x, Py_ssize_t n) except? -1:
+cdef bint is_plain(x, cnp.ndarray own):
+    """Whether x is a row like our own, that can be copied as it is."""
+    cdef cnp.ndarray row
+    if not cnp.PyArray_CheckExact(x):
+        return False
+    row = x
+    return (row.ndim == 1 and row.shape[0] == own.shape[0] and cnp.PyArray_TYPE(row) == cnp.PyArray_TYPE(own)
+            and cnp.PyArray_ISCARRAY_RO(row))
+
+
+cdef double open_row(Learner learner, real* values, real* x, Py_ssize_t n, bint sparse) except? -1:
     """The margin of the row that the learner's block holds, leaving its kernel values in `values`."""
     cdef Supports supports = learner.supports
     cdef Py_ssize_t j
     cdef double margin
     for j in range(n):
         if not isfinite(x[j]):
-            raise ValueError(f"x must be finite; feature {place_of(learner, j)} is {x[j]}")
+            feature = learner.block.rows.features[j] if sparse else j
+            raise ValueError(f"x must be finite; feature {feature} is {x[j]}")
     supports.values_of(learner.block, supports.kind_with(learner.block), values, supports.top, None)
     margin = learner.rule.factor * dot(values, learner.rule._coef, supports.top)
     if not isfinite(margin) or not isfinite(learner.block.rows.own[0]):
         raise_overflow(learner.rule.rounds)
     return margin
-
-
-cdef Py_ssize_t place_of(Learner learner, Py_ssize_t j):
-    """The feature of the j-th number of the row that was opened."""
-    return j if learner.block.rows.dense == <void*> address(learner.row) else learner.block.rows.features[j]
 
 
 cdef int predict_blocks(Supports supports, Feed feed, const double[::1] coef, double[:, ::1] out, Crew crew,

@@ -40,6 +40,7 @@ cdef class Feed:
     cdef int open(self, Block block, Py_ssize_t start, Py_ssize_t n) except -1 nogil
 
 
+cdef int sift(Block block, real* X, Py_ssize_t n) except -1 nogil
 cdef int open_dense(Block block, real* X, Py_ssize_t n) except -1 nogil
 cdef int open_sparse(Block block, int64_t* starts, int32_t* features, real* values, Py_ssize_t n) except -1 nogil
 cdef int make_dense(Block block) except -1 nogil

@@ -154,6 +154,12 @@ cdef class Feed:
 
 cdef int open_dense(Block block, real* X, Py_ssize_t n) except -1 nogil:
     """The block is these n rows, which must stay where they are."""
+    sift(block, X, n)
+    return describe(block, <real*> block.rows.square)
+
+
+cdef int sift(Block block, real* X, Py_ssize_t n) except -1 nogil:
+    """Take n rows as they are, and by their non-zeros too if that pays."""
     cdef Rows* rows = &block.rows
     cdef Py_ssize_t d = block.d, count, i, most
     cdef int64_t* starts
@@ -180,7 +186,7 @@ cdef int open_dense(Block block, real* X, Py_ssize_t n) except -1 nogil:
             else:
                 starts[i + 1] = starts[i] + bt_nonzeros_f(X + i * d, d, most, features + starts[i], values + starts[i])
         rows.starts, rows.features, rows.values, rows.sparse = starts, features, values, True
-    return describe(block, <real*> rows.square)
+    return 0
 
 
 cdef int open_sparse(Block block, int64_t* starts, int32_t* features, real* values, Py_ssize_t n) except -1 nogil:

@@ -14,7 +14,7 @@ cdef class Rule:
     # How it was made, and what it may keep
     cdef readonly tuple args, ledger
     cdef readonly Py_ssize_t budget
-    cdef bint keeps_tail, keeps_gram
+    cdef bint keeps_tail, keeps_gram, keeps_norm
     cdef readonly bint divides
     cdef readonly object generator
     cdef readonly Projection projection
@@ -52,12 +52,25 @@ cdef class Rule:
     cdef bint moves(self, double square) noexcept nogil
     cdef int update(self) except? -1 nogil
 
-    # What it says it with
-    cdef Py_ssize_t size(self) noexcept nogil
-    cdef double weight(self, Py_ssize_t position) noexcept nogil
-    cdef double label(self, Py_ssize_t position) noexcept nogil
-    cdef double own(self, Py_ssize_t position) noexcept nogil
-    cdef double value_at(self, Py_ssize_t position) except? -1 nogil
+    # What it says it with. These are asked of every support in turn, and so must cost no call.
+    cdef inline Py_ssize_t size(self) noexcept nogil:
+        return self.supports.m
+
+    cdef inline double weight(self, Py_ssize_t position) noexcept nogil:
+        return self.factor * self._coef[self.supports._order[position]]
+
+    cdef inline double label(self, Py_ssize_t position) noexcept nogil:
+        return 1.0 if self._coef[self.supports._order[position]] > 0.0 else -1.0
+
+    cdef inline double own(self, Py_ssize_t position) noexcept nogil:
+        return self.supports.kernel.self_value(self.supports._own[self.supports._order[position]])
+
+    cdef inline double value_at(self, Py_ssize_t position) except? -1 nogil:
+        if self.keeps_gram:
+            return self.factor * self._values[self.supports._order[position]]
+        return self.value_anywhere(position)
+
+    cdef double value_anywhere(self, Py_ssize_t position) except? -1 nogil
     cdef double norm(self) noexcept nogil
     cdef int measure_norm(self) except? -1 nogil
     cdef int add(self, double c) except? -1 nogil

@@ -87,6 +87,8 @@ cdef class Rule:
         Where `draw` takes its randomness from.
     divides : bool
         Whether a step is divided by k(x, x) and so may overflow.
+    norm : bool
+        Whether ||f|| must be known after a removal, at the price of a kernel row where neither tail nor gram is kept.
     """
 
     def __cinit__(self, *args, **kwargs):
@@ -96,12 +98,13 @@ cdef class Rule:
         self.added = -1
 
     def __init__(self, Py_ssize_t budget=0, tuple ledger=("norm",), bint tail=False, bint gram=False,
-                 bint projection=False, generator=None, bint divides=False):
+                 bint projection=False, generator=None, bint divides=False, bint norm=False):
         unknown = set(ledger) - set(ENTRY_NAMES)
         if unknown:
             raise ValueError(f"a ledger has the names {sorted(ENTRY_NAMES)}; got {sorted(unknown)}")
         self.budget, self.ledger = budget, ledger
         self.keeps_tail, self.keeps_gram, self.divides = tail, gram, divides
+        self.keeps_norm = norm or tail or gram
         self.projection = Projection() if projection else None
         self.generator = generator
         if generator is not None:
@@ -232,24 +235,11 @@ cdef class Rule:
     cdef int update(self) except? -1 nogil:
         return self.add(self.y)
 
-    cdef Py_ssize_t size(self) noexcept nogil:
-        return self.supports.m
-
-    cdef double weight(self, Py_ssize_t position) noexcept nogil:
-        return self.factor * self._coef[self.supports._order[position]]
-
-    cdef double label(self, Py_ssize_t position) noexcept nogil:
-        return 1.0 if self._coef[self.supports._order[position]] > 0.0 else -1.0
-
-    cdef double own(self, Py_ssize_t position) noexcept nogil:
-        return self.supports.kernel.self_value(self.supports._own[self.supports._order[position]])
-
-    cdef double value_at(self, Py_ssize_t position) except? -1 nogil:
+    cdef double value_anywhere(self, Py_ssize_t position) except? -1 nogil:
+        """f(x_p) where no Gram matrix tells it."""
         cdef Py_ssize_t slot = self.supports._order[position]
         if self.keeps_tail and position == 0:
             return self.factor * self._tail[slot]
-        if self.keeps_gram:
-            return self.factor * self._values[slot]
         self.supports.kernel_row(slot, self._scratch)
         return self.factor * bt_dot_d(self._scratch, self._coef, self.supports.top)
 
@@ -319,7 +309,7 @@ cdef class Rule:
                 raise ValueError("a rule that keeps the tail may remove the oldest support only")
         slot, c = self.supports._order[position], self.weight(position)
         self.note(REMOVED, <double> self.supports._rounds[slot])
-        if self.recording or self.average is not None or self.keeps_gram or (self.keeps_tail and position == 0):
+        if self.recording or self.average is not None or self.keeps_norm:
             at = self.value_at(position)
         self.norm2 += c * (c * self.own(position) - 2.0 * at)
         self.value -= c * self.k[slot]

@@ -38,6 +38,20 @@ void bt_sparse_products_f(const int64_t *starts, const int32_t *features, const 
                           const float *columns, ptrdiff_t stride, ptrdiff_t d, ptrdiff_t m, float *out, ptrdiff_t ld,
                           float *tile);
 
+/* And, with the squared norms a of the rows and b of the supports, their RBF values in the same go */
+void bt_sparse_rbf_d(const int64_t *starts, const int32_t *features, const double *values, ptrdiff_t n,
+                     const double *columns, ptrdiff_t stride, ptrdiff_t d, ptrdiff_t m, double *out, ptrdiff_t ld,
+                     double *tile, double gamma, const double *a, const double *b);
+void bt_sparse_rbf_f(const int64_t *starts, const int32_t *features, const float *values, ptrdiff_t n,
+                     const float *columns, ptrdiff_t stride, ptrdiff_t d, ptrdiff_t m, float *out, ptrdiff_t ld,
+                     float *tile, float gamma, const float *a, const float *b);
+
+/* RBF values of one row x of d <= 4 features, of squared norm a, with m supports of squared norms b */
+void bt_few_rbf_d(const double *x, ptrdiff_t d, const double *columns, ptrdiff_t stride, ptrdiff_t m, double *out,
+                  double gamma, double a, const double *b);
+void bt_few_rbf_f(const float *x, ptrdiff_t d, const float *columns, ptrdiff_t stride, ptrdiff_t m, float *out,
+                  float gamma, float a, const float *b);
+
 /* One row x of d features against m supports: out[j] = sum_k (x[k] - s_j[k])^2, sum_k |x[k] - s_j[k]| and
  * prod_k (1 + x[k] s_j[k]) */
 void bt_l2_columns_d(const double *x, ptrdiff_t d, const double *columns, ptrdiff_t stride, ptrdiff_t m, double *out);

@@ -121,26 +121,81 @@ INLINE void NAME(over_tile)(const int32_t *features, const REAL *values, ptrdiff
 }
 #endif
 
-CLONES void NAME(bt_sparse_products)(const int64_t *starts, const int32_t *features, const REAL *values, ptrdiff_t n,
-                                     const REAL *columns, ptrdiff_t stride, ptrdiff_t d, ptrdiff_t m, REAL *out,
-                                     ptrdiff_t ld, REAL *tile)
+INLINE void NAME(over_tiles)(const int64_t *starts, const int32_t *features, const REAL *values, ptrdiff_t n,
+                             const REAL *columns, ptrdiff_t stride, ptrdiff_t d, ptrdiff_t m, REAL *out, ptrdiff_t ld,
+                             REAL *tile, int rbf, REAL gamma, const REAL *a, const REAL *b)
 {
     for (ptrdiff_t from = 0; from < m; from += WIDTH) {
         const ptrdiff_t width = m - from < WIDTH ? m - from : WIDTH;
-        for (ptrdiff_t k = 0; k < d; k++)
-            memcpy(tile + k * WIDTH, columns + k * stride + from, width * sizeof(REAL));
+        REAL squares[WIDTH] = {0};
+        if (width == WIDTH) /* a length that the compiler knows is a few moves */
+            for (ptrdiff_t k = 0; k < d; k++)
+                memcpy(tile + k * WIDTH, columns + k * stride + from, BT_TILE_BYTES);
+        else
+            for (ptrdiff_t k = 0; k < d; k++)
+                memcpy(tile + k * WIDTH, columns + k * stride + from, width * sizeof(REAL));
+        if (rbf)
+            memcpy(squares, b + from, width * sizeof(REAL));
         for (ptrdiff_t i = 0; i < n; i++) {
-            REAL last[WIDTH];
+            REAL row[WIDTH];
             const ptrdiff_t e = starts[i];
             REAL *o = out + i * ld + from;
-            NAME(over_tile)(features + e, values + e, starts[i + 1] - e, tile, width == WIDTH ? o : last);
-            if (width < WIDTH)
-                memcpy(o, last, width * sizeof(REAL));
+            NAME(over_tile)(features + e, values + e, starts[i + 1] - e, tile, rbf || width < WIDTH ? row : o);
+            if (rbf && width == WIDTH) {
+#pragma omp simd
+                for (ptrdiff_t j = 0; j < WIDTH; j++)
+                    o[j] = EXP(gamma * (2 * row[j] - (a[i] + squares[j])));
+            } else if (rbf) {
+                for (ptrdiff_t j = 0; j < width; j++)
+                    o[j] = EXP(gamma * (2 * row[j] - (a[i] + squares[j])));
+            } else if (width < WIDTH) {
+                memcpy(o, row, width * sizeof(REAL));
+            }
         }
     }
 }
 
+CLONES void NAME(bt_sparse_products)(const int64_t *starts, const int32_t *features, const REAL *values, ptrdiff_t n,
+                                     const REAL *columns, ptrdiff_t stride, ptrdiff_t d, ptrdiff_t m, REAL *out,
+                                     ptrdiff_t ld, REAL *tile)
+{
+    NAME(over_tiles)(starts, features, values, n, columns, stride, d, m, out, ld, tile, 0, 0, 0, 0);
+}
+
+CLONES void NAME(bt_sparse_rbf)(const int64_t *starts, const int32_t *features, const REAL *values, ptrdiff_t n,
+                                const REAL *columns, ptrdiff_t stride, ptrdiff_t d, ptrdiff_t m, REAL *out,
+                                ptrdiff_t ld, REAL *tile, REAL gamma, const REAL *a, const REAL *b)
+{
+    NAME(over_tiles)(starts, features, values, n, columns, stride, d, m, out, ld, tile, 1, gamma, a, b);
+}
+
 #undef WIDTH
+
+/* Rows of so few features need no tile: a support's are read once and its value is made in registers. */
+INLINE void NAME(few_rbf)(const REAL *x, ptrdiff_t d, const REAL *columns, ptrdiff_t stride, ptrdiff_t m, REAL *out,
+                          REAL gamma, REAL a, const REAL *b)
+{
+#pragma omp simd
+    for (ptrdiff_t j = 0; j < m; j++) {
+        REAL sum = x[0] * columns[j];
+        for (ptrdiff_t k = 1; k < d; k++)
+            sum += x[k] * columns[k * stride + j];
+        out[j] = EXP(gamma * (2 * sum - (a + b[j])));
+    }
+}
+
+CLONES void NAME(bt_few_rbf)(const REAL *x, ptrdiff_t d, const REAL *columns, ptrdiff_t stride, ptrdiff_t m, REAL *out,
+                             REAL gamma, REAL a, const REAL *b)
+{
+    if (d == 1)
+        NAME(few_rbf)(x, 1, columns, stride, m, out, gamma, a, b);
+    else if (d == 2)
+        NAME(few_rbf)(x, 2, columns, stride, m, out, gamma, a, b);
+    else if (d == 3)
+        NAME(few_rbf)(x, 3, columns, stride, m, out, gamma, a, b);
+    else
+        NAME(few_rbf)(x, 4, columns, stride, m, out, gamma, a, b);
+}
 
 /* The elementwise kernels, a few supports at a time. */
 #define OVER_COLUMNS(name, first, step)                                                                               \

@@ -21,10 +21,10 @@ from scipy.sparse import csr_array
 from budgetron._core.kernel cimport (
     CALLABLE, Form, Index, call, finish, is_product, kind_for, over_columns, over_nonzeros, real, tile_bytes,
 )
-from budgetron._core.rows cimport address, make_dense, make_index
+from budgetron._core.rows cimport address, make_dense, make_index, sift
 
 # Numbers in a line of the cache; supports that are compared with a block at a time, at least and at most.
-cdef Py_ssize_t LINE = 16, SHORTEST_CHUNK = 64, LONGEST_CHUNK = 512
+cdef Py_ssize_t LINE = 16, SHORTEST_CHUNK = 64, LONGEST_CHUNK = 256
 # A thread is asked to help where it saves more than it costs to wake: so many multiplications.
 cdef double WORTH_WAKING = 2e5
 
@@ -58,6 +58,7 @@ cdef class Supports:
         self.one = Block(kernel, d, dtype, 1, sparse)
         if not sparse:
             self.one.make_matrix()
+            self.one.make_room(d + 1)
         self.m = self.top = self.used = 0
         self.point()
 
@@ -229,17 +230,18 @@ cdef class Supports:
     cdef int take_out(self, Py_ssize_t slot) except -1 nogil:
         """Make `one` the row of this slot."""
         cdef Rows* rows = &self.one.rows
-        rows.n, rows.starts, rows.sparse = 1, NULL, False
+        rows.n = 1
         if self.sparse:
             self.ends[0], self.ends[1] = self._begins[slot], self._begins[slot] + self._lengths[slot]
             rows.starts, rows.features, rows.values = self.ends, self._features, self._values
             rows.dense, rows.sparse = NULL, True
         else:
-            rows.dense = self.one._dense
             if self.single:
-                collect(<float*> self._columns + slot, self.stride, self.d, <float*> rows.dense)
+                collect(<float*> self._columns + slot, self.stride, self.d, <float*> self.one._dense)
+                sift(self.one, <float*> self.one._dense, 1)
             else:
-                collect(<double*> self._columns + slot, self.stride, self.d, <double*> rows.dense)
+                collect(<double*> self._columns + slot, self.stride, self.d, <double*> self.one._dense)
+                sift(self.one, <double*> self.one._dense, 1)
         if self.single:
             (<float*> rows.square)[0] = (<float*> self._square)[slot]
         else:

@@ -34,7 +34,7 @@ class ModifiedRandomRule(Rule):
     radius: cython.double
 
     def __init__(self, budget: int, eta: float, radius: float, generator: np.random.Generator) -> None:
-        Rule.__init__(self, budget, ("removed", "norm"), False, True, False, generator)
+        Rule.__init__(self, budget, ("removed", "norm"), False, False, False, generator, False, True)
         self.eta = eta
         self.radius = radius
 
@@ -81,9 +81,8 @@ class RandomizedBudgetPerceptron(KernelClassifier):
 
     Notes
     -----
-    Cost per round: one kernel row, O(B d); memory O(B d). "modified" needs ||f|| and keeps
-    the Gram matrix of the supports for it: O(B^2) more. The ledger of "original" costs
-    another kernel row per removal.
+    Cost per round: one kernel row, O(B d); memory O(B d). "modified" needs ||f||, and so another
+    kernel row per removal, as does the ledger of "original".
 
     With ||x|| <= 1 in feature space, "modified" and its defaults: 3/4 of the expected number
     of mistakes is at most (sum of hinge losses) + B/2 + 6 S sqrt(B) for every sequence of
