@@ -312,7 +312,8 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
 
     def _batch_may_fail(self, X: Any) -> bool:
         """Whether a round of this batch might overflow, or call a kernel that fails."""
-        return not all(learner.is_safe(_largest_square(X)) for learner in self._learners)
+        largest = _largest_square(X)
+        return not all(learner.is_safe(largest) for learner in self._learners)
 
     @contextmanager
     def _restored_on_error(self, may_fail: bool) -> Iterator[None]:
@@ -454,8 +455,10 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         self._learners = self._make(X, len(classes) if len(classes) > 2 else 1)
 
     def _generators(self, n: int) -> list[np.random.Generator]:
-        """One source of randomness for each hypothesis, all from `random_state`."""
-        source = check_random_state(getattr(self, "random_state", 0))
+        """One source of randomness for each hypothesis, all from `random_state`; nobody draws without one."""
+        if not hasattr(self, "random_state"):
+            return [np.random.Generator(np.random.PCG64(0))] * n
+        source = check_random_state(self.random_state)
         seed = np.random.SeedSequence(source.randint(0, 2**32, size=4, dtype=np.uint64).tolist())
         return [np.random.Generator(np.random.PCG64(child)) for child in seed.spawn(n)]
 

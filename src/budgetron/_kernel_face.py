@@ -121,7 +121,10 @@ class KernelClassifier(OnlineClassifier):
         return values
 
     def _threads(self) -> int:
-        return 1 if self.n_jobs == 1 else int(effective_n_jobs(self.n_jobs))
+        # None and -1 depend on where we are; asking takes a while.
+        return (
+            self.n_jobs if self.n_jobs is not None and self.n_jobs > 0 else int(effective_n_jobs(self.n_jobs))
+        )
 
     def _fitted(self) -> list[Learner]:
         super()._fitted()

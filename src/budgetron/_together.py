@@ -61,7 +61,7 @@ class Cohort:
     def _learn(self, group: Together, members: list[int], batches: list[Batch]) -> None:
         """The rounds of learners that share, and what each of them cost."""
         outputs = [(batches[i], c) for i in members for c in range(len(self.models[i]._learners))]
-        before = group.kernel_values, group.block_values, group.kernel_seconds, group.seconds.copy()
+        before = group.kernel_values, group.kernel_seconds, group.seconds.copy()
         group.learn(
             batches[members[0]].X,
             [batch.signs[c] for batch, c in outputs],
@@ -69,11 +69,10 @@ class Cohort:
             [_part(batch.sizes, c) for batch, c in outputs],
             max(self.models[i]._threads() for i in members),
         )
-        # A kernel value costs the same whoever asks for it; alone, each would ask for those of its
-        # supports, and for half of those in the block, which are the other half as well.
+        # A kernel value costs the same whoever asks for it; alone, each would ask for those of its supports.
         asked = np.array([_part(batch.sizes, c).sum() for batch, c in outputs])
-        share = (asked + (group.block_values - before[1]) / 2) / max(1, group.kernel_values - before[0])
-        costs = group.seconds - before[3] + np.minimum(share, 1.0) * (group.kernel_seconds - before[2])
+        share = asked / max(1, group.kernel_values - before[0])
+        costs = group.seconds - before[2] + np.minimum(share, 1.0) * (group.kernel_seconds - before[1])
         np.add.at(self.seconds, [i for i in members for _ in self.models[i]._learners], costs)
 
     @contextmanager

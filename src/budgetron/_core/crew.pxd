@@ -16,8 +16,10 @@ ctypedef struct Helper:
 
 
 cdef class Crew:
-    cdef readonly int workers
+    cdef readonly int most, workers
+    cdef bint busy  # whether the last block had work for them all
     cdef Shared shared
     cdef Helper* helpers
 
+    cdef int hire(self) except -1 nogil
     cdef void run(self, Task task, void* data, Py_ssize_t count) noexcept nogil

@@ -37,28 +37,36 @@ cdef void help_out(void* data) noexcept nogil:
 
 
 cdef class Crew:
-    """`workers` threads, the caller's among them; fewer if the system refuses."""
+    """At most `most` threads, the caller's among them, hired when there is first work for them."""
 
-    def __cinit__(self, int workers):
-        cdef Helper* helper
-        self.workers = 1
+    def __cinit__(self, int most):
+        self.most, self.workers = max(most, 1), 1
         self.shared.claim = PyThread_allocate_lock()
-        self.helpers = <Helper*> calloc(max(workers, 1), sizeof(Helper))
+        self.helpers = <Helper*> calloc(self.most, sizeof(Helper))
         if self.shared.claim == NULL or self.helpers == NULL:
             raise MemoryError
-        while self.workers < workers:
-            helper = &self.helpers[self.workers]
-            helper.shared, helper.number = &self.shared, self.workers
-            helper.go, helper.done = PyThread_allocate_lock(), PyThread_allocate_lock()
-            if helper.go == NULL or helper.done == NULL:
-                forget(helper)
-                break
-            PyThread_acquire_lock(helper.go, 1)
-            PyThread_acquire_lock(helper.done, 1)
-            if PyThread_start_new_thread(help_out, helper) == REFUSED:
-                forget(helper)
-                break
-            self.workers += 1
+
+    cdef int hire(self) except -1 nogil:
+        """Start the threads, if they are not there yet; fewer if the system refuses."""
+        cdef Helper* helper
+        if self.workers == self.most:
+            return 0
+        with gil:
+            while self.workers < self.most:
+                helper = &self.helpers[self.workers]
+                helper.shared, helper.number = &self.shared, self.workers
+                helper.go, helper.done = PyThread_allocate_lock(), PyThread_allocate_lock()
+                if helper.go == NULL or helper.done == NULL:
+                    forget(helper)
+                    break
+                PyThread_acquire_lock(helper.go, 1)
+                PyThread_acquire_lock(helper.done, 1)
+                if PyThread_start_new_thread(help_out, helper) == REFUSED:
+                    forget(helper)
+                    break
+                self.workers += 1
+            self.most = self.workers
+        return 0
 
     def __dealloc__(self):
         cdef int i

@@ -184,8 +184,8 @@ cdef class Projection:
     cdef int append(self, double delta2, double* k, Supports supports) except -1 nogil:
         """The row just projected, of kernel values k, becomes a support at distance^2 delta2 > 0."""
         cdef double* row = self._factor + row_start(self.n)
-        if self.n > 0 and self.n % CHECKED == 0:
-            self.check(k, supports)
+        if self.n > 0 and self.n % CHECKED == 0 and self.check(k, supports):
+            delta2 = max(k[self.n] - bt_dot_d(self.row_z, self.row_z, self.n), 1e-14 * k[self.n])
         memcpy(row, self.row_z, self.n * sizeof(double))
         row[self.n] = sqrt(delta2)
         self.steep = delta2 < STEEP * (delta2 + bt_dot_d(row, row, self.n))
@@ -195,7 +195,7 @@ cdef class Projection:
         return 0
 
     cdef int check(self, double* k, Supports supports) except -1 nogil:
-        """Compare K d with k at a few supports, with values that the kernel gives now; make L anew if they differ."""
+        """Compare K d with k at a few supports, with values that the kernel gives now; whether L was made anew."""
         cdef double* row = <double*> malloc(max(1, supports.top) * sizeof(double))
         cdef double* d = self.coefficients()
         cdef double size = sqrt(bt_dot_d(k, k, self.n)), known = 1e-5 if supports.single else 1e-12, terms
@@ -223,7 +223,7 @@ cdef class Projection:
         memcpy(self._z, k, self.n * sizeof(double))
         solve_one(self._factor, self.n, self._z)
         self.row_z, self.row_d = self._z, NULL
-        return 0
+        return 1
 
     cdef int refactorise(self, Supports supports) except -1 nogil:
         """Make L anew from the rows of the supports, a panel at a time."""

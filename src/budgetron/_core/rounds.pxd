@@ -21,7 +21,6 @@ cdef class Learner:
     cdef double open_held(self, Py_ssize_t n, bint sparse) except? -1
 
 
-cdef Crew crew_for(int threads)
-cdef Py_ssize_t longest_block() noexcept nogil
-cdef Py_ssize_t block_length(Py_ssize_t top, size_t itemsize) noexcept nogil
+cdef Py_ssize_t longest_block(Crew crew) noexcept nogil
+cdef Py_ssize_t block_length(Crew crew, Py_ssize_t top, size_t itemsize) noexcept nogil
 cdef int settle(Rule rule, double y, double* k, Rows* rows, Py_ssize_t i, real* row) except -1 nogil

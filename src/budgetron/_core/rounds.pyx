@@ -24,8 +24,9 @@ from budgetron._core.supports cimport Supports
 from budgetron._core.rows import one_row, sparse_row
 from budgetron._core.rule import ENTRY_NAMES
 
-# A block's kernel values should stay in the cache; shorter ones waste the matrix product's packing.
-cdef Py_ssize_t LONGEST_BLOCK = 128, SHORTEST_BLOCK = 16
+# A block's kernel values should stay in the cache; shorter ones waste the matrix product's packing. Where several
+# threads share them, blocks are longer, so that they are woken less often.
+cdef Py_ssize_t LONGEST_BLOCK = 128, SHORTEST_BLOCK = 16, LONGEST_SHARED = 256
 cdef Py_ssize_t BLOCK_BYTES = 1 << 21
 cdef Py_ssize_t FIRST_SLOTS = 64
 
@@ -133,9 +134,9 @@ cdef class Learner:
             if feed.n == 0:
                 return
             if self.supports.single:
-                play_blocks(self, feed, &labels[0], margins, sizes, ledger, crew_for(threads), <float> 0)
+                play_blocks(self, feed, &labels[0], margins, sizes, ledger, Crew(threads), <float> 0)
             else:
-                play_blocks(self, feed, &labels[0], margins, sizes, ledger, crew_for(threads), <double> 0)
+                play_blocks(self, feed, &labels[0], margins, sizes, ledger, Crew(threads), <double> 0)
         finally:
             self.rule.recording = False
             if self.rule.projection is not None:
@@ -286,14 +287,9 @@ cdef in_blocks(Supports supports, X, const double[::1] coef, double[:, ::1] out,
     if feed.n == 0 or supports.top == 0:
         return
     if supports.single:
-        predict_blocks(supports, feed, coef, out, crew_for(threads), <float> 0)
+        predict_blocks(supports, feed, coef, out, Crew(threads), <float> 0)
     else:
-        predict_blocks(supports, feed, coef, out, crew_for(threads), <double> 0)
-
-
-cdef Crew crew_for(int threads):
-    """Helpers for a batch, if more than one thread may work on it."""
-    return Crew(threads) if threads > 1 else None
+        predict_blocks(supports, feed, coef, out, Crew(threads), <double> 0)
 
 
 cdef raise_overflow(int64_t round_number):
@@ -308,7 +304,7 @@ cdef int play_blocks(Learner learner, Feed feed, double* y, double[::1] margins,
     """All rounds of a batch, block by block; `zero` is of the type of the rows."""
     cdef Rule rule = learner.rule
     cdef Supports supports = learner.supports
-    cdef Py_ssize_t start = 0, b, i, j, ld = 0, n = feed.n, longest = min(LONGEST_BLOCK, feed.n)
+    cdef Py_ssize_t start = 0, b, i, j, ld = 0, n = feed.n, longest = min(longest_block(crew), feed.n)
     cdef bint recording = ledger is not None
     dtype = supports.square.dtype
     cdef int[::1] columns = np.array([ENTRY_NAMES[name] for name in rule.ledger], np.intc)
@@ -326,7 +322,7 @@ cdef int play_blocks(Learner learner, Feed feed, double* y, double[::1] margins,
 
     with nogil:
         while start < n:
-            b = min(block_length(supports.top, sizeof(real)), n - start)
+            b = min(block_length(crew, supports.top, sizeof(real)), n - start)
             if ld < supports.capacity or (rule.budget == 0 and supports.m + b > supports.capacity):
                 with gil:
                     learner.make_slots(b)
@@ -408,13 +404,15 @@ cdef void foresee(Rule rule, Foresight foresight, Rows* rows, double* y, real* K
     foresight.solve_back()
 
 
-cdef Py_ssize_t longest_block() noexcept nogil:
-    return LONGEST_BLOCK
+cdef Py_ssize_t longest_block(Crew crew) noexcept nogil:
+    """Rows that a block may have at most; `block_length` says how many the next one should have."""
+    return LONGEST_BLOCK if crew.most == 1 else LONGEST_SHARED
 
 
-cdef Py_ssize_t block_length(Py_ssize_t top, size_t itemsize) noexcept nogil:
-    cdef Py_ssize_t fitting = BLOCK_BYTES // <Py_ssize_t> ((top + 1) * itemsize)
-    return min(LONGEST_BLOCK, max(SHORTEST_BLOCK, fitting))
+cdef Py_ssize_t block_length(Crew crew, Py_ssize_t top, size_t itemsize) noexcept nogil:
+    cdef Py_ssize_t room = 4 * BLOCK_BYTES if crew.busy else BLOCK_BYTES
+    cdef Py_ssize_t fitting = room // <Py_ssize_t> ((top + 1) * itemsize)
+    return min(LONGEST_SHARED if crew.busy else LONGEST_BLOCK, max(SHORTEST_BLOCK, fitting))
 
 
 cdef int settle(Rule rule, double y, double* k, Rows* rows, Py_ssize_t i, real* row) except -1 nogil:
@@ -485,7 +483,7 @@ cdef double open_row(Learner learner, real* values, real* x, Py_ssize_t n, bint 
 cdef int predict_blocks(Supports supports, Feed feed, const double[::1] coef, double[:, ::1] out, Crew crew,
                         real zero) except -1:
     """Sums of kernel values, weighted by `coef`, or with coef None the values themselves."""
-    cdef Py_ssize_t start = 0, b, i, j, top = supports.top, n = feed.n, longest = min(LONGEST_BLOCK, feed.n)
+    cdef Py_ssize_t start = 0, b, i, j, top = supports.top, n = feed.n, longest = min(longest_block(crew), feed.n)
     dtype = supports.square.dtype
     cdef Block block = Block(supports.kernel, supports.d, dtype, longest, supports.sparse, True)
     cdef real[:, ::1] cross_block = np.empty((longest, top), dtype)
@@ -493,7 +491,7 @@ cdef int predict_blocks(Supports supports, Feed feed, const double[::1] coef, do
     cdef real* row
     with nogil:
         while start < n:
-            b = min(block_length(top, sizeof(real)), n - start)
+            b = min(block_length(crew, top, sizeof(real)), n - start)
             feed.open(block, start, b)
             supports.values_of(block, supports.kind_with(block), K, top, crew)
             for i in range(b):

@@ -23,10 +23,13 @@ from budgetron._core.kernel cimport (
 )
 from budgetron._core.rows cimport address, make_dense, make_index, sift
 
+# The fewest rows of a block that are shared.
+cdef Py_ssize_t SHARED_ROWS = 64
 # Numbers in a line of the cache; supports that are compared with a block at a time, at least and at most.
 cdef Py_ssize_t LINE = 16, SHORTEST_CHUNK = 64, LONGEST_CHUNK = 256
-# A thread is asked to help where it saves more than it costs to wake: so many multiplications.
-cdef double WORTH_WAKING = 2e5
+# Threads are woken for rows of so many multiplications each, so that a block takes a millisecond or more; a kernel
+# value, and a multiplication by a non-zero, take as long as so many in a matrix product.
+cdef double WORTH_WAKING = 5.5e4, VALUE = 20.0, NONZERO = 1.6
 
 
 def writeable(array):
@@ -360,8 +363,8 @@ cdef int fill(Supports self, Block block, Kind kind, real* out, Py_ssize_t ld, C
     cdef Rows* rows = &block.rows
     cdef Comparison c
     cdef Py_ssize_t i, e
-    cdef int workers = 1 if crew is None else crew.workers
-    cdef double work = <double> rows.n * self.top
+    cdef int workers = 1
+    cdef double work
     cdef char* tiles = NULL
     if kind == CALLABLE:
         make_dense(block)
@@ -373,6 +376,12 @@ cdef int fill(Supports self, Block block, Kind kind, real* out, Py_ssize_t ld, C
         return 0
     if not self.sparse and not is_product(kind):
         make_dense(block)
+    if crew is not None and crew.most > 1:
+        work = NONZERO * (rows.starts[rows.n] - rows.starts[0]) / rows.n if rows.sparse else <double> self.d
+        crew.busy = self.top * (work + VALUE) > WORTH_WAKING
+        if crew.busy and rows.n >= SHARED_ROWS:
+            crew.hire()
+            workers = crew.workers
     c.kernel, c.kind, c.rows, c.index, c.spread = &self.kernel.form, kind, rows, &block.index, block._spread
     c.sparse, c.single, c.columns, c.stride = self.sparse, self.single, self._columns, self.stride
     c.begins, c.lengths, c.features, c.values = self._begins, self._lengths, self._features, self._values
@@ -391,12 +400,6 @@ cdef int fill(Supports self, Block block, Kind kind, real* out, Py_ssize_t ld, C
             with gil:
                 raise MemoryError
         c.tiles = <char*> ((<size_t> tiles + 63) // 64 * 64)
-    if rows.sparse:
-        work *= 3.0 + <double> (rows.starts[rows.n] - rows.starts[0]) / rows.n
-    else:
-        work *= 3.0 + self.d
-    if work < WORTH_WAKING * workers:
-        workers = 1
     # Several chunks for each worker, so that none waits long for another.
     c.chunk = LONGEST_CHUNK
     if workers > 1:

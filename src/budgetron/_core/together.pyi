@@ -12,7 +12,6 @@ class Together:
     places: list[NDArray[np.int32]]
     pool: Supports
     kernel_values: int
-    block_values: int
     kernel_seconds: float
     seconds: NDArray[np.float64]
     def __init__(self, learners: list[Learner], of_one_model: bool = ...) -> None: ...

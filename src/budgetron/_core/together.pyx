@@ -2,13 +2,14 @@
 """Many learners with one kernel over the same rows: each kernel row is computed once.
 
 The rows that any of the learners keeps stand once in a pool. For a block of rows, their
-kernel values over the pool and over the block itself are one matrix product, and then each
+kernel values over the pool are one matrix product, and then each
 learner plays the block on its own, reading its kernel row out of that table: `places` says for each of
 its slots where in the pool that support is. Learners keep slabs of their own, so that
 each ends exactly as if it had been alone.
 """
 
 from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memset
 
 from time import perf_counter
 
@@ -17,8 +18,8 @@ from scipy.sparse import issparse
 
 from budgetron._core.crew cimport Crew
 from budgetron._core.kernel cimport Kind, Rows, real
-from budgetron._core.rounds cimport Learner, block_length, crew_for, longest_block, settle
-from budgetron._core.rows cimport Block, Feed
+from budgetron._core.rounds cimport Learner, block_length, longest_block, settle
+from budgetron._core.rows cimport Block, Feed, others_of
 from budgetron._core.rule cimport Rule
 from budgetron._core.supports cimport Supports
 
@@ -28,19 +29,20 @@ cdef extern from "simd.h" nogil:
 
 # Rows that no learner keeps any more are cleared away when they may be this share of the pool.
 cdef double STALE = 0.1
-cdef Py_ssize_t STALE_ROWS = 256
+cdef Py_ssize_t STALE_ROWS = 32
+cdef Py_ssize_t FIRST_ROWS = 512
 
 
 cdef class Together:
     """Learners with one kernel and type of rows; those `of_one_model` have played the same rounds from the first.
 
-    `kernel_values` counts the values computed so far, `block_values` those of them between rows of one
-    block, `kernel_seconds` is the time they took, and `seconds` that of each learner's rounds.
+    `kernel_values` counts the values over the pool computed so far, `kernel_seconds` is the time they took, and
+    `seconds` that of each learner's rounds.
     """
 
     cdef readonly list learners, places
     cdef readonly Supports pool
-    cdef readonly int64_t kernel_values, block_values
+    cdef readonly int64_t kernel_values
     cdef readonly double kernel_seconds
     cdef readonly object seconds
     cdef list stood
@@ -70,7 +72,7 @@ cdef class Together:
         """Fill the pool with what the learners keep already."""
         cdef Learner first = self.learners[0], learner
         cdef Supports supports = first.supports, pool
-        pool = Supports(first.kernel, supports.d, supports.square.dtype, 4 * longest_block(), supports.sparse)
+        pool = Supports(first.kernel, supports.d, supports.square.dtype, FIRST_ROWS, supports.sparse)
         self.pool = pool
         self.places = [np.zeros(learner.supports.capacity, np.int32) for learner in self.learners]
         known = {}
@@ -113,9 +115,9 @@ cdef class Together:
             self.gather()
         self.stood = None
         if feed.n and self.pool.single:
-            learn_blocks(self, feed, labels, margins, sizes, crew_for(threads), <float> 0)
+            learn_blocks(self, feed, labels, margins, sizes, Crew(threads), <float> 0)
         elif feed.n:
-            learn_blocks(self, feed, labels, margins, sizes, crew_for(threads), <double> 0)
+            learn_blocks(self, feed, labels, margins, sizes, Crew(threads), <double> 0)
         self.stood = self.standing()
 
     cdef make_room(self, Py_ssize_t b):
@@ -173,9 +175,13 @@ cdef int learn_blocks(Together group, Feed feed, list labels, list margins, list
                       real zero) except -1:
     cdef Supports pool = group.pool
     cdef Py_ssize_t start = 0, b, i, before, ld = 0, c, n = feed.n, longest_row, entries
+    cdef Py_ssize_t longest = min(longest_block(crew), n)
     dtype = pool.square.dtype
-    cdef Block block = Block(pool.kernel, pool.d, dtype, longest_block(), pool.sparse)
+    cdef Block block = Block(pool.kernel, pool.d, dtype, longest, pool.sparse)
     cdef Rows* rows = &block.rows
+    cdef Kind kind
+    cdef real[::1] others = np.empty(longest, dtype)
+    cdef char[::1] compared = np.zeros(longest, np.int8)
     cdef real[:, ::1] table
     cdef double[::1] row = np.empty(0), y, margin
     cdef int32_t[::1] places
@@ -186,38 +192,41 @@ cdef int learn_blocks(Together group, Feed feed, list labels, list margins, list
     cdef double now = perf_counter(), then
 
     while start < n:
-        b = min(block_length(pool.top + longest_block(), sizeof(real)), n - start)
+        b = min(block_length(crew, pool.top + longest, sizeof(real)), n - start)
         longest_row = group.make_room(b)
         if len(row) < longest_row:
             row = np.empty(longest_row)
         if ld < pool.capacity:
             ld = pool.capacity
-            table = np.empty((longest_block(), ld), dtype)
+            table = np.empty((longest, ld), dtype)
             K = &table[0, 0]
         before = pool.m
+        feed.open(block, start, b)
+        kind = pool.kind_with(block)
         with nogil:
-            # The block joins the pool, so that rows which become supports are in the table already.
-            feed.open(block, start, b)
-            entries = rows.starts[b] - rows.starts[0] if pool.sparse else 0
-            pool.need(entries)
-            for i in range(b):
-                pool.open(0)
-                pool.store(before + i, rows, i)
-            pool.values_of(block, pool.kind_with(block), K, ld, crew)
+            pool.values_of(block, kind, K, ld, crew)
+        memset(&compared[0], 0, b)
         then, now = now, perf_counter()
         group.kernel_seconds += now - then
         group.kernel_values += b * pool.top
-        group.block_values += b * b
+        entries = rows.starts[b] - rows.starts[0] if pool.sparse else 0
         for c in range(len(group.learners)):
             learner, places, y = group.learners[c], group.places[c], labels[c]
             margin = None if margins[c] is None else margins[c]
             size = None if sizes[c] is None else sizes[c]
             learner.supports.need(entries)
             with nogil:
-                play_block(learner.rule, learner.supports, rows, K, ld, &row[0], &places[0], before, &y[start],
-                           NULL if margin is None else &margin[start], NULL if size is None else &size[start])
+                play_block(learner.rule, learner.supports, block, kind, K, ld, &row[0], &places[0], before,
+                           &compared[0], &others[0], &y[start], NULL if margin is None else &margin[start],
+                           NULL if size is None else &size[start])
             then, now = now, perf_counter()
             seconds[c] += now - then
+        # Rows that a learner took, at least for a while, join the pool.
+        pool.need(entries)
+        for i in range(b):
+            pool.open(0)
+            if compared[i]:
+                pool.store(before + i, rows, i)
         group.sweep(before)
         if pool.m > group.sweep_at:
             group.sweep(0)
@@ -226,12 +235,17 @@ cdef int learn_blocks(Together group, Feed feed, list labels, list margins, list
     return 0
 
 
-cdef int play_block(Rule rule, Supports supports, Rows* rows, real* K, Py_ssize_t ld, double* k, int32_t* places,
-                    Py_ssize_t before, double* y, double* margins, int64_t* sizes) except -1 nogil:
-    """The rounds of one block for one learner, on the table of kernel values."""
-    cdef Py_ssize_t i, j
+cdef int play_block(Rule rule, Supports supports, Block block, Kind kind, real* K, Py_ssize_t ld, double* k, int32_t* places,
+                    Py_ssize_t before, char* compared, real* others, double* y, double* margins,
+                    int64_t* sizes) except -1 nogil:
+    """The rounds of one block for one learner, on the table of kernel values.
+
+    A row that becomes a support is compared with those after it, if it was not for another learner: column
+    `before` + i of the table.
+    """
+    cdef Py_ssize_t i, j, n = block.rows.n
     cdef real* row
-    for i in range(rows.n):
+    for i in range(n):
         row = K + i * ld
         if real is double:
             rule.margin = rule.factor * bt_dot_at_d(row, places, rule._coef, supports.top)
@@ -243,9 +257,14 @@ cdef int play_block(Rule rule, Supports supports, Rows* rows, real* K, Py_ssize_
         if rule.wants_update():
             for j in range(supports.top):
                 k[j] = row[places[j]]
-        settle(rule, y[i], k, rows, i, <real*> NULL)
+        settle(rule, y[i], k, &block.rows, i, <real*> NULL)
         if rule.added >= 0:
             places[rule.added] = <int32_t> (before + i)
+            if not compared[i]:
+                compared[i] = True
+                others_of(block, kind, i, others)
+                for j in range(i + 1, n):
+                    K[j * ld + before + i] = others[j - i - 1]
         if sizes != NULL:
             sizes[i] = supports.m
     return 0

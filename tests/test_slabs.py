@@ -1,0 +1,237 @@
+"""How supports are kept and compared: wide sparse rows, threads, projections, classes that share."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from cases import CASES, stream, with_budget
+from scipy.sparse import csr_array, random_array
+
+import budgetron
+from budgetron import evaluate
+
+
+def text_like(n, d, nonzeros, seed=0):
+    """Rows of a few non-zeros among very many features, and labels that some of them tell."""
+    rng = np.random.default_rng(seed)
+    features = np.minimum(rng.zipf(1.3, size=(n, nonzeros)) - 1, d - 1)
+    features[:, 1:] = rng.integers(0, d, size=(n, nonzeros - 1))
+    X = csr_array(
+        (rng.random(n * nonzeros) + 0.1, features.ravel(), np.arange(n + 1) * nonzeros), shape=(n, d)
+    )
+    X.sum_duplicates()
+    return X, np.where(X[:, :50].sum(axis=1) > 0.5, 1, -1)
+
+
+def same_models(a, b, tolerance=1e-9):
+    np.testing.assert_array_equal(a.support_, b.support_)
+    np.testing.assert_allclose(a.dual_coef_, b.dual_coef_, rtol=tolerance, atol=tolerance)
+
+
+# ---------------------------------------------------------------------- wide rows
+
+
+def test_memory_follows_the_non_zeros():
+    X, y = text_like(4000, 100_000, 100)
+    y = np.random.default_rng(1).choice([-1, 1], len(y))
+    model = budgetron.Forgetron(1000, gamma=0.01).fit(X, y)
+    assert model.n_support_ == 1000
+    assert model.nbytes_ < 20e6
+    kept = model.support_vectors_
+    np.testing.assert_array_equal(kept.toarray(), X[model.support_].toarray())
+    # and they do not pile up, though supports come and go
+    before = model.nbytes_
+    for _ in range(3):
+        model.partial_fit(X, y)
+    assert model.nbytes_ < 1.2 * before
+
+
+@pytest.mark.parametrize("label", CASES)
+def test_wide_rows_are_learned_as_narrow_ones(label):
+    X, y = text_like(300, 3000, 20)
+    used = np.unique(X.indices)
+    narrow = np.ascontiguousarray(X[:, used].toarray())
+    case = CASES[label]
+    wide = case.model()
+    trace = wide.progressive_fit(X, y)
+    assert wide._learners[0].supports.sparse
+    model = case.model()
+    same = model.progressive_fit(narrow, y)
+    scale = max(1.0, np.abs(same.margins).max())
+    np.testing.assert_allclose(trace.margins, same.margins, rtol=1e-8, atol=1e-8 * scale)
+    np.testing.assert_array_equal(wide.support_, model.support_)
+    np.testing.assert_allclose(
+        wide.decision_function(X), model.decision_function(narrow), rtol=1e-8, atol=1e-8 * scale
+    )
+
+
+def test_the_rule_that_chooses():
+    def keeps_non_zeros(X):
+        y = np.arange(X.shape[0]) % 2
+        return budgetron.Forgetron(5).fit(X, y)._learners[0].supports.sparse
+
+    rows = random_array((40, 1001), density=1 / 40, format="csr", rng=np.random.default_rng(0))
+    assert keeps_non_zeros(rows)
+    assert not keeps_non_zeros(rows.toarray())
+    assert not keeps_non_zeros(rows[:, :1000])
+    dense = random_array((40, 1001), density=1 / 20, format="csr", rng=np.random.default_rng(0))
+    assert not keeps_non_zeros(dense)
+    model = budgetron.Forgetron(5, kernel=lambda A, B: A @ B.T).fit(rows, np.arange(40) % 2)
+    assert not model._learners[0].supports.sparse
+
+
+@pytest.mark.parametrize("label", ["forgetron self-tuned", "cks", "projectron", "pa-i", "random"])
+def test_wide_models_are_copied_and_saved(label, tmp_path):
+    X, y = text_like(400, 3000, 20)
+    model = CASES[label].model().fit(X[:200], y[:200])
+    budgetron.save(model, tmp_path / "model")
+    twins = [copy.deepcopy(model), pickle.loads(pickle.dumps(model)), budgetron.load(tmp_path / "model")]
+    model.partial_fit(X[200:], y[200:])
+    for twin in twins:
+        twin.partial_fit(X[200:], y[200:])
+        np.testing.assert_array_equal(twin.support_, model.support_)
+        np.testing.assert_array_equal(twin.dual_coef_, model.dual_coef_)
+        np.testing.assert_array_equal(twin.decision_function(X), model.decision_function(X))
+
+
+def test_wide_learners_share():
+    X, y = text_like(600, 3000, 20)
+    makers = {label: CASES[label] for label in ("forgetron self-tuned", "perceptron", "random", "cks")}
+    results = evaluate.compare({label: case.model() for label, case in makers.items()}, (X, y))
+    for result, case in zip(results, makers.values(), strict=True):
+        same_models(result.model, case.model().fit(X, y))
+
+
+# ---------------------------------------------------------------------- classes
+
+
+@pytest.mark.parametrize("label", CASES)
+def test_classes_that_share_end_as_if_alone(label):
+    X, _ = stream("random", 700, 1)
+    y = (np.abs(X[:, 0]) * 2 + X[:, 1] > 1).astype(int) + (X[:, 1] > 0)
+    case = with_budget(CASES[label], 25) or CASES[label]
+    shared = case.model()
+    trace = shared.progressive_fit(X, y)
+    alone = case.model()
+    same = alone.progressive_fit(X, y, ledger=True)  # a ledger is kept class by class
+    scale = max(1.0, np.abs(same.margins).max())
+    np.testing.assert_allclose(trace.margins, same.margins, rtol=1e-8, atol=1e-8 * scale)
+    np.testing.assert_array_equal(trace.support_sizes, same.support_sizes)
+    same_models(shared, alone, 1e-8)
+
+
+def test_classes_share_however_the_stream_is_cut():
+    X, _ = stream("random", 700, 1)
+    y = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0)
+    whole = budgetron.Forgetron(20, gamma=0.5).fit(X, y)
+    cut = budgetron.Forgetron(20, gamma=0.5)
+    for start, stop in ((0, 40), (40, 45), (45, 300), (300, 301), (301, 700)):
+        cut.partial_fit(X[start:stop], y[start:stop], classes=[0, 1, 2])
+    same_models(whole, cut)
+
+
+# ---------------------------------------------------------------------- threads
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("rows", ["dense", "mostly zeros", "csr", "wide"])
+def test_threads_change_nothing(rows, dtype):
+    # Large enough that two threads do share the work.
+    rng = np.random.default_rng(0)
+    if rows == "wide":
+        X = text_like(2000, 20_000, 150)[0].astype(dtype)
+    else:
+        X = rng.normal(size=(2000, 160)).astype(dtype)
+        if rows != "dense":
+            X[rng.random(X.shape) < 0.9] = 0.0
+        X = csr_array(X) if rows == "csr" else X
+    y = rng.choice([-1, 1], X.shape[0])
+    one = budgetron.RandomizedBudgetPerceptron(800, gamma=0.005, random_state=0)
+    two = budgetron.RandomizedBudgetPerceptron(800, gamma=0.005, random_state=0, n_jobs=2)
+    # No margin may be so near 0 that another order of summation could turn it.
+    alone, shared = one.progressive_fit(X, y), two.progressive_fit(X, y)
+    tolerance = 1e-10 if dtype == np.float64 else 2e-4
+    first = np.flatnonzero(np.abs(alone.margins) < tolerance)
+    until = first[1] if len(first) > 1 else len(y)
+    assert until > 1500
+    np.testing.assert_allclose(shared.margins[:until], alone.margins[:until], atol=tolerance)
+    two.set_params(n_jobs=1)
+    values = two.decision_function(X)
+    np.testing.assert_allclose(two.set_params(n_jobs=3).decision_function(X), values, atol=tolerance)
+
+
+def test_n_jobs_may_change_and_must_be_a_number():
+    X, y = stream("random")
+    model = budgetron.Forgetron(10).fit(X[:100], y[:100])
+    model.set_params(n_jobs=-1).partial_fit(X[100:], y[100:])
+    same_models(model, budgetron.Forgetron(10).fit(X[:100], y[:100]).partial_fit(X[100:], y[100:]))
+    with pytest.raises(ValueError, match="n_jobs"):
+        budgetron.Forgetron(10, n_jobs=1.5).fit(X, y)
+
+
+# ---------------------------------------------------------------------- projections
+
+
+def spread_out(n, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, 6)), rng.choice([-1, 1], n)
+
+
+def gram(model):
+    rows = model.support_vectors_
+    return np.exp(-model.gamma_ * ((rows[:, None] - rows[None]) ** 2).sum(axis=2))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_the_factor_stays_true(dtype):
+    X, y = spread_out(3000)
+    model = budgetron.Projectron(eta=0.05, gamma=0.3).fit(X.astype(dtype), y)
+    assert model.n_support_ > 500
+    L = model._learners[0].rule.projection.rows()
+    K = gram(model).astype(np.float64)
+    k = np.exp(-0.3 * ((model.support_vectors_[:, None] - X[None, :50]) ** 2).sum(axis=2)).astype(np.float64)
+    d = np.linalg.solve(L.T, np.linalg.solve(L, k))
+    missed = np.linalg.norm(K @ d - k, axis=0) / np.linalg.norm(k, axis=0)
+    assert missed.max() < (1e-10 if dtype == np.float64 else 1e-3)
+
+
+def test_a_factor_that_drifted_is_made_anew():
+    X, y = spread_out(3000)
+    model = budgetron.Projectron(eta=0.1, gamma=0.3)
+    start = 0
+    while not hasattr(model, "classes_") or model.n_support_ % 64 < 60:
+        model.partial_fit(X[start : start + 1], y[start : start + 1], classes=[-1, 1])
+        start += 1
+    projection = model._learners[0].rule.projection
+    state = projection.__getstate__()
+    state["factor"] = state["factor"].copy()
+    state["factor"][: state["n"] * (state["n"] + 1) // 2] *= 1 + 1e-6
+    projection.__setstate__(state)
+    L = projection.rows()
+    assert np.abs(L @ L.T - gram(model)).max() > 1e-7
+    model.partial_fit(X[start:], y[start:])
+    assert projection.refactorised == 1
+    L = projection.rows()
+    np.testing.assert_allclose(L @ L.T, gram(model), atol=1e-10)
+
+
+def test_a_factor_made_anew_is_the_same():
+    X, y = spread_out(1500)
+    model = budgetron.Projectron(eta=0.05, gamma=0.3).fit(X, y)
+    learner = model._learners[0]
+    before = learner.rule.projection.rows()
+    learner.rule.projection.rebuild(learner.supports)
+    np.testing.assert_allclose(learner.rule.projection.rows(), before, atol=1e-9)
+
+
+@pytest.mark.parametrize("label", ["projectron", "projectron norm", "projectron++", "projectron++ eta"])
+def test_rows_solved_for_together_are_those_solved_for_alone(label):
+    # Many supports and many updates in each block, one round at a time and in batches.
+    X, y = spread_out(1200, 1)
+    blocks = CASES[label].model()
+    trace = blocks.progressive_fit(X, y)
+    alone = CASES[label].model()
+    margins = [alone.play(x, label, classes=[-1, 1]) for x, label in zip(X, y, strict=True)]
+    np.testing.assert_allclose(trace.margins, margins, atol=1e-8)
+    same_models(blocks, alone, 1e-7)
