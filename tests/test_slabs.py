@@ -149,12 +149,12 @@ def test_threads_change_nothing(rows, dtype):
     y = rng.choice([-1, 1], X.shape[0])
     one = budgetron.RandomizedBudgetPerceptron(800, gamma=0.005, random_state=0)
     two = budgetron.RandomizedBudgetPerceptron(800, gamma=0.005, random_state=0, n_jobs=2)
-    # No margin may be so near 0 that another order of summation could turn it.
     alone, shared = one.progressive_fit(X, y), two.progressive_fit(X, y)
-    tolerance = 1e-10 if dtype == np.float64 else 2e-4
-    first = np.flatnonzero(np.abs(alone.margins) < tolerance)
-    until = first[1] if len(first) > 1 else len(y)
-    assert until > 1500
+    # Up to the first margin that another order of summation could turn; there is hardly one.
+    tolerance = (1e-12 if dtype == np.float64 else 1e-5) * np.abs(alone.margins).max()
+    ties = np.flatnonzero(np.abs(alone.margins) < tolerance)
+    until = ties[1] if len(ties) > 1 else len(y)  # the first margin of all is 0
+    assert until > 800
     np.testing.assert_allclose(shared.margins[:until], alone.margins[:until], atol=tolerance)
     two.set_params(n_jobs=1)
     values = two.decision_function(X)

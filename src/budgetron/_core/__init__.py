@@ -15,34 +15,41 @@ arranged otherwise.
 
         block of b rows                          the slab: one slot a support
       +----------------+                        +---------------------------+
-      |  x_1 ... x_b   |                        |  rows, norms, k(s, s)     |
-      +-------+--------+                        |  order: oldest -> newest  |
-              |                                 +------------+--------------+
-              |            cross: one GEMM                   |
+      |  x_1 ... x_b   |                        |  rows, feature by feature |
+      |  a matrix, or  |                        |  norms, k(s, s)           |
+      |  its non-zeros |                        |  order: oldest -> newest  |
+      +-------+--------+                        +------------+--------------+
+              |                                              |
               +----------------------+-----------------------+
-              | among: one SYRK      |
-              v                      v
-      +--------------+      +------------------+     for row i = 1 .. b:
-      | C   b x b    |      | K   b x slots    |
-      | raw values   |      | raw values       |-----> finish row i    (exp, power, ...)
-      | row by row   |      |                  |       margin = factor * <K[i], coef>
-      +------+-------+      +--------+---------+       the label is seen
-             |                       ^                 rule: update?  -- no --> next row
-             |   x_i now lives       |                   | yes
-             |   in slot s:          |                   v
-             +--- K[j, s] = C[i, j] -+            add, shrink, remove, shift
-                  for j > i                       (coefficients, tail, norm)
+                                     |  one matrix product, or a step
+                                     v  for each non-zero; then exp, power, ...
+                            +------------------+     for row i = 1 .. b:
+                            | K   b x slots    |
+                            | kernel values    |-----> margin = factor * <K[i], coef>
+                            |                  |       the label is seen
+                            +--------+---------+       rule: update?  -- no --> next row
+                                     ^                   | yes
+              x_i now lives          |                   v
+              in slot s:             |              add, shrink, remove, shift
+              K[j, s] = k(x_i, x_j) -+              (coefficients, tail, norm)
+              for j > i
 
-Raw values are inner products (or distances, or whatever a callable returns); `finish` turns
-one row of them into kernel values when its round comes, with the slots' norms as they are by then.
-That is why a new support costs the rest of the block one column of copies and no
-exponential, and why each exponential is taken exactly once. A block is as long as fits
-the cache; a single round (`play`) is a block of one.
+The kernel values of the block are finished at once, by as many threads as the caller allows (`crew`): they are all
+that costs. A row that becomes a support is then compared with the rest of its block, and with nothing else. A block is as
+long as fits the cache; a single round (`play`) is a block of one.
+
+How rows are kept
+-----------------
+A slab lies feature by feature. So a block of dense rows meets it in one matrix product; a sparse row in one step for each of its
+non-zeros, along numbers that lie side by side; and a row of two or three features in registers. Which of these a
+block takes is decided block by block, by its zeros (`rows`), whether it came as a matrix or not.
+Where rows are CSR and very wide, slabs keep their non-zeros alone, and each of a support's non-zeros meets those of the
+block with the same feature. That is decided once, by the first batch (`budgetron._kernel_face`).
 
 Three rooms
 -----------
-`kernel`      Kernel values between blocks of rows. Knows no coefficient.
-`supports`    The slab: slots, rows, ages. Knows no label.
+`kernel`      Kernel values between rows and supports. Knows no coefficient.
+`supports`    The slab: slots, rows, ages. Knows no label. (`rows` are those on their way in.)
 `rule`        The hypothesis over the slots and the moves that change it; an algorithm is a
               subclass (see `budgetron.kernelized`). Knows no feature, nor whether rows were sparse
               or single precision.
@@ -50,8 +57,8 @@ Three rooms
 `linear` is the other kind of learner: a weight a feature and no slab, so that rules and rounds
 are one room. `history` is what both may keep of hypotheses that are gone.
 
-`projection` is what the Projectron adds to a rule, `rounds` joins the rooms and plays, and
-`simd.c` holds the loops that the compiler turns into vector instructions, several versions
+`projection` is what the Projectron adds to a rule, `rounds` joins the rooms and plays, `together` plays
+several learners over the same rows, and `simd.c` holds the loops that the compiler turns into vector instructions, several versions
 of each, chosen when the library is loaded.
 
 Numbers

@@ -1,4 +1,6 @@
+from typing import Self
+
 class Crew:
     most: int
     workers: int
-    def __init__(self, most: int) -> None: ...
+    def __new__(cls, most: int) -> Self: ...
