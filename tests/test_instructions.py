@@ -89,8 +89,8 @@ LIMITS = [
         "Adult",
         "Adult, dense",
         1.0,
-        "Sparse rows cost less than the same rows as an array, whose zeros are at least looked at: not if they "
-        "are made dense.",
+        "Sparse rows cost less than the same rows as an array, whose zeros are at least looked at: not if "
+        "they are made dense.",
     ),
     Ratio(
         "Adult, linear, 12300 features",

@@ -34,17 +34,19 @@ arranged otherwise.
               K[j, s] = k(x_i, x_j) -+              (coefficients, tail, norm)
               for j > i
 
-The kernel values of the block are finished at once, by as many threads as the caller allows (`crew`): they are all
-that costs. A row that becomes a support is then compared with the rest of its block, and with nothing else. A block is as
-long as fits the cache; a single round (`play`) is a block of one.
+The kernel values of the block are finished at once, by as many threads as the caller allows
+(`crew`): they are all that costs. A row that becomes a support is then compared with the rest of
+its block, and with nothing else. A block is as long as fits the cache; a single round (`play`) is
+a block of one.
 
 How rows are kept
 -----------------
-A slab lies feature by feature. So a block of dense rows meets it in one matrix product; a sparse row in one step for each of its
-non-zeros, along numbers that lie side by side; and a row of two or three features in registers. Which of these a
-block takes is decided block by block, by its zeros (`rows`), whether it came as a matrix or not.
-Where rows are CSR and very wide, slabs keep their non-zeros alone, and each of a support's non-zeros meets those of the
-block with the same feature. That is decided once, by the first batch (`budgetron._kernel_face`).
+A slab lies feature by feature. So a block of dense rows meets it in one matrix product; a sparse
+row in one step for each of its non-zeros, along numbers that lie side by side; and a row of two
+or three features in registers. Which of these a block takes is decided block by block, by its
+zeros (`rows`), whether it came as a matrix or not. Where rows are CSR and very wide, slabs keep
+their non-zeros alone, and each of a support's non-zeros meets those of the block with the same
+feature. That is decided once, by the first batch (`budgetron._kernel_face`).
 
 Three rooms
 -----------
@@ -57,9 +59,9 @@ Three rooms
 `linear` is the other kind of learner: a weight a feature and no slab, so that rules and rounds
 are one room. `history` is what both may keep of hypotheses that are gone.
 
-`projection` is what the Projectron adds to a rule, `rounds` joins the rooms and plays, `together` plays
-several learners over the same rows, and `simd.c` holds the loops that the compiler turns into vector instructions, several versions
-of each, chosen when the library is loaded.
+`projection` is what the Projectron adds to a rule, `rounds` joins the rooms and plays,
+`together` plays several learners over the same rows, and `simd.c` holds the loops that the
+compiler turns into vector instructions, several versions of each, chosen when the library is loaded.
 
 Numbers
 -------

@@ -1,3 +1,5 @@
+from libc.math cimport isfinite
+
 from budgetron._core.crew cimport Crew
 from budgetron._core.kernel cimport Kernel, Rows, real
 from budgetron._core.rows cimport Block
@@ -24,3 +26,15 @@ cdef class Learner:
 cdef Py_ssize_t longest_block(Crew crew) noexcept nogil
 cdef Py_ssize_t block_length(Crew crew, Py_ssize_t top, size_t itemsize) noexcept nogil
 cdef int settle(Rule rule, double y, double* k, Rows* rows, Py_ssize_t i, real* row) except -1 nogil
+
+
+cdef inline bint passes(Rule rule, double y, double own) noexcept nogil:
+    """Whether a round that was predicted changes nothing but the count of rounds; if so, it is over."""
+    rule.y = y
+    if y * rule.margin <= 0.0 or rule.wants_update() or rule.average is not None or rule.journal is not None:
+        return False
+    if not isfinite(rule.margin) or not isfinite(own):
+        return False
+    rule.added = -1
+    rule.rounds += 1
+    return True

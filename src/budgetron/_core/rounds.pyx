@@ -360,7 +360,8 @@ cdef int play_blocks(Learner learner, Feed feed, double* y, double[::1] margins,
                     k = &wide[0]
                 if projection is not None:
                     projection.row = i
-                settle(rule, y[start + i], k, rows, i, row)
+                if not passes(rule, y[start + i], rows.own[i]):
+                    settle(rule, y[start + i], k, rows, i, row)
                 if rule.added >= 0 and i + 1 < b:
                     others_of(block, kind, i, &others[0])
                     for j in range(i + 1, b):

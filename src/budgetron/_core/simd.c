@@ -20,27 +20,26 @@
 #define INLINE static inline __attribute__((always_inline))
 #endif
 
-/* exp(min(x, 0)), written so that it vectorises: x = n log 2 + r with |r| <= log(2) / 2,
- * a near-minimax polynomial in r (in pairs, so that its terms need not wait for each
- * other), and 2^n made by moving n into the exponent. Below
- * `low` n is such that 2^n comes out as 0, and the result with it: far away is 0, not
- * merely small, for its sign decides. The comparisons are turned so that NaN stays NaN. */
-INLINE double exp_d(double x)
+/* 2^min(t, 0), written so that it vectorises: t = n + r with |r| <= 1/2, a near-minimax
+ * polynomial in r (in pairs, so that its terms need not wait for each other), and 2^n made by
+ * moving n into the exponent. Below `low` n is such that 2^n comes out as 0, and the result
+ * with it: far away is 0, not merely small, for its sign decides. The comparisons are
+ * turned so that NaN stays NaN. */
+#define LOG2_E 1.4426950408889634074
+
+INLINE double exp2_d(double t)
 {
-    const double low = -709.2, round = 6755399441055744.0; /* 1.5 * 2^52 */
-    double clipped = 0.0 < x ? 0.0 : x, shifted, n, r, r2, r4, p, q, scale;
+    const double low = -1023.2, round = 6755399441055744.0; /* 1.5 * 2^52 */
+    double clipped = 0.0 < t ? 0.0 : t, shifted, r, r2, r4, p, q, scale;
     uint64_t bits;
     clipped = low > clipped ? low : clipped;
-    shifted = clipped * 1.4426950408889634074 + round;
-    n = shifted - round;
-    r = clipped - n * 6.93147180369123816490e-01;
-    r = r - n * 1.90821492927058770002e-10;
+    shifted = clipped + round;
+    r = clipped - (shifted - round);
     r2 = r * r;
     r4 = r2 * r2;
-    p = (1.0 + 1.0000000000000067491 * r) + (0.50000000000000056225 + 0.16666666666554314583 * r) * r2;
-    q = (4.1666666666573067732e-2 + 8.3333333856992117269e-3 * r)
-        + (1.3888888932514779355e-3 + 1.9841170230570286664e-4 * r) * r2;
-    q = q + (2.4801504313785540166e-5 + 2.7640197391694840467e-6 * r + 2.7626371065696356076e-7 * r2) * r4;
+    p = (1.0 + 0.69314718055995 * r) + (0.240226506959101 + 0.05550410866444742 * r) * r2;
+    q = (0.009618129107606871 + 0.0013333558230215262 * r) + (0.00015403530441765088 + 1.5252657229551429e-05 * r) * r2;
+    q = q + (1.321544257022465e-06 + 1.0208696429374313e-07 * r + 7.072589488396345e-09 * r2) * r4;
     p = p + q * r4;
     memcpy(&bits, &shifted, sizeof bits);
     bits = (bits + 1023) << 52; /* the low bits of `shifted` hold n */
@@ -48,19 +47,17 @@ INLINE double exp_d(double x)
     return p * scale;
 }
 
-INLINE float exp_f(float x)
+INLINE float exp2_f(float t)
 {
-    const float low = -88.2f, round = 12582912.0f; /* 1.5 * 2^23 */
-    float clipped = 0.0f < x ? 0.0f : x, shifted, n, r, r2, p, q, scale;
+    const float low = -127.2f, round = 12582912.0f; /* 1.5 * 2^23 */
+    float clipped = 0.0f < t ? 0.0f : t, shifted, r, r2, p, q, scale;
     uint32_t bits;
     clipped = low > clipped ? low : clipped;
-    shifted = clipped * 1.44269504f + round;
-    n = shifted - round;
-    r = clipped - n * 6.93359375e-01f;
-    r = r - n * -2.12194440e-04f;
+    shifted = clipped + round;
+    r = clipped - (shifted - round);
     r2 = r * r;
-    p = (1.0f + 1.0000000377f * r) + (0.50000000471f + 0.16666415414f * r) * r2;
-    q = 4.1666352771e-2f + 8.3751347746e-3f * r + 1.3941118896e-3f * r2;
+    p = (1.0f + 6.931472067e-01f * r) + (2.402265092e-01f + 5.550327193e-02f * r) * r2;
+    q = 9.618056649e-03f + 1.340044158e-03f * r + 1.546145630e-04f * r2;
     p = p + q * (r2 * r2);
     memcpy(&bits, &shifted, sizeof bits);
     bits = (bits + 127) << 23;
@@ -97,13 +94,13 @@ CLONES void bt_exchange(double *restrict u, double *restrict b, double lambda, d
 
 #define REAL double
 #define NAME(name) name##_d
-#define EXP exp_d
+#define EXP2 exp2_d
 #include "simd_loops.h"
 #undef REAL
 #undef NAME
-#undef EXP
+#undef EXP2
 
 #define REAL float
 #define NAME(name) name##_f
-#define EXP exp_f
+#define EXP2 exp2_f
 #include "simd_loops.h"

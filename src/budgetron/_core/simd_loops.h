@@ -125,6 +125,7 @@ INLINE void NAME(over_tiles)(const int64_t *starts, const int32_t *features, con
                              const REAL *columns, ptrdiff_t stride, ptrdiff_t d, ptrdiff_t m, REAL *out, ptrdiff_t ld,
                              REAL *tile, int rbf, REAL gamma, const REAL *a, const REAL *b)
 {
+    const REAL rate = (REAL)(gamma * LOG2_E);
     for (ptrdiff_t from = 0; from < m; from += WIDTH) {
         const ptrdiff_t width = m - from < WIDTH ? m - from : WIDTH;
         REAL squares[WIDTH] = {0};
@@ -144,10 +145,10 @@ INLINE void NAME(over_tiles)(const int64_t *starts, const int32_t *features, con
             if (rbf && width == WIDTH) {
 #pragma omp simd
                 for (ptrdiff_t j = 0; j < WIDTH; j++)
-                    o[j] = EXP(gamma * (2 * row[j] - (a[i] + squares[j])));
+                    o[j] = EXP2(rate * (2 * row[j] - (a[i] + squares[j])));
             } else if (rbf) {
                 for (ptrdiff_t j = 0; j < width; j++)
-                    o[j] = EXP(gamma * (2 * row[j] - (a[i] + squares[j])));
+                    o[j] = EXP2(rate * (2 * row[j] - (a[i] + squares[j])));
             } else if (width < WIDTH) {
                 memcpy(o, row, width * sizeof(REAL));
             }
@@ -175,12 +176,13 @@ CLONES void NAME(bt_sparse_rbf)(const int64_t *starts, const int32_t *features, 
 INLINE void NAME(few_rbf)(const REAL *x, ptrdiff_t d, const REAL *columns, ptrdiff_t stride, ptrdiff_t m, REAL *out,
                           REAL gamma, REAL a, const REAL *b)
 {
+    const REAL rate = (REAL)(gamma * LOG2_E);
 #pragma omp simd
     for (ptrdiff_t j = 0; j < m; j++) {
         REAL sum = x[0] * columns[j];
         for (ptrdiff_t k = 1; k < d; k++)
             sum += x[k] * columns[k * stride + j];
-        out[j] = EXP(gamma * (2 * sum - (a + b[j])));
+        out[j] = EXP2(rate * (2 * sum - (a + b[j])));
     }
 }
 
@@ -247,16 +249,18 @@ ptrdiff_t NAME(bt_nonzeros)(const REAL *x, ptrdiff_t n, ptrdiff_t most, int32_t 
 
 CLONES void NAME(bt_rbf)(REAL *row, REAL a, const REAL *b, REAL gamma, ptrdiff_t m)
 {
+    const REAL rate = (REAL)(gamma * LOG2_E);
 #pragma omp simd
     for (ptrdiff_t j = 0; j < m; j++)
-        row[j] = EXP(gamma * (2 * row[j] - (a + b[j])));
+        row[j] = EXP2(rate * (2 * row[j] - (a + b[j])));
 }
 
 CLONES void NAME(bt_decay)(REAL *row, REAL gamma, ptrdiff_t m)
 {
+    const REAL rate = (REAL)(-gamma * LOG2_E);
 #pragma omp simd
     for (ptrdiff_t j = 0; j < m; j++)
-        row[j] = EXP(-gamma * row[j]);
+        row[j] = EXP2(rate * row[j]);
 }
 
 CLONES void NAME(bt_poly)(REAL *row, REAL gamma, REAL coef0, int degree, ptrdiff_t m)

@@ -18,7 +18,7 @@ from scipy.sparse import issparse
 
 from budgetron._core.crew cimport Crew
 from budgetron._core.kernel cimport Kind, Rows, real
-from budgetron._core.rounds cimport Learner, block_length, longest_block, settle
+from budgetron._core.rounds cimport Learner, block_length, longest_block, passes, settle
 from budgetron._core.rows cimport Block, Feed, others_of
 from budgetron._core.rule cimport Rule
 from budgetron._core.supports cimport Supports
@@ -251,13 +251,13 @@ cdef int play_block(Rule rule, Supports supports, Block block, Kind kind, real* 
             rule.margin = rule.factor * bt_dot_at_d(row, places, rule._coef, supports.top)
         else:
             rule.margin = rule.factor * bt_dot_at_f(row, places, rule._coef, supports.top)
-        rule.y = y[i]
         if margins != NULL:
             margins[i] = rule.margin
-        if rule.wants_update():
-            for j in range(supports.top):
-                k[j] = row[places[j]]
-        settle(rule, y[i], k, &block.rows, i, <real*> NULL)
+        if not passes(rule, y[i], block.rows.own[i]):
+            if rule.wants_update():
+                for j in range(supports.top):
+                    k[j] = row[places[j]]
+            settle(rule, y[i], k, &block.rows, i, <real*> NULL)
         if rule.added >= 0:
             places[rule.added] = <int32_t> (before + i)
             if not compared[i]:
