@@ -235,3 +235,134 @@ def test_rows_solved_for_together_are_those_solved_for_alone(label):
     margins = [alone.play(x, label, classes=[-1, 1]) for x, label in zip(X, y, strict=True)]
     np.testing.assert_allclose(trace.margins, margins, atol=1e-8)
     same_models(blocks, alone, 1e-7)
+
+
+# ---------------------------------------------------------------------- what once went wrong
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_rows_without_any_non_zero_on_a_wide_slab(classes):
+    X = text_like(100, 50_000, 20)[0]
+    y = np.arange(100) % classes
+    model = budgetron.Forgetron(10, gamma=0.1).fit(X, y)
+    none = csr_array((40, 50_000))
+    assert len(model.predict(none)) == 40
+    np.testing.assert_allclose(model.decision_function(none.toarray()), model.decision_function(none))
+    model.partial_fit(none, y[:40])
+    assert model.rounds_ == 140
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_features_that_are_not_there(wide):
+    d = 5000 if wide else 50
+    good = random_array((60, d), density=0.01 if wide else 0.2, format="csr", rng=np.random.default_rng(0))
+    model = budgetron.Forgetron(10).fit(good, np.arange(60) % 2)
+    for feature in (d, 10**6, -1):
+        bad = good[:3].copy()
+        bad.indices = bad.indices.copy()
+        bad.indices[0] = feature
+        with pytest.raises(ValueError, match="features 0 to"):
+            model.partial_fit(bad, [0, 1, 0])
+        with pytest.raises(ValueError, match="features 0 to"):
+            model.predict(bad)
+        with pytest.raises(ValueError, match="features 0 to"):
+            model.play(csr_array((bad.data[:1], bad.indices[:1], [0, 1]), shape=(1, d)), 1)
+    assert model.rounds_ == 60
+
+
+def test_a_wide_model_may_start_with_one_row():
+    X, y = text_like(50, 100_000, 20)
+    model = budgetron.Forgetron(1000, gamma=0.1)
+    for i in range(50):
+        model.play(X[i : i + 1], y[i], classes=[-1, 1])
+    assert model._learners[0].supports.sparse
+    assert model.nbytes_ < 5e6
+    same_models(model, budgetron.Forgetron(1000, gamma=0.1).fit(X, y))
+
+
+@pytest.mark.parametrize("label", ["projectron", "projectron++", "random modified", "cks", "pa"])
+def test_a_round_that_fails_changes_nothing(label):
+    X, y = spread_out(200)
+    calls = [10**9]
+
+    def kernel(A, B):
+        calls[0] -= 1
+        if calls[0] < 0:
+            raise ZeroDivisionError("mine")
+        return np.exp(-0.3 * ((A[:, None] - B[None]) ** 2).sum(axis=2))
+
+    case = CASES[label]
+    model, twin = (case.learner(kernel=kernel, **case.parameters) for _ in range(2))
+    for x, sign in zip(X, y, strict=True):
+        expected = twin.play(x, sign, classes=[-1, 1])
+        for allowed in range(6 if hasattr(model, "classes_") else 0):
+            calls[0] = allowed
+            try:
+                margin = model.play(x, sign)
+            except ZeroDivisionError:
+                continue
+            break
+        else:
+            calls[0] = 10**9
+            margin = model.play(x, sign, classes=[-1, 1])
+        calls[0] = 10**9
+        assert margin == expected
+        assert (model.rounds_, model.mistakes_) == (twin.rounds_, twin.mistakes_)
+    np.testing.assert_array_equal(model.dual_coef_, twin.dual_coef_)
+
+
+def test_a_step_that_overflows_is_not_counted():
+    rows = np.array([[1.0, 2.0], [2.0, -1.0]])
+    model = budgetron.PassiveAggressive(kernel="linear", variant="PA").fit(rows, [-1, 1])
+    before = model.rounds_, model.mistakes_
+    with pytest.raises(ValueError, match="not finite"):
+        model.play(np.array([1e-161, 0.0]), -1)
+    assert (model.rounds_, model.mistakes_) == before
+
+
+def test_learners_that_share_go_back_together():
+    X, y = stream("random")
+    fails = [False]
+
+    def kernel(A, B):
+        if fails[0]:
+            raise ZeroDivisionError("mine")
+        return A @ B.T
+
+    good, bad = budgetron.Forgetron(20, gamma=0.1), budgetron.Forgetron(20, kernel=kernel)
+    comparison = evaluate.Comparison([good, bad], [-1, 1])
+    comparison.learn(X[:100], y[:100])
+    fails[0] = True
+    with pytest.raises(ZeroDivisionError):
+        comparison.learn(X[100:], y[100:])
+    assert (good.rounds_, bad.rounds_) == (100, 100)
+
+
+def test_bytes_do_not_depend_on_how_rows_come():
+    X, y = stream("sparse", 240)
+    X = np.hstack([X, np.ones((len(X), 8))])
+    model = budgetron.Forgetron(5).fit(X[:60], y[:60])
+    size = model.nbytes_
+    model.play(X[60], y[60])
+    model.play(csr_array(X[61:62]), y[61])
+    model.partial_fit(csr_array(X[62:]), y[62:])
+    for bad in (np.full(20, np.nan), csr_array(np.full((1, 20), np.nan))):
+        with pytest.raises(ValueError, match="finite"):
+            model.play(bad, y[0])
+    assert model.nbytes_ == size
+    growing = budgetron.KernelPerceptron()
+    growing.partial_fit(X[:1], y[:1], classes=[-1, 1])
+    while growing.n_support_ < growing._learners[0].supports.capacity:
+        growing.play(np.random.default_rng(growing.rounds_).normal(size=20) * 9, growing.rounds_ % 2 * 2 - 1)
+    size = growing.nbytes_
+    with pytest.raises(ValueError, match="finite"):
+        growing.play(np.full(20, np.nan), 1)
+    assert growing.nbytes_ == size
+
+
+def test_wrong_numbers_of_threads():
+    X, y = stream("random")
+    model = budgetron.Forgetron(10).fit(X, y)
+    for wrong in (0, 1.5, "two"):
+        with pytest.raises(ValueError, match="n_jobs"):
+            model.set_params(n_jobs=wrong).predict(X)

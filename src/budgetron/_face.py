@@ -21,6 +21,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from budgetron._core.history import Average, Journal
+from budgetron._core.rows import check_features
 from budgetron._threads import one_thread
 from budgetron._trace import Trace
 
@@ -213,15 +214,14 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
     def _play_first(self, x: Rows, y: Any, classes: ArrayLike | None) -> float | NDArray[np.float64]:
         if classes is None:
             raise ValueError("classes must be given in the first call of play")
-        row = x.toarray().reshape(-1) if issparse(x) else np.asarray(x)
-        row = row[0] if row.ndim == 2 and len(row) == 1 else row
-        if row.ndim != 1:
+        row = x if issparse(x) else np.asarray(x)
+        if row.ndim != 1 and row.shape[:-1] != (1,):
             raise ValueError(f"x must be one row of features; got an array of shape {row.shape}")
         with self._unchanged_on_error():
             self._validate_params()
-            checked = self._check_rows(row[None, :])
+            checked = self._check_rows(row.reshape((1, -1)).tocsr() if issparse(row) else row.reshape(1, -1))
             self._start(checked, check_classes(self, classes))
-            return self.play(checked[0], y)
+            return self.play(checked if issparse(checked) else checked[0], y)
 
     def _learn(
         self,
@@ -465,9 +465,11 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
 
 def canonical(X: Any) -> Any:
     """The rows; of a CSR matrix with its features in order and none of them twice."""
-    if issparse(X) and not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
+    if issparse(X):
+        check_features(X)
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
     return X
 
 

@@ -25,6 +25,9 @@ __all__ = ["BudgetedClassifier", "KernelClassifier"]
 # which at most one in so many is not zero. Below that, keeping all of them is small enough, and faster.
 WIDE, SPARSE = 1000, 32
 
+# More threads than any machine has.
+MOST_THREADS = 4096
+
 # From so many rows on, the classes of a batch share their kernel values.
 SHARED_ROWS = 32
 
@@ -121,10 +124,11 @@ class KernelClassifier(OnlineClassifier):
         return values
 
     def _threads(self) -> int:
-        # None and -1 depend on where we are; asking takes a while.
-        return (
-            self.n_jobs if self.n_jobs is not None and self.n_jobs > 0 else int(effective_n_jobs(self.n_jobs))
-        )
+        n = self.n_jobs
+        if n is not None and (not isinstance(n, Integral) or n == 0):
+            raise ValueError(f"n_jobs must be None, -1 or a number of threads; got {n!r}")
+        # What None and -1 mean depends on where we are, and asking takes a while.
+        return min(int(n if n is not None and n > 0 else effective_n_jobs(n)), MOST_THREADS)
 
     def _fitted(self) -> list[Learner]:
         super()._fitted()

@@ -6,6 +6,7 @@ machine those threads spin and wait for each other: many times slower, for nothi
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,16 @@ from threadpoolctl import OpenBLASController, ThreadpoolController
 _lock = threading.Lock()
 _inside = 0
 _limiter: Any = None
+
+
+def _start_anew() -> None:
+    """In a forked child none of the parent's other threads is left to give anything back."""
+    global _lock, _inside, _limiter
+    _lock, _inside, _limiter = threading.Lock(), 0, None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_anew)
 
 
 @cache

@@ -46,14 +46,17 @@ class Cohort:
                 with self._timed(i):
                     unless_it_fails.enter_context(model._unchanged_on_error())
                     batches.append(model._open_batch(X, own, classes, classes_from_y=True))
-                    may_fail = model._batch_may_fail(batches[-1].X)
-                    unless_it_fails.enter_context(model._restored_on_error(may_fail))
+            # If one fails, all go back.
+            pairs = list(zip(self.models, batches, strict=True))
+            may_fail = any(model._batch_may_fail(batch.X) for model, batch in pairs)
+            for model in self.models:
+                unless_it_fails.enter_context(model._restored_on_error(may_fail))
             if [id(learner) for model in self.models for learner in model._learners] != self._taught:
                 self._find_groups()
             with one_thread():
                 for group, members in self._groups:
                     self._learn(group, members, batches)
-            for i, (model, batch) in enumerate(zip(self.models, batches, strict=True)):
+            for i, (model, batch) in enumerate(pairs):
                 with self._timed(i):
                     traces.append(model._close_batch(batch))
         return [trace for trace in traces if trace is not None]

@@ -18,6 +18,7 @@ cdef class Learner:
 
     cdef make_rows(self)
     cdef int make_slots(self, Py_ssize_t n) except -1
+    cpdef bint may_fail(self)
     cdef double begin(self, x) except? -1
     cdef int end(self, double y) except -1
     cdef double open_held(self, Py_ssize_t n, bint sparse) except? -1

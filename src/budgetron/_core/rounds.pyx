@@ -11,6 +11,8 @@ from libc.string cimport memcpy
 
 cimport numpy as cnp
 
+from copy import deepcopy
+
 import numpy as np
 from scipy.sparse import issparse
 
@@ -69,6 +71,7 @@ cdef class Learner:
         self.block = Block(self.kernel, supports.d, dtype, 1, supports.sparse)
         if not supports.sparse:
             self.block.make_room(supports.d + 1)
+            self.block.make_matrix()
         self.values = np.zeros(supports.capacity, dtype)
         self.wide = np.zeros(self.supports.capacity if self.supports.single else 0)
 
@@ -104,10 +107,10 @@ cdef class Learner:
             return False
         return self.kernel.is_safe(max(square, own.max(initial=0.0)), self.supports.d, self.supports.single)
 
-    def may_fail(self):
+    cpdef bint may_fail(self):
         """Whether the second half of the round that was opened might overflow, or call a kernel that fails."""
-        own = self.kernel.self_value(self.block.rows.own[0])
-        sane = own == 0.0 or 1e-60 < own < 1e60
+        cdef double own = self.kernel.self_value(self.block.rows.own[0])
+        cdef bint sane = own == 0.0 or 1e-60 < own < 1e60
         return self.kernel.function is not None or not (sane and fabs(self.rule.margin) < 1e60)
 
     def learn(self, X, y, double[::1] margins=None, int64_t[::1] sizes=None, double[:, ::1] ledger=None, int threads=1):
@@ -151,7 +154,15 @@ cdef class Learner:
     def play(self, x, double y):
         """One round on one row: the margin before y is seen; then learn."""
         cdef double margin = self.begin(x)
-        self.end(y)
+        if not self.may_fail():
+            self.end(y)
+            return margin
+        before = deepcopy(self.rule)
+        try:
+            self.end(y)
+        except BaseException:
+            self.__setstate__({"kernel": self.kernel, "rule": before})
+            raise
         return margin
 
     def open_round(self, x):
@@ -173,7 +184,8 @@ cdef class Learner:
         cdef Supports supports = self.supports
         cdef cnp.ndarray own
         cdef Py_ssize_t n = supports.d
-        self.make_slots(1)
+        if self.rule.budget == 0 and supports.m == supports.capacity and is_finite(x):
+            self.make_slots(1)
         own = self.row
         # Into a row of our own: a round may end long after x was changed.
         if not supports.sparse and is_plain(x, own):
@@ -197,18 +209,22 @@ cdef class Learner:
         cdef Supports supports = self.supports
         cdef Block block = self.block
         cdef void* row = address(self.row)
+        if supports.single:
+            check_finite(block, <float*> (block._values if sparse else row), n, sparse)
+        else:
+            check_finite(block, <double*> (block._values if sparse else row), n, sparse)
         if supports.single and sparse:
             open_sparse(block, block._starts, block._features, <float*> block._values, 1)
-            self.rule.margin = open_row(self, <float*> address(self.values), <float*> block._values, n, sparse)
+            self.rule.margin = open_row(self, <float*> address(self.values))
         elif supports.single:
             open_dense(block, <float*> row, 1)
-            self.rule.margin = open_row(self, <float*> address(self.values), <float*> row, n, sparse)
+            self.rule.margin = open_row(self, <float*> address(self.values))
         elif sparse:
             open_sparse(block, block._starts, block._features, <double*> block._values, 1)
-            self.rule.margin = open_row(self, <double*> address(self.values), <double*> block._values, n, sparse)
+            self.rule.margin = open_row(self, <double*> address(self.values))
         else:
             open_dense(block, <double*> row, 1)
-            self.rule.margin = open_row(self, <double*> address(self.values), <double*> row, n, sparse)
+            self.rule.margin = open_row(self, <double*> address(self.values))
         return self.rule.margin
 
     cdef int end(self, double y) except -1:
@@ -465,15 +481,25 @@ cdef bint is_plain(x, cnp.ndarray own):
             and cnp.PyArray_ISCARRAY_RO(row))
 
 
-cdef double open_row(Learner learner, real* values, real* x, Py_ssize_t n, bint sparse) except? -1:
-    """The margin of the row that the learner's block holds, leaving its kernel values in `values`."""
-    cdef Supports supports = learner.supports
+cdef bint is_finite(x):
+    """Whether a row is worth making room for; what is wrong with one that is not, is said later."""
+    values = x.data if issparse(x) else np.asarray(x)
+    return values.dtype.kind in "fiub" and bool(np.isfinite(values).all())
+
+
+cdef int check_finite(Block block, real* x, Py_ssize_t n, bint sparse) except -1:
+    """Refuse a row with NaN or infinity."""
     cdef Py_ssize_t j
-    cdef double margin
     for j in range(n):
         if not isfinite(x[j]):
-            feature = learner.block.rows.features[j] if sparse else j
-            raise ValueError(f"x must be finite; feature {feature} is {x[j]}")
+            raise ValueError(f"x must be finite; feature {block._features[j] if sparse else j} is {x[j]}")
+    return 0
+
+
+cdef double open_row(Learner learner, real* values) except? -1:
+    """The margin of the row that the learner's block holds, leaving its kernel values in `values`."""
+    cdef Supports supports = learner.supports
+    cdef double margin
     supports.values_of(learner.block, supports.kind_with(learner.block), values, supports.top, None)
     margin = learner.rule.factor * dot(values, learner.rule._coef, supports.top)
     if not isfinite(margin) or not isfinite(learner.block.rows.own[0]):

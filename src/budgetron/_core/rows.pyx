@@ -45,6 +45,13 @@ def one_row(x, Py_ssize_t d):
     return row
 
 
+def check_features(X):
+    """Refuse a CSR matrix with features that it does not have: SciPy takes them, and memory would not."""
+    if X.indices.size and (X.indices.min() < 0 or X.indices.max() >= X.shape[1]):
+        raise ValueError(f"X must have the features 0 to {X.shape[1] - 1}; its indices go from {X.indices.min()} "
+                         f"to {X.indices.max()}")
+
+
 def sparse_row(x, Py_ssize_t d):
     """Places and values of one sparse row."""
     width = x.shape[x.ndim - 1]
@@ -52,8 +59,10 @@ def sparse_row(x, Py_ssize_t d):
         raise ValueError(f"x must be one row of {d} features; got an array of shape {x.shape}")
     if x.dtype.kind not in "fiub":
         raise ValueError(f"x must hold numbers; got an array of dtype {x.dtype}")
-    if x.ndim == 2 and x.format == "csr" and x.has_canonical_format:
-        return x.indices.astype(np.int32), x.data
+    if x.ndim == 2 and x.format == "csr":
+        check_features(x)
+        if x.has_canonical_format:
+            return x.indices.astype(np.int32), x.data
     x = x.tocoo(copy=True)
     x.sum_duplicates()
     return np.ascontiguousarray(x.coords[x.ndim - 1], np.int32), x.data
@@ -248,11 +257,11 @@ cdef void spread_out(Rows* rows, real* out) noexcept nogil:
 cdef int make_index(Block block) except -1 nogil:
     """The non-zeros of the rows, feature by feature."""
     cdef Py_ssize_t n = block.rows.starts[block.rows.n] - block.rows.starts[0]
-    if block.indexed < n:
+    if block.indexed < n + 1:  # so that there are heads even where nothing is to be indexed
         with gil:
             block.heads = np.zeros(block.d + 2, np.int32)
             block.index_rows, block.index_values = np.zeros(n, np.int32), np.zeros(n, block.square.dtype)
-            block.indexed = n
+            block.indexed = n + 1
             block.point()
     if block.single:
         sort_by_feature(&block.rows, &block.index, <float*> block.index.values)

@@ -393,7 +393,7 @@ cdef int fill(Supports self, Block block, Kind kind, real* out, Py_ssize_t ld, C
         else:
             for e in range(rows.starts[0], rows.starts[1]):
                 (<real*> block._spread)[rows.features[e]] = (<real*> rows.values)[e]
-    elif rows.sparse and rows.n > 1:
+    elif not self.sparse and is_product(kind) and rows.sparse and rows.n > 1:
         c.tile = (tile_bytes(self.d) + 63) // 64 * 64
         tiles = <char*> malloc(c.tile * workers + 64)
         if tiles == NULL:
