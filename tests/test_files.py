@@ -740,12 +740,12 @@ def test_a_generator_that_stands_still(tmp_path):
 def test_files_of_the_future(originals, tmp_path):
     path = tmp_path / "future"
     head, arrays = unpack(originals[0])
-    path.write_bytes(pack(head | {"protocol": 2, "version": "9.1", "model": "changed"}, arrays))
+    path.write_bytes(pack(head | {"protocol": 3, "version": "9.1", "model": "changed"}, arrays))
     with pytest.raises(
-        ModelFileError, match=r"written by budgetron 9\.1 in protocol 2.*up to protocol 1: update"
+        ModelFileError, match=r"written by budgetron 9\.1 in protocol 3.*up to protocol 2: update"
     ):
         budgetron.load(path)
-    with pytest.raises(ModelFileError, match="protocol 2"):
+    with pytest.raises(ModelFileError, match="protocol 3"):
         files.load_extras(path)
     with pytest.raises(FileNotFoundError):
         budgetron.load(tmp_path / "missing")
@@ -763,4 +763,15 @@ def test_protocol_1():
     X = extras["rows"]
     np.testing.assert_allclose(model.decision_function(X), extras["margins"], rtol=1e-12)
     trace = model.progressive_fit(X, np.where(X[:, 0] > 0, "yes", "no"))
+    np.testing.assert_allclose(trace.margins, extras["going on"], rtol=1e-9)
+
+
+def test_protocol_2():
+    path = DATA / "protocol2.budgetron"
+    model, extras = budgetron.load(path), files.load_extras(path)
+    assert repr(model) == "Projectron(eta=0.3, gamma=0.2)"
+    assert model._learners[0].supports.sparse  # the non-zeros of rows of 1,200 features
+    X = csr_array((extras["values"], extras["features"], extras["starts"]), shape=(60, 1200))
+    np.testing.assert_allclose(model.decision_function(X), extras["margins"], rtol=1e-12)
+    trace = model.progressive_fit(X, np.where(np.arange(60) % 3 == 0, 1, -1))
     np.testing.assert_allclose(trace.margins, extras["going on"], rtol=1e-9)

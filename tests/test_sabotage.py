@@ -30,8 +30,8 @@ FAULTS = {
     ),
     "max for min in tau": (
         "_projectron",
-        "        if loss < self.square:\n            tau = loss / self.square  # (17)\n",
-        "        if self.square > 0.0 and loss > self.square:\n            tau = loss / self.square\n",
+        "return loss / square if loss < square else 1.0",
+        "return loss / square if square > 0.0 and loss > square else 1.0",
     ),
 }
 

@@ -214,7 +214,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
     def _play_first(self, x: Rows, y: Any, classes: ArrayLike | None) -> float | NDArray[np.float64]:
         if classes is None:
             raise ValueError("classes must be given in the first call of play")
-        row = x if issparse(x) else np.asarray(x)
+        row: Any = x if issparse(x) else np.asarray(x)
         if row.ndim != 1 and row.shape[:-1] != (1,):
             raise ValueError(f"x must be one row of features; got an array of shape {row.shape}")
         with self._unchanged_on_error():
