@@ -23,8 +23,8 @@ from budgetron._core.kernel cimport (
 )
 from budgetron._core.rows cimport address, make_dense, make_index, sift
 
-# The fewest rows of a block that are shared.
-cdef Py_ssize_t SHARED_ROWS = 64
+# The fewest rows and supports that are shared: with few supports, longer blocks cost more than threads save.
+cdef Py_ssize_t SHARED_ROWS = 64, SHARED_SLOTS = 256
 # Numbers in a line of the cache; supports that are compared with a block at a time, at least and at most.
 cdef Py_ssize_t LINE = 16, SHORTEST_CHUNK = 64, LONGEST_CHUNK = 256
 # Threads are woken for rows of so many multiplications each, so that a block takes a millisecond or more; a kernel
@@ -378,7 +378,7 @@ cdef int fill(Supports self, Block block, Kind kind, real* out, Py_ssize_t ld, C
         make_dense(block)
     if crew is not None and crew.most > 1:
         work = NONZERO * (rows.starts[rows.n] - rows.starts[0]) / rows.n if rows.sparse else <double> self.d
-        crew.busy = self.top * (work + VALUE) > WORTH_WAKING
+        crew.busy = self.top >= SHARED_SLOTS and self.top * (work + VALUE) > WORTH_WAKING
         if crew.busy and rows.n >= SHARED_ROWS:
             crew.hire()
             workers = crew.workers
