@@ -243,14 +243,15 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         for i, learner in enumerate(self._learners):
             self._teach(learner, batch, i)
 
-    def _teach(self, learner: Any, batch: Batch, i: int) -> None:
-        """Play the rounds of a batch with the hypothesis of output i."""
+    def _teach(self, learner: Any, batch: Batch, i: int, *more: Any) -> None:
+        """Play the rounds of a batch with the hypothesis of output i; `more` is for its `learn` alone."""
         learner.learn(
             batch.X,
             batch.signs[i],
             None if batch.margins is None else batch.margins[i],
             None if batch.sizes is None else batch.sizes[i],
             None if batch.ledger is None else batch.ledger[i],
+            *more,
         )
 
     def _open_batch(

@@ -109,15 +109,8 @@ class KernelClassifier(OnlineClassifier):
             batch.X, batch.signs, list(batch.margins), sizes, self._threads()
         )
 
-    def _teach(self, learner: Any, batch: Batch, i: int) -> None:
-        learner.learn(
-            batch.X,
-            batch.signs[i],
-            None if batch.margins is None else batch.margins[i],
-            None if batch.sizes is None else batch.sizes[i],
-            None if batch.ledger is None else batch.ledger[i],
-            self._threads(),
-        )
+    def _teach(self, learner: Any, batch: Batch, i: int, *more: Any) -> None:
+        super()._teach(learner, batch, i, self._threads())
 
     def _decide(self, learner: Any, X: Any) -> NDArray[np.float64]:
         values: NDArray[np.float64] = learner.decide(X, threads=self._threads())

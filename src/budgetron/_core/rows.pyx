@@ -21,9 +21,8 @@ cdef extern from "simd.h" nogil:
     ptrdiff_t bt_nonzeros_d(const double*, ptrdiff_t, ptrdiff_t, int32_t*, double*)
     ptrdiff_t bt_nonzeros_f(const float*, ptrdiff_t, ptrdiff_t, int32_t*, float*)
 
-# Products by the non-zeros where no more than one number in so many is one, or with no more features than that.
+# Products by the non-zeros pay where at most one number in FEWEST is one, and with at most FEW_FEATURES.
 cdef Py_ssize_t FEWEST = 3, FEW_FEATURES = 8
-
 
 cnp.import_array()
 
@@ -36,7 +35,7 @@ def one_row(x, Py_ssize_t d):
     """The row x as an array of d numbers; it may also be the only row of an array."""
     cdef cnp.ndarray row
     if not isinstance(x, np.ndarray):
-        x = x.toarray().reshape(-1) if issparse(x) else np.asarray(x)
+        x = np.asarray(x)
     row = x if x.ndim != 2 or x.shape[0] != 1 else x[0]
     if row.ndim != 1 or row.shape[0] != d:
         raise ValueError(f"x must be one row of {d} features; got an array of shape {x.shape}")
@@ -299,5 +298,3 @@ cdef void others_of(Block block, Kind kind, Py_ssize_t i, real* out) noexcept no
         out[j - i - 1] = among[i * block.room + j]
     finish(&block.kernel.form, kind, out, (<real*> rows.square)[i], rows.own[i], <real*> rows.square + i + 1,
            rows.own + i + 1, n - i - 1)
-
-
