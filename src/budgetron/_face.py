@@ -268,7 +268,9 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         self._check_parameters()
         first = not self.__sklearn_is_fitted__()
         X, y = self._check_rows(X, y)
-        if first:  # later labels are compared with the classes
+        if (
+            first and y.dtype.kind not in "biu"
+        ):  # whole numbers are classes; later ones are compared with them
             check_classification_targets(y)
         if first and classes is None:
             if not classes_from_y:

@@ -7,6 +7,10 @@ ctypedef fused real:
 cdef enum Kind:
     LINEAR, POLY, RBF, RBF_BY_DIFFERENCES, LAPLACIAN, ALLSUBSETS, CALLABLE
 
+# Rows of at most so many features have an RBF loop of their own.
+cdef enum:
+    NARROW = 4
+
 # What a kernel is to the loops.
 ctypedef struct Form:
     Kind kind

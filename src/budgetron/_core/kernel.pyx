@@ -317,7 +317,7 @@ cdef void over_columns(Form* kernel, Kind kind, Rows* rows, real* columns, Py_ss
                     bt_l1_columns_f(dense + i * d, d, first, stride, m, row)
                 else:
                     bt_allsubsets_columns_f(dense + i * d, d, first, stride, m, row)
-    elif kind == RBF and d <= 4 and dense != NULL:
+    elif kind == RBF and d <= NARROW and dense != NULL:
         for i in range(n):
             if real is double:
                 bt_few_rbf_d(dense + i * d, d, first, stride, m, out + i * ld, kernel.gamma, (<double*> rows.square)[i],

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from budgetron._core.crew cimport Crew
-from budgetron._core.kernel cimport Kernel, Kind, Rows, dot, real
+from budgetron._core.kernel cimport NARROW, Kernel, Kind, Rows, dot, real
 from budgetron._core.projection cimport Foresight, Projection
 from budgetron._core.rows cimport Block, Feed, address, open_dense, open_sparse, others_of
 from budgetron._core.rule cimport ENTRIES, NORM, Q, REMOVED, Rule
@@ -30,6 +30,8 @@ from budgetron._core.rule import ENTRY_NAMES
 # threads share them, blocks are longer, so that they are woken less often.
 cdef Py_ssize_t LONGEST_BLOCK = 128, SHORTEST_BLOCK = 16, LONGEST_SHARED = 256
 cdef Py_ssize_t BLOCK_BYTES = 1 << 21
+# Narrow rows have no packing to waste, and their values come so fast that the nearest cache is worth shorter blocks.
+cdef Py_ssize_t NARROW_BYTES = 1 << 17
 cdef Py_ssize_t FIRST_SLOTS = 64
 
 cnp.import_array()
@@ -338,7 +340,7 @@ cdef int play_blocks(Learner learner, Feed feed, double* y, double[::1] margins,
 
     with nogil:
         while start < n:
-            b = min(block_length(crew, supports.top, sizeof(real)), n - start)
+            b = min(block_length(crew, supports.d, supports.top, sizeof(real)), n - start)
             if ld < supports.capacity or (rule.budget == 0 and supports.m + b > supports.capacity):
                 with gil:
                     learner.make_slots(b)
@@ -426,8 +428,8 @@ cdef Py_ssize_t longest_block(Crew crew) noexcept nogil:
     return LONGEST_BLOCK if crew.most == 1 else LONGEST_SHARED
 
 
-cdef Py_ssize_t block_length(Crew crew, Py_ssize_t top, size_t itemsize) noexcept nogil:
-    cdef Py_ssize_t room = 4 * BLOCK_BYTES if crew.busy else BLOCK_BYTES
+cdef Py_ssize_t block_length(Crew crew, Py_ssize_t d, Py_ssize_t top, size_t itemsize) noexcept nogil:
+    cdef Py_ssize_t room = 4 * BLOCK_BYTES if crew.busy else NARROW_BYTES if d <= NARROW else BLOCK_BYTES
     cdef Py_ssize_t fitting = room // <Py_ssize_t> ((top + 1) * itemsize)
     return min(LONGEST_SHARED if crew.busy else LONGEST_BLOCK, max(SHORTEST_BLOCK, fitting))
 
@@ -518,7 +520,7 @@ cdef int predict_blocks(Supports supports, Feed feed, const double[::1] coef, do
     cdef real* row
     with nogil:
         while start < n:
-            b = min(block_length(crew, top, sizeof(real)), n - start)
+            b = min(block_length(crew, supports.d, top, sizeof(real)), n - start)
             feed.open(block, start, b)
             supports.values_of(block, supports.kind_with(block), K, top, crew)
             for i in range(b):

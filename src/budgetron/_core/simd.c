@@ -20,53 +20,26 @@
 #define INLINE static inline __attribute__((always_inline))
 #endif
 
-/* 2^min(t, 0), written so that it vectorises: t = n + r with |r| <= 1/2, a near-minimax
- * polynomial in r (in pairs, so that its terms need not wait for each other), and 2^n made by
- * moving n into the exponent. Below `low` n is such that 2^n comes out as 0, and the result
- * with it: far away is 0, not merely small, for its sign decides. The comparisons are
- * turned so that NaN stays NaN. */
+/* Exponentials are made a group at a time. Each is a long chain of steps that wait for each other: a group's worth
+ * of them, side by side in registers, keeps the processor busy meanwhile. */
+#if defined(__x86_64__) || defined(_M_X64)
+#define GROUP_BYTES 128
+#else
+#define GROUP_BYTES 64
+#endif
+
 #define LOG2_E 1.4426950408889634074
-
-INLINE double exp2_d(double t)
-{
-    const double low = -1023.2, round = 6755399441055744.0; /* 1.5 * 2^52 */
-    double clipped = 0.0 < t ? 0.0 : t, shifted, r, r2, r4, p, q, scale;
-    uint64_t bits;
-    clipped = low > clipped ? low : clipped;
-    shifted = clipped + round;
-    r = clipped - (shifted - round);
-    r2 = r * r;
-    r4 = r2 * r2;
-    p = (1.0 + 0.69314718055995 * r) + (0.240226506959101 + 0.05550410866444742 * r) * r2;
-    q = (0.009618129107606871 + 0.0013333558230215262 * r) + (0.00015403530441765088 + 1.5252657229551429e-05 * r) * r2;
-    q = q + (1.321544257022465e-06 + 1.0208696429374313e-07 * r + 7.072589488396345e-09 * r2) * r4;
-    p = p + q * r4;
-    memcpy(&bits, &shifted, sizeof bits);
-    bits = (bits + 1023) << 52; /* the low bits of `shifted` hold n */
-    memcpy(&scale, &bits, sizeof scale);
-    return p * scale;
-}
-
-INLINE float exp2_f(float t)
-{
-    const float low = -127.2f, round = 12582912.0f; /* 1.5 * 2^23 */
-    float clipped = 0.0f < t ? 0.0f : t, shifted, r, r2, p, q, scale;
-    uint32_t bits;
-    clipped = low > clipped ? low : clipped;
-    shifted = clipped + round;
-    r = clipped - (shifted - round);
-    r2 = r * r;
-    p = (1.0f + 6.931472067e-01f * r) + (2.402265092e-01f + 5.550327193e-02f * r) * r2;
-    q = 9.618056649e-03f + 1.340044158e-03f * r + 1.546145630e-04f * r2;
-    p = p + q * (r2 * r2);
-    memcpy(&bits, &shifted, sizeof bits);
-    bits = (bits + 127) << 23;
-    memcpy(&scale, &bits, sizeof scale);
-    return p * scale;
-}
 
 /* Independent partial sums of a dot product: one alone would wait for each addition to end. */
 #define LANES 16
+
+INLINE double total(double *lane)
+{
+    for (int half = LANES / 2; half > 0; half /= 2)
+        for (int k = 0; k < half; k++)
+            lane[k] += lane[k + half];
+    return lane[0];
+}
 
 CLONES void bt_axpy(double c, const double *row, double *out, ptrdiff_t m)
 {
@@ -92,15 +65,45 @@ CLONES void bt_exchange(double *restrict u, double *restrict b, double lambda, d
     }
 }
 
+/* For 2^t: below LOWEST it is 0; the sum of t and ROUND has t's nearest whole number, and the exponent's bias, in its
+ * last bits, which SHIFT moves into the exponent's place; SERIES takes p to near-minimax 2^r for |r| <= 1/2. */
 #define REAL double
+#define BITS uint64_t
 #define NAME(name) name##_d
-#define EXP2 exp2_d
+#define LOWEST -1023.2
+#define ROUND (6755399441055744.0 + 1023.0) /* 1.5 * 2^52 */
+#define SHIFT 52
+#define SERIES(first, next)                                                                                           \
+    first(7.072589488396345e-09, 1.0208696429374313e-07);                                                             \
+    next(1.321544257022465e-06);                                                                                      \
+    next(1.5252657229551429e-05);                                                                                     \
+    next(0.00015403530441765088);                                                                                     \
+    next(0.0013333558230215262);                                                                                      \
+    next(0.009618129107606871);                                                                                       \
+    next(0.05550410866444742);                                                                                        \
+    next(0.240226506959101);                                                                                          \
+    next(0.69314718055995);                                                                                           \
+    next(1.0);
 #include "simd_loops.h"
 #undef REAL
+#undef BITS
 #undef NAME
-#undef EXP2
+#undef LOWEST
+#undef ROUND
+#undef SHIFT
+#undef SERIES
 
 #define REAL float
+#define BITS uint32_t
 #define NAME(name) name##_f
-#define EXP2 exp2_f
+#define LOWEST -127.2f
+#define ROUND (12582912.0f + 127.0f) /* 1.5 * 2^23 */
+#define SHIFT 23
+#define SERIES(first, next)                                                                                           \
+    first(1.546145630e-04f, 1.340044158e-03f);                                                                        \
+    next(9.618056649e-03f);                                                                                           \
+    next(5.550327193e-02f);                                                                                           \
+    next(2.402265092e-01f);                                                                                           \
+    next(6.931472067e-01f);                                                                                           \
+    next(1.0f);
 #include "simd_loops.h"

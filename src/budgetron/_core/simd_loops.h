@@ -9,9 +9,7 @@ CLONES double NAME(bt_dot)(const REAL *row, const double *coef, ptrdiff_t m)
             lane[k] += row[j + k] * coef[j + k];
     for (; j < m; j++)
         sum += row[j] * coef[j];
-    for (int k = 0; k < LANES; k++)
-        sum += lane[k];
-    return sum;
+    return sum + total(lane);
 }
 
 /* The same sum, in the same order, over numbers that lie scattered in a longer row. */
@@ -24,10 +22,66 @@ CLONES double NAME(bt_dot_at)(const REAL *row, const int32_t *places, const doub
             lane[k] += row[places[j + k]] * coef[j + k];
     for (; j < m; j++)
         sum += row[places[j]] * coef[j];
-    for (int k = 0; k < LANES; k++)
-        sum += lane[k];
-    return sum;
+    return sum + total(lane);
 }
+
+#define GROUP ((ptrdiff_t)(GROUP_BYTES / sizeof(REAL)))
+#define EACH _Pragma("omp simd") for (ptrdiff_t k = 0; k < GROUP; k++)
+
+/* out[k] = 2^min(t[k], 0) for one group: t = n + r with |r| <= 1/2, a polynomial in r, and 2^n made by moving n into
+ * the exponent. Far away is 0, not merely small, for its sign decides. The comparisons are turned so that NaN stays
+ * NaN. */
+INLINE void NAME(exp2)(const REAL *t, REAL *restrict out)
+{
+    REAL low[GROUP], n[GROUP], r[GROUP], p[GROUP], scale[GROUP];
+    EACH low[k] = 0 < t[k] ? 0 : t[k];
+    EACH n[k] = low[k] + ROUND;
+    EACH r[k] = low[k] - (n[k] - ROUND);
+#define FIRST(a, b) EACH p[k] = a * r[k] + b
+#define NEXT(a) EACH p[k] = p[k] * r[k] + a
+    SERIES(FIRST, NEXT)
+#undef FIRST
+#undef NEXT
+    EACH
+    {
+        BITS bits;
+        memcpy(&bits, &n[k], sizeof bits);
+        bits <<= SHIFT;
+        memcpy(&scale[k], &bits, sizeof bits);
+    }
+    EACH
+    {
+        REAL value = p[k] * scale[k];
+        out[k] = low[k] < LOWEST ? 0 : value;
+    }
+}
+
+/* The same for j from 0 to m, where exponent is an expression in j. The last group ends at m, and may begin in the one
+ * before; its exponents are made first, for out may be where they come from. */
+#define EXP2(m, out, exponent)                                                                                        \
+    do {                                                                                                              \
+        const ptrdiff_t whole = (m) < GROUP ? 0 : (m) - GROUP, rest = (m) - whole;                                    \
+        REAL t[GROUP], last[GROUP] = {0};                                                                             \
+        if (rest == GROUP)                                                                                            \
+            EACH                                                                                                      \
+            {                                                                                                         \
+                const ptrdiff_t j = whole + k;                                                                        \
+                last[k] = exponent;                                                                                   \
+            }                                                                                                         \
+        else                                                                                                          \
+            for (ptrdiff_t j = 0; j < rest; j++)                                                                      \
+                last[j] = exponent;                                                                                   \
+        for (ptrdiff_t from = 0; from < whole; from += GROUP) {                                                       \
+            EACH                                                                                                      \
+            {                                                                                                         \
+                const ptrdiff_t j = from + k;                                                                         \
+                t[k] = exponent;                                                                                      \
+            }                                                                                                         \
+            NAME(exp2)(t, (out) + from);                                                                              \
+        }                                                                                                             \
+        NAME(exp2)(last, t);                                                                                          \
+        memcpy((out) + whole, t, rest * sizeof(REAL));                                                                \
+    } while (0)
 
 /* Four rows at a time, so that x is read once for them all. */
 CLONES void NAME(bt_products)(const REAL *rows, const REAL *x, ptrdiff_t m, ptrdiff_t d, REAL *out)
@@ -143,12 +197,9 @@ INLINE void NAME(over_tiles)(const int64_t *starts, const int32_t *features, con
             REAL *o = out + i * ld + from;
             NAME(over_tile)(features + e, values + e, starts[i + 1] - e, tile, rbf || width < WIDTH ? row : o);
             if (rbf && width == WIDTH) {
-#pragma omp simd
-                for (ptrdiff_t j = 0; j < WIDTH; j++)
-                    o[j] = EXP2(rate * (2 * row[j] - (a[i] + squares[j])));
+                EXP2(WIDTH, o, rate * (2 * row[j] - (a[i] + squares[j])));
             } else if (rbf) {
-                for (ptrdiff_t j = 0; j < width; j++)
-                    o[j] = EXP2(rate * (2 * row[j] - (a[i] + squares[j])));
+                EXP2(width, o, rate * (2 * row[j] - (a[i] + squares[j])));
             } else if (width < WIDTH) {
                 memcpy(o, row, width * sizeof(REAL));
             }
@@ -173,30 +224,21 @@ CLONES void NAME(bt_sparse_rbf)(const int64_t *starts, const int32_t *features, 
 #undef WIDTH
 
 /* Rows of so few features need no tile: a support's are read once and its value is made in registers. */
-INLINE void NAME(few_rbf)(const REAL *x, ptrdiff_t d, const REAL *columns, ptrdiff_t stride, ptrdiff_t m, REAL *out,
-                          REAL gamma, REAL a, const REAL *b)
-{
-    const REAL rate = (REAL)(gamma * LOG2_E);
-#pragma omp simd
-    for (ptrdiff_t j = 0; j < m; j++) {
-        REAL sum = x[0] * columns[j];
-        for (ptrdiff_t k = 1; k < d; k++)
-            sum += x[k] * columns[k * stride + j];
-        out[j] = EXP2(rate * (2 * sum - (a + b[j])));
-    }
-}
-
 CLONES void NAME(bt_few_rbf)(const REAL *x, ptrdiff_t d, const REAL *columns, ptrdiff_t stride, ptrdiff_t m, REAL *out,
                              REAL gamma, REAL a, const REAL *b)
 {
+    const REAL rate = (REAL)(gamma * LOG2_E), start = -rate * a;
+    const REAL x0 = 2 * rate * x[0], x1 = d > 1 ? 2 * rate * x[1] : 0, x2 = d > 2 ? 2 * rate * x[2] : 0;
+    const REAL x3 = d > 3 ? 2 * rate * x[3] : 0;
+    const REAL *c0 = columns, *c1 = c0 + stride, *c2 = c1 + stride, *c3 = c2 + stride;
     if (d == 1)
-        NAME(few_rbf)(x, 1, columns, stride, m, out, gamma, a, b);
+        EXP2(m, out, start - rate * b[j] + x0 * c0[j]);
     else if (d == 2)
-        NAME(few_rbf)(x, 2, columns, stride, m, out, gamma, a, b);
+        EXP2(m, out, start - rate * b[j] + x0 * c0[j] + x1 * c1[j]);
     else if (d == 3)
-        NAME(few_rbf)(x, 3, columns, stride, m, out, gamma, a, b);
+        EXP2(m, out, start - rate * b[j] + x0 * c0[j] + x1 * c1[j] + x2 * c2[j]);
     else
-        NAME(few_rbf)(x, 4, columns, stride, m, out, gamma, a, b);
+        EXP2(m, out, start - rate * b[j] + x0 * c0[j] + x1 * c1[j] + x2 * c2[j] + x3 * c3[j]);
 }
 
 /* The elementwise kernels, a few supports at a time. */
@@ -250,17 +292,13 @@ ptrdiff_t NAME(bt_nonzeros)(const REAL *x, ptrdiff_t n, ptrdiff_t most, int32_t 
 CLONES void NAME(bt_rbf)(REAL *row, REAL a, const REAL *b, REAL gamma, ptrdiff_t m)
 {
     const REAL rate = (REAL)(gamma * LOG2_E);
-#pragma omp simd
-    for (ptrdiff_t j = 0; j < m; j++)
-        row[j] = EXP2(rate * (2 * row[j] - (a + b[j])));
+    EXP2(m, row, rate * (2 * row[j] - (a + b[j])));
 }
 
 CLONES void NAME(bt_decay)(REAL *row, REAL gamma, ptrdiff_t m)
 {
     const REAL rate = (REAL)(-gamma * LOG2_E);
-#pragma omp simd
-    for (ptrdiff_t j = 0; j < m; j++)
-        row[j] = EXP2(rate * row[j]);
+    EXP2(m, row, rate * row[j]);
 }
 
 CLONES void NAME(bt_poly)(REAL *row, REAL gamma, REAL coef0, int degree, ptrdiff_t m)
