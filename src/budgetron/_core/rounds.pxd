@@ -25,7 +25,7 @@ cdef class Learner:
 
 
 cdef Py_ssize_t longest_block(Crew crew) noexcept nogil
-cdef Py_ssize_t block_length(Crew crew, Py_ssize_t d, Py_ssize_t top, size_t itemsize) noexcept nogil
+cdef Py_ssize_t block_length(Crew crew, bint narrow, Py_ssize_t top, size_t itemsize) noexcept nogil
 cdef int settle(Rule rule, double y, double* k, Rows* rows, Py_ssize_t i, real* row) except -1 nogil
 
 

@@ -323,7 +323,8 @@ cdef int play_blocks(Learner learner, Feed feed, double* y, double[::1] margins,
     cdef Rule rule = learner.rule
     cdef Supports supports = learner.supports
     cdef Py_ssize_t start = 0, b, i, j, ld = 0, n = feed.n, longest = min(longest_block(crew), feed.n)
-    cdef bint recording = ledger is not None
+    # A slab without a budget grows by the block, and should come out the same when its learner is not alone.
+    cdef bint recording = ledger is not None, narrow = supports.d <= NARROW and rule.budget > 0
     dtype = supports.square.dtype
     cdef int[::1] columns = np.array([ENTRY_NAMES[name] for name in rule.ledger], np.intc)
     cdef Block block = Block(learner.kernel, supports.d, dtype, longest, supports.sparse)
@@ -340,7 +341,7 @@ cdef int play_blocks(Learner learner, Feed feed, double* y, double[::1] margins,
 
     with nogil:
         while start < n:
-            b = min(block_length(crew, supports.d, supports.top, sizeof(real)), n - start)
+            b = min(block_length(crew, narrow, supports.top, sizeof(real)), n - start)
             if ld < supports.capacity or (rule.budget == 0 and supports.m + b > supports.capacity):
                 with gil:
                     learner.make_slots(b)
@@ -428,8 +429,8 @@ cdef Py_ssize_t longest_block(Crew crew) noexcept nogil:
     return LONGEST_BLOCK if crew.most == 1 else LONGEST_SHARED
 
 
-cdef Py_ssize_t block_length(Crew crew, Py_ssize_t d, Py_ssize_t top, size_t itemsize) noexcept nogil:
-    cdef Py_ssize_t room = 4 * BLOCK_BYTES if crew.busy else NARROW_BYTES if d <= NARROW else BLOCK_BYTES
+cdef Py_ssize_t block_length(Crew crew, bint narrow, Py_ssize_t top, size_t itemsize) noexcept nogil:
+    cdef Py_ssize_t room = 4 * BLOCK_BYTES if crew.busy else NARROW_BYTES if narrow else BLOCK_BYTES
     cdef Py_ssize_t fitting = room // <Py_ssize_t> ((top + 1) * itemsize)
     return min(LONGEST_SHARED if crew.busy else LONGEST_BLOCK, max(SHORTEST_BLOCK, fitting))
 
@@ -520,7 +521,7 @@ cdef int predict_blocks(Supports supports, Feed feed, const double[::1] coef, do
     cdef real* row
     with nogil:
         while start < n:
-            b = min(block_length(crew, supports.d, top, sizeof(real)), n - start)
+            b = min(block_length(crew, supports.d <= NARROW, top, sizeof(real)), n - start)
             feed.open(block, start, b)
             supports.values_of(block, supports.kind_with(block), K, top, crew)
             for i in range(b):

@@ -192,7 +192,7 @@ cdef int learn_blocks(Together group, Feed feed, list labels, list margins, list
     cdef double now = perf_counter(), then
 
     while start < n:
-        b = min(block_length(crew, pool.d, pool.top + longest, sizeof(real)), n - start)
+        b = min(block_length(crew, False, pool.top + longest, sizeof(real)), n - start)
         longest_row = group.make_room(b)
         if len(row) < longest_row:
             row = np.empty(longest_row)
