@@ -22,6 +22,7 @@ from budgetron import (
     streams,
 )
 from budgetron._trace import Trace
+from budgetron.calibration import CalibratedClassifier
 from budgetron.certificates import Certificate, certify
 from budgetron.files import ModelFileError, load, save
 from budgetron.kernelized import *  # noqa: F403 - each learner is registered there, and only there
@@ -30,6 +31,7 @@ from budgetron.kernelized import learners
 __version__ = version("budgetron")
 
 __all__ = [
+    "CalibratedClassifier",
     "Certificate",
     "ModelFileError",
     "Trace",

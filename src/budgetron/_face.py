@@ -18,7 +18,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from budgetron._core.history import Average, Journal
 from budgetron._core.rows import check_features
@@ -130,7 +130,9 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
             self._learn(X, y, classes_from_y=True)
         return self
 
-    def partial_fit(self, X: Rows, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
+    def partial_fit(
+        self, X: Rows, y: ArrayLike, classes: ArrayLike | None = None, *, admit: bool = False
+    ) -> Self:
         """Play one round per row, in the given order, going on from where the model is.
 
         The result does not depend on how a stream is cut into batches (but ``gamma="scale"``
@@ -141,14 +143,21 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         X : array-like or CSR matrix of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         classes : array-like of shape (n_classes,), optional
-            All labels that will ever occur; needed in the first call.
+            All labels that will ever occur; needed in the first call unless `admit`.
+        admit : bool, default=False
+            Whether a label that is no class yet becomes one. Its hypothesis begins empty in the round where
+            it is first seen. When two classes become three, what told them apart serves both of them,
+            each with its sign. The first call needs two labels, or `classes`.
 
         Returns
         -------
         self
         """
         with self._unchanged_on_error():
-            self._learn(X, y, classes)
+            if admit:
+                self._learn_and_admit(X, y, classes)
+            else:
+                self._learn(X, y, classes)
         return self
 
     def progressive_fit(
@@ -237,6 +246,69 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         with self._restored_on_error(self._batch_may_fail(batch.X)), one_thread():
             self._rounds(batch)
         return self._close_batch(batch)
+
+    def _learn_and_admit(self, X: Any, y: Any, classes: ArrayLike | None) -> None:
+        """Learn a batch, cut where a class is seen for the first time."""
+        labels = column_or_1d(y)
+        appearing = labels[np.sort(np.unique(labels, return_index=True)[1])]
+        first = not self.__sklearn_is_fitted__()
+        if first:
+            classes = np.union1d(appearing[:2] if classes is None else np.asarray(classes), appearing[:1])
+        known = set(np.asarray(classes).tolist()) if first else set(self._codes)
+        new = [label for label in appearing.tolist() if label not in known]
+        if not new:
+            self._learn(X, y, classes if first else None)
+            return
+        self._check_parameters()
+        X, labels = self._check_rows(X, labels)  # all of it, before any of it is learned
+        if not first:
+            self._go_on_with_copies()
+        cuts = [*(int(np.flatnonzero(labels == label)[0]) for label in new), len(labels)]
+        if cuts[0] > 0:
+            self._learn(X[: cuts[0]], labels[: cuts[0]], classes if first else None)
+        for label, start, stop in zip(new, cuts[:-1], cuts[1:], strict=True):
+            self._admit(label)
+            self._learn(X[start:stop], labels[start:stop])
+
+    def _go_on_with_copies(self) -> None:
+        """Learn with copies: the hypotheses as they were are put back if a part of a batch fails."""
+        self._learners = copy.deepcopy(self._learners)
+
+    def _admit(self, label: Any) -> None:
+        """One more class: its hypothesis begins now, and what told two classes apart becomes one for each."""
+        learners, rounds = list(self._learners), self.rounds_
+        if self.classes_.dtype.kind not in "OU" and isinstance(label, str):
+            raise ValueError(f"the classes are numbers, {self.classes_.tolist()}; got the label {label!r}")
+        if self.classes_.dtype.kind == "U" and not isinstance(label, str):
+            raise ValueError(f"the classes are text, {self.classes_.tolist()}; got the label {label!r}")
+        if len(learners) == 1:
+            self._mistakes = learners[0].mistakes
+            learners.insert(0, self._mirror(learners[0], self._generators(2)[1]))
+        newcomer = self._another(self._generators(len(learners) + 1)[-1])
+        _sit_out(newcomer, rounds)
+        classes = np.append(self.classes_, np.array([label], self.classes_.dtype.kind))
+        order = np.argsort(classes, kind="stable")
+        self.classes_ = classes[order]
+        self._codes = {known: code for code, known in enumerate(self.classes_.tolist())}
+        self._learners = [[*learners, newcomer][i] for i in order]
+
+    def _widen(self, d: int) -> None:
+        """Take rows of d features from here on, as if those that are new had been there, and 0, all along."""
+        self._learners = [self._widened(learner, d) for learner in self._learners]
+        self.n_features_in_ = d
+
+    def _widened(self, learner: Any, d: int) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} cannot take more features")
+
+    def _another(self, generator: np.random.Generator) -> Any:
+        """A hypothesis like the others, ready for its first round."""
+        raise NotImplementedError(f"{type(self).__name__} cannot admit classes")
+
+    def _mirror(self, learner: Any, generator: np.random.Generator) -> Any:
+        """The hypothesis that opposite labels would have made; or an empty one, if that cannot be known."""
+        another = self._another(generator)
+        _sit_out(another, learner.rounds)
+        return another
 
     def _rounds(self, batch: Batch) -> None:
         """Play the rounds of a batch with each hypothesis."""
@@ -464,6 +536,12 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         source = check_random_state(self.random_state)
         seed = np.random.SeedSequence(source.randint(0, 2**32, size=4, dtype=np.uint64).tolist())
         return [np.random.Generator(np.random.PCG64(child)) for child in seed.spawn(n)]
+
+
+def _sit_out(learner: Any, rounds: int) -> None:
+    """Let a new hypothesis have been there, and empty, for so many rounds."""
+    rule = getattr(learner, "rule", learner)
+    rule.__setstate__(rule.__getstate__() | {"rounds": rounds})
 
 
 def canonical(X: Any) -> Any:

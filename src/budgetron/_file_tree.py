@@ -26,7 +26,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron import batch, experts, kernelized, linear
+from budgetron import batch, calibration, experts, kernelized, linear
+from budgetron._converter import Converter
+from budgetron._core.calibration import sigmoids, sound
 from budgetron._face import OnlineClassifier
 from budgetron._file_states import MOST, array, hypotheses, names, need, number, state_of, whole
 from budgetron._kernel_face import KernelClassifier
@@ -39,6 +41,7 @@ CLASSES: dict[str, type[Any]] = {
     **{cls.__name__: cls for cls in kernelized.learners()},
     **{f"linear.{cls.__name__}": cls for cls in linear.learners()},
     **{f"batch.{name}": getattr(batch, name) for name in batch.__all__},
+    "CalibratedClassifier": calibration.CalibratedClassifier,
     **{f"experts.{name}": getattr(experts, name) for name in experts.__all__ if name != "ExpertTrace"},
 }
 
@@ -53,6 +56,7 @@ PICKLE = "use pickle or joblib for it, and load only files that you trust"
 SHARED = {"classes_", "n_features_in_", "_mistakes", "_started_with"}
 FITTED: list[tuple[type[Any], set[str]]] = [
     (batch.AveragedClassifier, SHARED | {"learner_", "total_loss_", "largest_loss_"}),
+    (calibration.CalibratedClassifier, SHARED | {"learner_", "sigmoids_"}),
     (batch.PenalizedRiskClassifier, SHARED | {"learner_", "losses_", "births_"}),
     (KernelClassifier, SHARED | {"_learners", "gamma_"}),
     (OnlineClassifier, SHARED | {"_learners"}),
@@ -156,7 +160,7 @@ class Writer:
         odd = set(learned) - _learned_names(model) - {"_learners"} - NAMED if learned else set()
         if odd:
             raise TypeError(f"a file of {name} has no place for {', '.join(sorted(odd))}; {PICKLE}")
-        if isinstance(model, batch._Converter):
+        if isinstance(model, Converter):
             learned.pop("_learners", None)  # those of `learner_`
         elif "_learners" in learned:
             made = learned["_learners"]
@@ -328,7 +332,7 @@ def _check_online(model: Any, found: dict[str, Any]) -> dict[str, Any]:
     started, classes = found["_started_with"], found["classes_"]
     need(isinstance(started, dict), "the parameters of the start should be a table of names")
     found["_codes"] = {label: code for code, label in enumerate(classes.tolist())}
-    if isinstance(model, batch._Converter):
+    if isinstance(model, Converter):
         need(set(model._get_param_names()) <= set(started), "the parameters of the start are incomplete")
         learner = found["learner_"]
         need(type(learner) in kernelized.learners() + linear.learners(), "learner_ should be a learner")
@@ -362,6 +366,11 @@ def _check_kept(model: Any, found: dict[str, Any]) -> None:
         need(all(one.average is not None for one in made), "there should be an average")
         number(found["total_loss_"], "total loss")
         number(found["largest_loss_"], "largest loss")
+        return
+    if isinstance(model, calibration.CalibratedClassifier):
+        array(found["sigmoids_"], np.float64, sigmoids(len(made)).shape, "sigmoids")
+        need(sound(found["sigmoids_"]), "sigmoids should be of finite numbers, with a curvature")
+        need(found["learner_"]._predicts_as_it_learns, "learner_ should predict as it learns")
         return
     need(all(one.journal is not None for one in made), "there should be a journal")
     births = np.unique(np.concatenate([one.journal.rounds[: one.journal.n] for one in made])) + 1

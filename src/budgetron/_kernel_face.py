@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -14,6 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from budgetron._core.rounds import Learner
 from budgetron._core.rule import Rule
+from budgetron._core.supports import Supports
 from budgetron._core.together import Together
 from budgetron._face import Batch, OnlineClassifier
 from budgetron.kernels import NAMES, KernelFunction, Normalized, resolve, resolve_gamma
@@ -28,7 +30,7 @@ WIDE, SPARSE = 1000, 32
 # More threads than any machine has.
 MOST_THREADS = 4096
 
-# From so many rows on, the classes of a batch share their kernel values.
+# From so many rows on, the classes of a batch share their kernel values, and threads may share rows.
 SHARED_ROWS = 32
 
 
@@ -98,6 +100,32 @@ class KernelClassifier(OnlineClassifier):
             for generator in self._generators(outputs)
         ]
 
+    def _another(self, generator: np.random.Generator) -> Learner:
+        one = self._learners[0]
+        supports = one.supports
+        return Learner(one.kernel, self._rule(generator), supports.d, supports.square.dtype, supports.sparse)
+
+    def _mirror(self, learner: Learner, generator: np.random.Generator) -> Learner:
+        if learner.average is not None or learner.journal is not None:
+            twin: Learner = super()._mirror(learner, generator)
+            return twin
+        twin = copy.deepcopy(learner)
+        for values in (twin.rule.coef, twin.rule.tail, twin.rule.values):
+            np.negative(values, out=values)
+        if twin.rule.generator is not None:
+            twin.rule.generator.bit_generator.state = generator.bit_generator.state
+        return twin
+
+    def _widened(self, learner: Learner, d: int) -> Learner:
+        supports, state = learner.supports, learner.supports.__getstate__()
+        wider = Supports(learner.kernel, d, supports.square.dtype, 0, supports.sparse)
+        if not supports.sparse:
+            state["rows"] = np.pad(state["rows"], ((0, 0), (0, d - supports.d)))
+        wider.__setstate__(state)
+        learner.rule.__setstate__(learner.rule.__getstate__() | {"supports": wider})
+        learner.__setstate__(learner.__getstate__())
+        return learner
+
     def _rounds(self, batch: Batch) -> None:
         outputs = range(len(self._learners))
         if len(outputs) == 1 or batch.ledger is not None or batch.X.shape[0] < SHARED_ROWS:
@@ -113,7 +141,8 @@ class KernelClassifier(OnlineClassifier):
         super()._teach(learner, batch, i, self._threads())
 
     def _decide(self, learner: Any, X: Any) -> NDArray[np.float64]:
-        values: NDArray[np.float64] = learner.decide(X, threads=self._threads())
+        threads = self._threads() if X.shape[0] >= SHARED_ROWS else 1  # asking takes longer than a few rows
+        values: NDArray[np.float64] = learner.decide(X, threads=threads)
         return values
 
     def _threads(self) -> int:

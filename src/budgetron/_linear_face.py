@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,43 @@ class LinearClassifier(OnlineClassifier):
 
     def _make(self, X: Any, outputs: int) -> list[LinearRule]:
         return [self._rule(X.shape[1], X.dtype == np.float32) for _ in range(outputs)]
+
+    def _another(self, generator: np.random.Generator) -> LinearRule:
+        row = self._learners[0].row
+        return self._rule(len(row), row.dtype == np.float32)
+
+    def _mirror(self, learner: LinearRule, generator: np.random.Generator) -> LinearRule:
+        if learner.average is not None or learner.journal is not None:
+            twin: LinearRule = super()._mirror(learner, generator)
+            return twin
+        twin = copy.deepcopy(learner)
+        np.negative(twin.weights, out=twin.weights)
+        return twin
+
+    def _widened(self, learner: LinearRule, d: int) -> LinearRule:
+        wider, state, old = (
+            self._rule(d, learner.row.dtype == np.float32),
+            learner.__getstate__(),
+            len(learner.row),
+        )
+        fresh = wider.__getstate__()
+        # Where nothing was seen, what stands at the beginning stands there still.
+        state["weights"] = np.append(state["weights"], fresh["weights"][old:])
+        state["extra"] = {
+            name: np.append(array, fresh["extra"][name][old:])
+            if len(fresh["extra"][name]) > len(array)
+            else array
+            for name, array in state["extra"].items()
+        }
+        if state["covariance"] is not None:
+            parts = fresh["covariance"].arrays()
+            for name, array in state["covariance"].arrays().items():
+                parts[name][: len(array)] = array
+            state["covariance"] = fresh["covariance"]
+        if state["average"] is not None:
+            state["average"].reserve(d)
+        wider.__setstate__(state)
+        return wider
 
     def _fitted(self) -> list[LinearRule]:
         super()._fitted()

@@ -12,108 +12,21 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array, issparse
-from sklearn.base import clone
+from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import column_or_1d
 
 from budgetron import bounds
-from budgetron._face import Batch, OnlineClassifier, Rows, encode, lead
+from budgetron._converter import Converter
+from budgetron._face import OnlineClassifier, lead
 from budgetron._hypotheses import Hypotheses, blocks
-from budgetron._linear_face import LinearClassifier
-from budgetron._trace import Trace
 
 __all__ = ["AveragedClassifier", "PenalizedRiskClassifier"]
 
 
-class _Converter(OnlineClassifier):
-    """A classifier over the hypotheses of another; it learns exactly as that one does."""
-
-    _predicts_as_it_learns = False
-    _counts_rows = False  # whether `_count` looks at the rows
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "learner": [object],  # checked below, with a word on what to do
-        "delta": [Interval(Real, 0.0, 1.0, closed="neither")],
-    }
-
-    learner: OnlineClassifier
-    delta: float
-    learner_: OnlineClassifier
-
-    def _keep(self, hypothesis: Any) -> None:
-        """Tell a new hypothesis what it must keep of its past."""
-        raise NotImplementedError
-
-    def _validate_params(self) -> None:
-        super()._validate_params()
-        if not isinstance(self.learner, OnlineClassifier) or isinstance(self.learner, _Converter):
-            raise ValueError(
-                f"the 'learner' parameter of {type(self).__name__} must be a kernel or linear learner of "
-                f"Budgetron, like linear.AROW(); put pipelines around {type(self).__name__}. "
-                f"Got {self.learner!r}"
-            )
-        self.learner._validate_params()
-
-    def _make(self, X: Any, outputs: int) -> Any:
-        learner = clone(self.learner)
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self, name):
-                setattr(learner, name, getattr(self, name))
-        learner._start(X, self.classes_)
-        for hypothesis in learner._learners:
-            self._keep(hypothesis)
-        self.learner_ = learner
-        return learner._learners
-
-    def _rounds(self, batch: Batch) -> None:
-        self.learner_._rounds(batch)
-
-    def _learn(self, X: Any, y: Any, *args: Any, **options: Any) -> Trace | None:
-        start = self.rounds_ if self.__sklearn_is_fitted__() else 0
-        trace = super()._learn(X, y, *args, **options | {"trace": True})
-        assert trace is not None
-        self.learner_._mistakes = self._mistakes
-        rows = self._check_rows(X) if self._counts_rows else None
-        self._count(rows, encode(column_or_1d(y), self.classes_), trace.margins, start)
-        return trace
-
-    def play(self, x: Rows, y: Any, classes: ArrayLike | None = None) -> float | NDArray[np.float64]:
-        if not self.__sklearn_is_fitted__():
-            return super().play(x, y, classes)  # which comes back here, with a model
-        start = self.rounds_
-        margins = super().play(x, y, classes)
-        self.learner_._mistakes = self._mistakes
-        row = csr_array(np.reshape(x.toarray(), (1, -1))) if issparse(x) else np.reshape(x, (1, -1))
-        row = row.astype(self._learners[0].row.dtype)
-        self._count(row, np.array([self._codes[y]]), np.asarray(margins)[None], start)
-        return margins
-
-    play.__doc__ = OnlineClassifier.play.__doc__
-
-    def _count(self, X: Any, codes: NDArray[np.intp], margins: NDArray[np.float64], start: int) -> None:
-        """Take account of rounds from `start` on that were just played."""
-        raise NotImplementedError
-
-    def _weights(self, hypothesis: Any) -> NDArray[np.float64]:
-        """The weights of one linear hypothesis as it predicts here."""
-        raise NotImplementedError
-
-    @property
-    def coef_(self) -> NDArray[np.float64]:
-        """Weights of shape (n_outputs, n_features), of a linear learner."""
-        learners = self._fitted()
-        if not isinstance(self.learner_, LinearClassifier):
-            raise AttributeError(f"coef_: {type(self.learner_).__name__} is not a linear learner")
-        return np.array([self._weights(hypothesis) for hypothesis in learners])
-
-    @property
-    def intercept_(self) -> NDArray[np.float64]:
-        """Zeros, of a linear learner: the hyperplanes pass through the origin."""
-        return np.zeros(len(self.coef_))
+DELTA = {"delta": [Interval(Real, 0.0, 1.0, closed="neither")]}
 
 
-class AveragedClassifier(_Converter):
+class AveragedClassifier(Converter):
     """The average of all hypotheses that an online learner has had.
 
     Steadier than the last hypothesis, at hardly any cost: use it to turn a learner into a
@@ -176,9 +89,13 @@ class AveragedClassifier(_Converter):
     0.946
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = _Converter._parameter_constraints | {
-        "loss_bound": [None, Interval(Real, 0.0, None, closed="neither")],
-    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = (
+        Converter._parameter_constraints
+        | DELTA
+        | {
+            "loss_bound": [None, Interval(Real, 0.0, None, closed="neither")],
+        }
+    )
 
     total_loss_: float
     largest_loss_: float
@@ -224,7 +141,7 @@ class AveragedClassifier(_Converter):
         return weights
 
 
-class PenalizedRiskClassifier(_Converter):
+class PenalizedRiskClassifier(Converter):
     """Of all hypotheses that an online learner has had, the one with the least penalized risk.
 
     Each hypothesis is tried on all rounds from its own on, and charged for how few these
@@ -279,6 +196,8 @@ class PenalizedRiskClassifier(_Converter):
     """
 
     _counts_rows = True
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = Converter._parameter_constraints | DELTA
+
     losses_: NDArray[np.int64]
     births_: NDArray[np.int64]
 

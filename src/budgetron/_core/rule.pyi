@@ -32,6 +32,8 @@ class Rule:
     tally: float
     rounds: int
     mistakes: int
+    def __getstate__(self) -> dict[str, Any]: ...
+    def __setstate__(self, state: dict[str, Any]) -> None: ...
     def __init__(
         self,
         budget: int = ...,

@@ -10,6 +10,7 @@ from cython.cimports.budgetron._core.rule import Z
 from cython.cimports.libc.math import INFINITY, exp, fabs, log, sinh
 from sklearn.utils._param_validation import Interval
 
+from budgetron._face import OnlineClassifier
 from budgetron._linear_face import LinearClassifier
 
 # When the sum of the stored weights has fallen to this share of its peak, it is taken anew;
@@ -221,3 +222,19 @@ class Winnow(LinearClassifier):
 
     def _rule(self, d: int, single: bool) -> WinnowRule:
         return WinnowRule(d, single, self.eta, self.balanced)
+
+    def _mirror(self, learner: LinearRule, generator: np.random.Generator) -> LinearRule:
+        # Weights that are never negative have no mirror image.
+        another: LinearRule = OnlineClassifier._mirror(self, learner, generator)
+        return another
+
+    def _widened(self, learner: LinearRule, d: int) -> LinearRule:
+        wider = LinearClassifier._widened(self, learner, d)
+        state, old = wider.__getstate__(), learner.d
+        sums = state["extra"]["sums"]
+        each = np.exp(-sums[0])  # theta is 0 there
+        state["weights"][old:] = 0.0 if self.balanced else each
+        sums[1] += (d - old) * each * (2 if self.balanced else 1)
+        sums[2] = max(sums[1:3])
+        wider.__setstate__(state | {"factor": 1.0 / sums[1]})
+        return wider

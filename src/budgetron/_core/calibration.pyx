@@ -1,0 +1,102 @@
+# cython: cdivision=True
+"""A probability for a margin: a sigmoid that follows the stream.
+
+P(y = +1 | f(x)) = 1 / (1 + exp(-(a z + b))), where z is the margin by the root of its mean square. a and b are
+those of logistic regression on (z, y), found by one Newton step a round; what was seen long ago is
+forgotten, for margins grow with the hypothesis, and streams drift. a is never negative: a larger margin
+never means a smaller probability.
+
+A sigmoid is seven numbers, a row of an array.
+"""
+
+from libc.math cimport exp, fabs, sqrt
+
+import numpy as np
+
+cdef enum:
+    SLOPE, OFFSET  # a and b
+    SQUARE  # the mean square of the margins
+    STEEP, LEVEL, MIXED  # the curvature of the loss: of the slope, of the offset, and between them
+    ROUNDS
+    NUMBERS
+
+# The rounds that are remembered, about; and beyond how many times its root mean square a margin says no more.
+cdef double MEMORY = 1000.0, FARTHEST = 10.0
+
+
+def sigmoids(Py_ssize_t n):
+    """n of them that have seen nothing; the curvature begins as if one round had told slope and offset each."""
+    numbers = np.zeros((n, NUMBERS))
+    numbers[:, [SLOPE, STEEP, LEVEL]] = 1.0
+    return numbers
+
+
+def mirror(numbers):
+    """The sigmoid of the opposite label, for margins of the opposite sign."""
+    other = np.array(numbers)
+    other[[OFFSET, MIXED]] *= -1.0
+    return other
+
+
+def sound(numbers):
+    """Whether each row is such as rounds may leave it."""
+    numbers = np.asarray(numbers)
+    steep, level, mixed = numbers[:, STEEP], numbers[:, LEVEL], numbers[:, MIXED]
+    return bool(
+        np.isfinite(numbers).all() and (numbers[:, [SLOPE, SQUARE, ROUNDS]] >= 0.0).all()
+        and (steep > 0.0).all() and (level > 0.0).all() and (steep * level > mixed * mixed).all()
+    )
+
+
+def calibrate(double[::1] numbers, const double[:] margins, const double[:] signs):
+    """Take account of rounds, in order: the margin before the label was seen, and the label, -1 or +1."""
+    cdef Py_ssize_t i
+    with nogil:
+        for i in range(margins.shape[0]):
+            see(&numbers[0], margins[i], 1.0 if signs[i] > 0.0 else 0.0)
+
+
+def log_odds(const double[::1] numbers, const double[:] margins):
+    """a z + b for each margin: the logarithm of P(y = +1) / P(y = -1)."""
+    cdef double[::1] values = np.empty(margins.shape[0])
+    cdef Py_ssize_t i
+    with nogil:
+        for i in range(margins.shape[0]):
+            values[i] = numbers[SLOPE] * place(&numbers[0], margins[i]) + numbers[OFFSET]
+    return np.asarray(values)
+
+
+cdef double place(const double* numbers, double margin) noexcept nogil:
+    """z, held where single margins cannot upset it."""
+    cdef double z
+    if numbers[SQUARE] <= 0.0:
+        return 0.0
+    z = margin / sqrt(numbers[SQUARE])
+    return -FARTHEST if z < -FARTHEST else FARTHEST if z > FARTHEST else z
+
+
+cdef void see(double* numbers, double margin, double target) noexcept nogil:
+    cdef double z, p, weight, error, determinant, keep = 1.0 - 1.0 / MEMORY
+    cdef double size = fabs(margin) if fabs(margin) < 1e150 else 1e150
+    numbers[ROUNDS] = min(numbers[ROUNDS] + 1.0, MEMORY)
+    numbers[SQUARE] += (size * size - numbers[SQUARE]) / numbers[ROUNDS]
+    z = place(numbers, margin)
+    p = logistic(numbers[SLOPE] * z + numbers[OFFSET])
+    weight, error = p * (1.0 - p), target - p
+    # What is forgotten gives way to the beginning, so that the curvature never vanishes.
+    numbers[STEEP] = keep * numbers[STEEP] + (1.0 - keep) + weight * z * z
+    numbers[LEVEL] = keep * numbers[LEVEL] + (1.0 - keep) + weight
+    numbers[MIXED] = keep * numbers[MIXED] + weight * z
+    determinant = numbers[STEEP] * numbers[LEVEL] - numbers[MIXED] * numbers[MIXED]
+    numbers[SLOPE] += error * (numbers[LEVEL] * z - numbers[MIXED]) / determinant
+    numbers[OFFSET] += error * (numbers[STEEP] - numbers[MIXED] * z) / determinant
+    if numbers[SLOPE] < 0.0:
+        numbers[SLOPE] = 0.0
+
+
+cdef double logistic(double x) noexcept nogil:
+    cdef double e
+    if x >= 0.0:
+        return 1.0 / (1.0 + exp(-x))
+    e = exp(x)
+    return e / (1.0 + e)

@@ -1,0 +1,347 @@
+"""The river face of the online learners: dicts of features that come and go, and labels as they come.
+
+A face keeps a learner of Budgetron's other face, which sees rows of numbers and classes 0, 1, 2, ...
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from river import base
+
+from budgetron._core.calibration import log_odds, sigmoids
+from budgetron._face import OnlineClassifier
+from budgetron.calibration import admitted, observe, probabilities
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["RiverClassifier", "face_of"]
+
+Features = dict[Hashable, Any]
+
+# What other libraries call random_state.
+RENAMED = {"random_state": "seed"}
+MOST_FEATURES = 1000
+
+
+class RiverClassifier(base.MiniBatchClassifier):
+    """What all river faces share; see `budgetron.river`."""
+
+    _learner: ClassVar[type[OnlineClassifier]]
+    _signature: ClassVar[inspect.Signature]
+    max_features: int
+
+    def __init__(self, *args: Any, **params: Any) -> None:
+        bound = self._signature.bind(*args, **params)
+        bound.apply_defaults()
+        for name, value in bound.arguments.items():
+            setattr(self, name, value)
+        if not isinstance(self.max_features, int) or self.max_features < 1:
+            raise ValueError(f"max_features must be a whole number above 0; got {self.max_features!r}")
+        given = {name: bound.arguments[RENAMED.get(name, name)] for name in self._learner._get_param_names()}
+        if given.get("gamma") == "scale":
+            raise ValueError(
+                'gamma="scale" looks at a whole batch, and river has none before the first row; '
+                'scale the features (preprocessing.StandardScaler) and give a number, or "auto"'
+            )
+        self._model: Any = self._learner(**given)
+        self._model._validate_params()
+        self._places: dict[Hashable, int] = {}
+        self._labels: list[Any] = []
+        self._codes: dict[Any, int] = {}
+        self._sigmoids: NDArray[np.float64] = sigmoids(1)
+        self._read: Any = None
+
+    # ------------------------------------------------------------------ learning
+
+    def learn_one(self, x: Features, y: base.typing.ClfTarget) -> None:
+        """Play one round."""
+        if y in self._codes and all(map(self._places.__contains__, x)):
+            self._play(x, y)
+            return
+        with self._unchanged_on_error():
+            self._meet(x)
+            self._play(x, y)
+
+    def _play(self, x: Features, y: Any) -> None:
+        row = self._row(x)
+        code = self._code_of(y)
+        if not self._is_begun():
+            margins = self._model.play(row, code, classes=[0, 1])
+        elif self._model._predicts_as_it_learns:
+            margins = self._model.play(row, code)
+        else:  # what it predicts is not what the round tells
+            margins = self._margins_of(row)
+            self._model.play(row, code)
+        observe(self._sigmoids, np.asarray(margins, np.float64).reshape(1, -1), np.array([code]))
+
+    def learn_many(self, X: pd.DataFrame, y: pd.Series) -> None:
+        """Play one round per row, in order: what a loop of `learn_one` does, faster.
+
+        A cell without a value (NaN) is a feature that is not there.
+        """
+        values, labels = self._table(X), list(y)
+        if len(labels) != len(values):
+            raise ValueError(
+                f"there must be a label for each row; got {len(values)} rows and {len(labels)} labels"
+            )
+        if not labels:
+            return
+        if not self._model._predicts_as_it_learns:
+            for place in range(len(labels)):
+                there = ~np.isnan(values[place])
+                self.learn_one(dict(zip(X.columns[there], values[place, there], strict=True)), labels[place])
+            return
+        with self._unchanged_on_error():
+            self._learn_table(X, values, labels)
+
+    def _learn_table(self, X: pd.DataFrame, values: NDArray[np.float64], labels: list[Any]) -> None:
+        # Cut, as a loop would find them, where a feature or a label is new.
+        there = ~np.isnan(values)
+        new: dict[int, Features] = {}
+        for j, name in enumerate(X.columns):
+            if name not in self._places and there[:, j].any():
+                new.setdefault(int(there[:, j].argmax()), {})[name] = 0.0
+        known = set(self._codes)
+        cuts = {0, *new}
+        for i, label in enumerate(labels):
+            if label not in known:
+                known.add(label)
+                cuts.add(i)
+        for start, stop in pairwise([*sorted(cuts), len(labels)]):
+            self._meet(new.get(start, {}))
+            self._code_of(labels[start])
+            codes = np.array([self._codes[label] for label in labels[start:stop]])
+            rows = self._places_of(X, values[start:stop])
+            trace = self._model.progressive_fit(rows, codes, None if self._is_begun() else [0, 1])
+            observe(self._sigmoids, trace.margins, codes)
+
+    # ------------------------------------------------------------------ prediction
+
+    def predict_one(self, x: Features, **kwargs: Any) -> Any:
+        """The label that the learner predicts; None before any was seen."""
+        if len(self._labels) < 2:
+            return self._labels[0] if self._labels else None
+        margins = self._margins_of(self._row(x))
+        return self._labels[int(margins.argmax()) if len(margins) > 1 else int(margins[0] > 0.0)]
+
+    def predict_proba_one(self, x: Features, **kwargs: Any) -> dict[Any, float]:
+        """The probability of each label seen so far."""
+        if len(self._labels) < 2:
+            return dict.fromkeys(self._labels, 1.0)
+        odds = self._odds(self._margins_of(self._row(x))[:, None])
+        return dict(zip(self._labels, probabilities(odds)[0].tolist(), strict=True))
+
+    def predict_many(self, X: pd.DataFrame) -> pd.Series:
+        """The label that the learner predicts for each row."""
+        import pandas as pd
+
+        if len(self._labels) < 2:
+            return pd.Series([self.predict_one({})] * len(X), index=X.index, dtype=object)
+        margins = self._margins_of(self._places_of(X, self._table(X)))
+        codes = margins.argmax(axis=0) if len(margins) > 1 else (margins[0] > 0.0).astype(int)
+        return pd.Series([self._labels[code] for code in codes], index=X.index)
+
+    def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:
+        """The probability of each label seen so far, for each row."""
+        import pandas as pd
+
+        if len(self._labels) < 2:
+            return pd.DataFrame(1.0, index=X.index, columns=self._labels)
+        return pd.DataFrame(
+            probabilities(self._odds(self._margins_of(self._places_of(X, self._table(X))))),
+            index=X.index,
+            columns=self._labels,
+        )
+
+    # ------------------------------------------------------------------ what was learned
+
+    @property
+    def nbytes_(self) -> int:
+        """Bytes of all arrays that the model keeps."""
+        return (self._model.nbytes_ if self._is_begun() else 0) + self._sigmoids.nbytes
+
+    @property
+    def _raw_memory_usage(self) -> int:
+        return int(super()._raw_memory_usage) + self.nbytes_
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    # ------------------------------------------------------------------ below the surface
+
+    @contextmanager
+    def _unchanged_on_error(self) -> Iterator[None]:
+        before = copy.deepcopy(self.__dict__)
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def _is_begun(self) -> bool:
+        return bool(self._model.__sklearn_is_fitted__())
+
+    def _dtype(self) -> Any:
+        return self._model._learners[0].row.dtype if self._is_begun() else np.float64
+
+    def _meet(self, x: Features) -> None:
+        """Give features that are new a place; all of them, or none."""
+        new = [name for name in x if name not in self._places]
+        if not new:
+            return
+        n = len(self._places) + len(new)
+        if n > self.max_features:
+            raise ValueError(
+                f"there would be {n:,} features with {new[0]!r}, and max_features is {self.max_features:,}; "
+                "raise it, or hash them (river.feature_extraction.FeatureHasher)"
+            )
+        for name in x:
+            _number(name, x[name])
+        self._places |= {name: len(self._places) + i for i, name in enumerate(new)}
+        if self._is_begun():
+            self._model._widen(n)
+        self._read = itemgetter(*self._places) if n > 1 else None
+
+    def _row(self, x: Features) -> NDArray[Any]:
+        """The features as a row of numbers. What is missing is 0; what was never learned is left out."""
+        row = np.zeros(len(self._places), self._dtype())
+        if self._read is not None and len(x) == len(self._places):
+            try:
+                row[:] = self._read(x)
+                return row
+            except (KeyError, TypeError, ValueError):
+                pass  # other features, or what cannot be a number, which is said below
+        for name, value in x.items():
+            place = self._places.get(name)
+            if place is not None:
+                row[place] = _number(name, value)
+        return row
+
+    def _table(self, X: pd.DataFrame) -> NDArray[np.float64]:
+        try:
+            values: NDArray[np.float64] = X.to_numpy(np.float64, na_value=np.nan)
+        except (TypeError, ValueError):
+            odd = next(name for name, kind in X.dtypes.items() if kind.kind not in "biuf")
+            raise ValueError(
+                f"feature {odd!r} is not a number; encode it (preprocessing.OneHotEncoder)"
+            ) from None
+        if np.isinf(values).any():
+            raise ValueError("features must be finite; there is an infinity")
+        return values
+
+    def _places_of(self, X: pd.DataFrame, values: NDArray[np.float64]) -> NDArray[Any]:
+        """The values of a table, each at its feature's place."""
+        rows = np.zeros((len(values), len(self._places)), self._dtype())
+        for j, name in enumerate(X.columns):
+            if name in self._places:
+                rows[:, self._places[name]] = np.nan_to_num(values[:, j])
+        return rows
+
+    def _code_of(self, y: Any) -> int:
+        """The class of a label; one that is new becomes one."""
+        code = self._codes.get(y)
+        if code is None:
+            code = len(self._labels)
+            if code >= 2:  # two there are from the beginning
+                self._model._admit(code)
+                self._sigmoids = admitted(self._sigmoids, code)
+            self._codes[y] = code
+            self._labels.append(y)
+        return code
+
+    def _margins_of(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+        """What each hypothesis says of one row, or of each of several."""
+        margins: NDArray[np.float64]
+        learners = self._model._learners
+        if rows.ndim == 2:
+            margins = self._model._margins(rows)
+        elif self._model._predicts_as_it_learns and _has_budget(learners[0]):
+            # A round that is opened and not closed: much faster. Without a budget it might make room.
+            margins = np.array([learner.open_round(rows) for learner in learners])
+        else:
+            margins = self._model._margins(rows[None])[:, 0]
+        if not np.isfinite(margins).all():
+            raise ValueError(
+                "features must be finite and not too large; scale them (preprocessing.StandardScaler)"
+            )
+        return margins
+
+    def _odds(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
+        odds = np.array([log_odds(numbers, f) for numbers, f in zip(self._sigmoids, margins, strict=True)])
+        return odds[0] if len(odds) == 1 else odds.T
+
+
+def _has_budget(learner: Any) -> bool:
+    return not hasattr(learner, "rule") or learner.rule.budget > 0
+
+
+def _number(name: Hashable, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = np.nan
+    if not np.isfinite(number):
+        raise ValueError(
+            f"feature {name!r} must be a finite number; got {value!r}. Leave out what is missing, and encode "
+            "text (preprocessing.OneHotEncoder)"
+        )
+    return number
+
+
+def face_of(learner: type[OnlineClassifier], module: str) -> type[RiverClassifier]:
+    """The river face of a learner, to stand in `module`."""
+    parameters = []
+    for parameter in list(inspect.signature(learner).parameters.values()):
+        default = "auto" if parameter.name == "gamma" else parameter.default
+        name = RENAMED.get(parameter.name, parameter.name)
+        parameters.append(parameter.replace(name=name, default=default, annotation=inspect.Parameter.empty))
+    parameters.append(
+        inspect.Parameter("max_features", inspect.Parameter.KEYWORD_ONLY, default=MOST_FEATURES)
+    )
+    signature = inspect.Signature(parameters)
+    summary = inspect.cleandoc(learner.__doc__ or "").split("\n", 1)[0]
+    home = learner.__module__.rsplit(".", 1)[0].removesuffix(".kernelized")
+    made: type[RiverClassifier] = type(
+        learner.__name__,
+        (RiverClassifier,),
+        {
+            "__doc__": f"""{summary}
+
+    The river face of `{home}.{learner.__name__}`, which see for its parameters; `random_state` is `seed`
+    here, and `gamma` is "auto" if not given: 1 by the number of features in the first row.
+
+    Parameters
+    ----------
+    max_features
+        The most features that may ever be seen.
+    """,
+            "__module__": module,
+            "_learner": learner,
+            "_signature": signature,
+            "__init__": _make_init(signature),
+        },
+    )
+    return made
+
+
+def _make_init(signature: inspect.Signature) -> Any:
+    def init(self: RiverClassifier, *args: Any, **params: Any) -> None:
+        RiverClassifier.__init__(self, *args, **params)
+
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    init.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[own, *signature.parameters.values()]
+    )
+    return init

@@ -1,0 +1,185 @@
+"""Classes that come late: `partial_fit(..., admit=True)`."""
+
+import copy
+
+import numpy as np
+import pytest
+from cases import stream
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+
+import budgetron
+from budgetron import CalibratedClassifier, Forgetron, RandomizedBudgetPerceptron, linear
+from budgetron.batch import AveragedClassifier
+
+EVERYONE = [cls() for cls in budgetron.learners() + linear.learners()]
+
+
+def coefficients(model):
+    return [
+        learner.rule.coefficients() if hasattr(learner, "rule") else learner.factor * learner.weights
+        for learner in model._learners
+    ]
+
+
+def late(n=300):
+    """Rows whose classes come one after the other."""
+    X = np.random.default_rng(0).normal(size=(n, 5))
+    y = X[:, :4].argmax(axis=1)
+    for c, start in enumerate([0, 1, n // 3, 2 * n // 3]):
+        y[:start][y[:start] == c] = 0
+        y[start] = c
+    return X, y
+
+
+@pytest.mark.parametrize(
+    "model", EVERYONE, ids=lambda m: f"{type(m).__module__.split('.')[1]}.{type(m).__name__}"
+)
+def test_any_cut_gives_the_same_model(model):
+    X, y = late()
+    if "gamma" in model.get_params():
+        model.set_params(gamma=0.3)
+    if "random_state" in model.get_params():
+        model.set_params(random_state=3)
+    whole, cut = clone(model), clone(model)
+    whole.partial_fit(X, y, admit=True)
+    for a, b in [(0, 2), (2, 50), (50, 100), (100, 101), (101, 290), (290, 300)]:
+        cut.partial_fit(X[a:b], y[a:b], admit=True)
+    np.testing.assert_array_equal(whole.classes_, [0, 1, 2, 3])
+    assert (whole.rounds_, whole.mistakes_) == (cut.rounds_, cut.mistakes_) == (300, whole.mistakes_)
+    for ours, theirs in zip(coefficients(whole), coefficients(cut), strict=True):
+        np.testing.assert_allclose(
+            ours, theirs, rtol=0, atol=1e-9 * max(1.0, np.abs(theirs).max(initial=0.0))
+        )
+
+
+@pytest.mark.parametrize(
+    "model", EVERYONE, ids=lambda m: f"{type(m).__module__.split('.')[1]}.{type(m).__name__}"
+)
+def test_two_classes_serve_both_when_there_are_three(model):
+    X, y = stream("random", 200)
+    if "gamma" in model.get_params():
+        model.set_params(gamma=0.3)
+    mirrored = copy.deepcopy(model).fit(X, -y)
+    model.fit(X, y)
+    one = coefficients(model)[0]
+    model._admit(7)
+    assert model.classes_.tolist() == [-1, 1, 7]
+    lower, upper, new = coefficients(model)
+    np.testing.assert_array_equal(upper, one)
+    assert not np.any(new) or isinstance(model, linear.Winnow)
+    assert {learner.rounds for learner in model._learners} == {200}
+    fresh = isinstance(model, linear.Winnow | linear.VotedPerceptron)  # these begin anew
+    if fresh:
+        assert len(lower) == len(one)
+    elif "random_state" not in model.get_params():
+        # What the opposite labels would have made of it, whatever comes after.
+        np.testing.assert_allclose(lower, coefficients(mirrored)[0], rtol=1e-12)
+        np.testing.assert_allclose(
+            model._learners[0].decide(X), mirrored._learners[0].decide(X), rtol=0, atol=1e-12
+        )
+        more, labels = stream("random", 400)
+        model._learners[0].learn(more, -labels.astype(float))
+        mirrored._learners[0].learn(more, -labels.astype(float))
+        after = model._learners[0].decide(X)
+        scale = max(1.0, np.abs(after).max())
+        np.testing.assert_allclose(after, mirrored._learners[0].decide(X), rtol=0, atol=1e-9 * scale)
+
+
+def test_a_late_class_is_learned():
+    X, y = load_digits(return_X_y=True)
+    order = np.argsort(np.where(y == 7, np.arange(len(y)) + 600, np.arange(len(y))), kind="stable")
+    X, y = X[order], y[order]
+    model = Forgetron(60, gamma=0.001)
+    for a in range(0, len(y), 50):
+        model.partial_fit(X[a : a + 50], y[a : a + 50], admit=True)
+    assert model.score(X, y) > 0.85
+    assert (model.predict(X[y == 7]) == 7).mean() > 0.8
+
+
+def test_calibration_goes_along():
+    X, y = late()
+    whole, cut = (CalibratedClassifier(Forgetron(20, gamma=0.3)) for _ in range(2))
+    whole.partial_fit(X, y, admit=True)
+    for a in range(0, 300, 30):
+        cut.partial_fit(X[a : a + 30], y[a : a + 30], admit=True)
+    np.testing.assert_allclose(whole.sigmoids_, cut.sigmoids_, rtol=1e-9)
+    np.testing.assert_allclose(whole.predict_proba(X).sum(axis=1), 1.0)
+
+
+def test_rows_of_any_kind_and_text():
+    X, y = late()
+    names = np.array(["fig", "apple", "zucchini", "kiwi"])[y]
+    dense, sparse = (Forgetron(20, gamma=0.3) for _ in range(2))
+    dense.partial_fit(X, names, admit=True)
+    sparse.partial_fit(csr_array(X), names.tolist(), admit=True)
+    assert dense.classes_.tolist() == sparse.classes_.tolist() == ["apple", "fig", "kiwi", "zucchini"]
+    np.testing.assert_allclose(dense.decision_function(X), sparse.decision_function(X), atol=1e-9)
+
+
+def test_randomness_is_each_ones_own():
+    X, y = late()
+    model = RandomizedBudgetPerceptron(5, gamma=0.3, random_state=0).partial_fit(X, y, admit=True)
+    states = [learner.rule.generator.bit_generator.state["state"]["inc"] for learner in model._learners]
+    assert len(set(states)) == 4
+    again = RandomizedBudgetPerceptron(5, gamma=0.3, random_state=0).partial_fit(X, y, admit=True)
+    np.testing.assert_array_equal(model.dual_coef_, again.dual_coef_)
+
+
+def test_saved_and_loaded_in_between(tmp_path):
+    X, y = late()
+    model = Forgetron(20, gamma=0.3).partial_fit(X[:150], y[:150], admit=True)
+    budgetron.save(model, tmp_path / "model")
+    loaded = budgetron.load(tmp_path / "model")
+    for one in (model, loaded):
+        one.partial_fit(X[150:], y[150:], admit=True)
+    np.testing.assert_array_equal(model.dual_coef_, loaded.dual_coef_)
+
+
+def state(model):
+    return [model.classes_.tolist(), model.rounds_, model.mistakes_, *map(bytes, coefficients(model))]
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        ([[np.nan] * 5], [9], "NaN"),
+        ([[0.0] * 5, [0.0] * 4 + [np.inf]], [9, 1], "infinity"),
+        ([[0.0] * 5], ["nine"], "the classes are numbers"),
+        ([[0.0] * 3], [9], "features"),
+    ],
+)
+def test_what_is_refused_changes_nothing(X, y, message):
+    rows, labels = late()
+    model = Forgetron(20, gamma=0.3).partial_fit(rows, labels, admit=True)
+    before = state(model)
+    with pytest.raises(ValueError, match=message):
+        model.partial_fit(X, y, admit=True)
+    assert state(model) == before
+
+
+def test_a_batch_that_fails_half_way_admits_nobody():
+    rows, labels = late()
+    model = Forgetron(20, kernel="poly", degree=9, gamma=1.0).partial_fit(rows, labels, admit=True)
+    before = state(model)
+    bad = np.vstack([rows[:40], np.full((1, rows.shape[1]), 1e60)])
+    with pytest.raises(ValueError, match="finite"):
+        model.partial_fit(bad, [*labels[:39], 8, 9], admit=True)
+    assert state(model) == before
+
+
+def test_not_unless_asked():
+    X, y = late()
+    model = Forgetron(20).partial_fit(X[:10], y[:10] % 2, [0, 1])
+    with pytest.raises(ValueError, match="y must hold the classes"):
+        model.partial_fit(X, y)
+    with pytest.raises(ValueError, match="two classes"):
+        Forgetron(20).partial_fit(X[:1], y[:1], admit=True)
+
+
+def test_averages_speak_for_all_rounds():
+    X, y = late()
+    model = AveragedClassifier(linear.Perceptron()).partial_fit(X[:50], y[:50], [0, 1])
+    with pytest.raises(ValueError, match="give all classes in the first call"):
+        model.partial_fit(X, y, admit=True)

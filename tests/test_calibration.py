@@ -1,0 +1,130 @@
+"""Probabilities: what the sigmoid learns, that it changes nothing else, and that it is worth having."""
+
+import copy
+
+import numpy as np
+import pytest
+from cases import stream
+from scipy.special import expit
+from sklearn.datasets import load_digits
+from sklearn.metrics import log_loss
+
+from budgetron import CalibratedClassifier, Forgetron, KernelPerceptron, VotedKernelPerceptron, linear
+from budgetron._core.calibration import calibrate, log_odds, mirror, sigmoids, sound
+from budgetron.batch import AveragedClassifier
+
+
+def literal(margins, signs, memory=1000.0):
+    """The sigmoid as its docstring tells it, by matrices."""
+    theta, H, square, rounds = np.array([1.0, 0.0]), np.eye(2), 0.0, 0.0
+    for m, y in zip(margins, signs, strict=True):
+        rounds = min(rounds + 1, memory)
+        square += (m * m - square) / rounds
+        z = np.clip(m / np.sqrt(square), -10, 10) if square > 0 else 0.0
+        x = np.array([z, 1.0])
+        p = expit(theta @ x)
+        H = (1 - 1 / memory) * H + np.eye(2) / memory + p * (1 - p) * np.outer(x, x)
+        theta = theta + np.linalg.solve(H, x) * ((y > 0) - p)
+        theta[0] = max(theta[0], 0.0)
+    return theta, square
+
+
+def test_it_is_what_its_docstring_says():
+    rng = np.random.default_rng(0)
+    margins = rng.normal(size=3000) * 7
+    signs = np.where(rng.random(3000) < expit(margins / 3 + 0.5), 1.0, -1.0)
+    numbers = sigmoids(1)
+    calibrate(numbers[0], margins, signs)
+    theta, square = literal(margins, signs)
+    np.testing.assert_allclose(numbers[0, :3], [*theta, square], rtol=1e-9)
+    assert sound(numbers)
+
+
+def test_it_finds_the_odds_that_there_are():
+    rng = np.random.default_rng(1)
+    margins = rng.normal(size=20_000) * 40
+    signs = np.where(rng.random(20_000) < expit(margins / 20 - 1), 1.0, -1.0)
+    numbers = sigmoids(1)
+    calibrate(numbers[0], margins, signs)
+    at = np.array([-60.0, -20.0, 0.0, 20.0, 60.0])
+    np.testing.assert_allclose(log_odds(numbers[0], at), at / 20 - 1, atol=0.6)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-3, 1.0, 1e3, 1e200])
+def test_margins_of_any_size(scale):
+    rng = np.random.default_rng(2)
+    margins = rng.normal(size=500) * scale
+    numbers = sigmoids(1)
+    calibrate(numbers[0], margins, np.where(margins > 0, 1.0, -1.0))
+    odds = log_odds(numbers[0], np.sort(margins))
+    assert sound(numbers)
+    assert np.isfinite(odds).all()
+    assert (np.diff(odds) >= 0).all()
+
+
+@pytest.mark.parametrize("y", [1.0, -1.0])
+def test_margins_that_lie_never_turn_it_round(y):
+    numbers = sigmoids(1)
+    margins = np.random.default_rng(3).normal(size=5000)
+    calibrate(numbers[0], margins, np.where(margins > 0, -y, y))
+    assert sound(numbers)
+    assert (np.diff(log_odds(numbers[0], np.linspace(-3, 3, 50))) >= 0).all()
+
+
+def test_batches_are_loops():
+    margins, signs = np.random.default_rng(4).normal(size=(2, 300))
+    once, often = sigmoids(1), sigmoids(1)
+    calibrate(once[0], margins, signs)
+    for i in range(300):
+        calibrate(often[0], margins[i : i + 1], signs[i : i + 1])
+    np.testing.assert_array_equal(once, often)
+
+
+def test_the_mirror_is_of_the_opposite_labels():
+    margins, signs = np.random.default_rng(5).normal(size=(2, 300))
+    one, other = sigmoids(1)[0], sigmoids(1)[0]
+    calibrate(one, margins, signs)
+    calibrate(other, -margins, -signs)
+    np.testing.assert_allclose(mirror(one), other, rtol=1e-12)
+
+
+@pytest.mark.parametrize("learner", [Forgetron(30, gamma=0.5), linear.AROW(), KernelPerceptron(gamma=0.5)])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_learner_learns_as_it_would_alone(learner, classes):
+    X, y = stream("random", 400)
+    y = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0.5) * (classes > 2)
+    model, alone = CalibratedClassifier(learner), copy.deepcopy(learner)
+    trace = model.progressive_fit(X, y)
+    wanted = alone.progressive_fit(X, y)
+    np.testing.assert_array_equal(trace.margins, wanted.margins)
+    assert (model.rounds_, model.mistakes_) == (alone.rounds_, alone.mistakes_)
+    assert model.nbytes_ == alone.nbytes_ + model.sigmoids_.nbytes
+    P = model.predict_proba(X)
+    assert P.shape == (400, classes)
+    np.testing.assert_allclose(P.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(model.predict(X), model.classes_[P.argmax(axis=1)])
+
+
+def test_play_and_batches_agree():
+    X, y = stream("random", 300)
+    batch, single = (
+        CalibratedClassifier(Forgetron(20, gamma=0.5)),
+        CalibratedClassifier(Forgetron(20, gamma=0.5)),
+    )
+    batch.fit(X, y)
+    for x, label in zip(X, y, strict=True):
+        single.play(x, label, [-1, 1])
+    np.testing.assert_allclose(single.sigmoids_, batch.sigmoids_, rtol=1e-9)
+
+
+def test_probabilities_are_better_than_the_share_of_each_class():
+    X, y = load_digits(return_X_y=True)
+    model = CalibratedClassifier(Forgetron(100, gamma=0.001)).fit(X[:1200], y[:1200])
+    told = log_loss(y[1200:], model.predict_proba(X[1200:]), labels=range(10))
+    assert told < 1.0 < np.log(10)
+
+
+@pytest.mark.parametrize("learner", [VotedKernelPerceptron(), AveragedClassifier(linear.AROW()), None])
+def test_learners_that_cannot_be_calibrated(learner):
+    with pytest.raises(ValueError, match=r"calibrate another learner|must be a kernel or linear learner"):
+        CalibratedClassifier(learner).fit([[0.0], [1.0]], [0, 1])
