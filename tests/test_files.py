@@ -301,7 +301,7 @@ def test_extras(tmp_path):
     budgetron.save(budgetron.Stoptron(), str(path))
     assert files.load_extras(str(path)) is None
     for bad in (
-        {1: 2},
+        {(1, 2): 3},
         {"a": object()},
         {"a": np.array([object()])},
         {"a": np.zeros(2, "M8[s]")},
@@ -740,12 +740,12 @@ def test_a_generator_that_stands_still(tmp_path):
 def test_files_of_the_future(originals, tmp_path):
     path = tmp_path / "future"
     head, arrays = unpack(originals[0])
-    path.write_bytes(pack(head | {"protocol": 3, "version": "9.1", "model": "changed"}, arrays))
+    path.write_bytes(pack(head | {"protocol": 4, "version": "9.1", "model": "changed"}, arrays))
     with pytest.raises(
-        ModelFileError, match=r"written by budgetron 9\.1 in protocol 3.*up to protocol 2: update"
+        ModelFileError, match=r"written by budgetron 9\.1 in protocol 4.*up to protocol 3: update"
     ):
         budgetron.load(path)
-    with pytest.raises(ModelFileError, match="protocol 3"):
+    with pytest.raises(ModelFileError, match="protocol 4"):
         files.load_extras(path)
     with pytest.raises(FileNotFoundError):
         budgetron.load(tmp_path / "missing")
@@ -775,3 +775,14 @@ def test_protocol_2():
     np.testing.assert_allclose(model.decision_function(X), extras["margins"], rtol=1e-12)
     trace = model.progressive_fit(X, np.where(np.arange(60) % 3 == 0, 1, -1))
     np.testing.assert_allclose(trace.margins, extras["going on"], rtol=1e-9)
+
+
+def test_protocol_2_without_class_weight():
+    path = DATA / "protocol2-linear.budgetron"
+    model, extras = budgetron.load(path), files.load_extras(path)
+    assert repr(model) == "PassiveAggressive(C=0.5, variant='PA-II')"
+    assert model.class_weight is None
+    X = extras["rows"]
+    np.testing.assert_array_equal(model.decision_function(X), extras["margins"])
+    trace = model.progressive_fit(X, np.where(X[:, 0] + X[:, 1] > 0, "yes", "no"))
+    np.testing.assert_allclose(trace.margins, extras["going on"], rtol=1e-12)

@@ -174,6 +174,45 @@ def test_copies_share_nothing(cls):
     ]
 
 
+@pytest.mark.parametrize("cls", FACES, **names)
+def test_saved_and_loaded(cls, tmp_path):
+    stream = list(rows())
+    model = small(cls)
+    for cut in (0, 1, 100, 250):
+        for x, y in stream[model._model.rounds_ if model._is_begun() else 0 : cut]:
+            model.learn_one(x, y)
+        budgetron.save(model, tmp_path / "model")
+        loaded = budgetron.load(tmp_path / "model")
+        assert repr(loaded) == repr(model)
+        one, other = copy.deepcopy(model), loaded
+        for x, y in stream[cut:]:
+            one.learn_one(x, y)
+            other.learn_one(x, y)
+        assert one.nbytes_ == other.nbytes_
+        assert [one.predict_proba_one(x) for x, _ in stream] == [
+            other.predict_proba_one(x) for x, _ in stream
+        ]
+
+
+def test_files_that_do_not_fit(tmp_path):
+    model = small(river.Forgetron)
+    for x, y in rows():
+        model.learn_one(x, y)
+    good = model._to_parts()
+    for change in (
+        {"features": good["features"][:-1]},
+        {"features": [*good["features"][:-1], "f0"]},
+        {"labels": good["labels"] + ["more"]},
+        {"labels": good["labels"][:-1]},
+        {"sigmoids": good["sigmoids"][:1]},
+        {"sigmoids": good["sigmoids"] * np.nan},
+        {"model": small(river.Forgetron, budget=3)._model},
+        {"model": small(linear.AROW)._model},
+    ):
+        with pytest.raises(ValueError, match="should be"):
+            small(river.Forgetron)._from_parts(**good | change)
+
+
 @pytest.mark.parametrize(
     ("x", "y", "message"),
     [

@@ -9,11 +9,20 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import budgetron
-from budgetron import linear
+from budgetron import CalibratedClassifier, PassiveAggressive, linear
 from budgetron.batch import AveragedClassifier, PenalizedRiskClassifier
 
-# Checks that a learner is known not to pass, with the reason. None so far.
-EXPECTED_FAILURES: dict[str, dict[str, str]] = {}
+# Checks that a learner is known not to pass, with the reason.
+ONE_BY_ONE = dict.fromkeys(
+    ["check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"],
+    "rows are learned one after the other: one of weight 2 is not the same row twice",
+)
+NO_INTERCEPT = {"check_class_weight_classifiers": "a hyperplane through the origin has rows on both sides"}
+EXPECTED_FAILURES = {
+    PassiveAggressive: ONE_BY_ONE,
+    linear.PassiveAggressive: ONE_BY_ONE | NO_INTERCEPT,
+    linear.OnlineSVM: ONE_BY_ONE | NO_INTERCEPT,
+}
 
 
 def models():
@@ -27,11 +36,13 @@ def models():
         AveragedClassifier(linear.AROW()),
         PenalizedRiskClassifier(budgetron.KernelPerceptron()),
         PenalizedRiskClassifier(linear.PassiveAggressive()),
+        CalibratedClassifier(budgetron.Forgetron()),
+        CalibratedClassifier(linear.AROW()),
     ]
 
 
 @parametrize_with_checks(
-    models(), expected_failed_checks=lambda model: EXPECTED_FAILURES.get(type(model).__name__, {})
+    models(), expected_failed_checks=lambda model: EXPECTED_FAILURES.get(type(model), {})
 )
 def test_scikit_learn(estimator, check):
     check(estimator)

@@ -54,6 +54,12 @@ class Converter(OnlineClassifier):
         self.learner_ = learner
         return learner._learners
 
+    def _importances(self, X: Any, labels: NDArray[Any], weights: Any) -> NDArray[np.float64] | None:
+        return self.learner._importances(X, labels, weights)
+
+    def _importance(self, label: Any) -> float:
+        return self.learner._importance(label)
+
     def _admit(self, label: Any) -> None:
         raise ValueError(
             f"{type(self).__name__} cannot admit the class {label!r}: its hypotheses speak for all rounds "

@@ -54,9 +54,9 @@ class Hypothesis(Protocol):
         sizes: NDArray[np.int64] | None,
         ledger: NDArray[np.float64] | None,
     ) -> None: ...
-    def play(self, x: Any, y: float) -> float: ...
+    def play(self, x: Any, y: float, importance: float = ...) -> float: ...
     def open_round(self, x: Any) -> float: ...
-    def close_round(self, y: float) -> None: ...
+    def close_round(self, y: float, importance: float = ...) -> None: ...
     def decide(self, X: NDArray[Any]) -> NDArray[np.float64]: ...
     @property
     def average(self) -> Average | None: ...
@@ -82,6 +82,8 @@ class Batch:
     margins: NDArray[np.float64] | None
     sizes: NDArray[np.int64] | None
     ledger: NDArray[np.float64] | None
+    # Weights of the rows, if there are any
+    importances: NDArray[np.float64] | None = None
 
 
 class OnlineClassifier(ClassifierMixin, BaseEstimator):
@@ -105,6 +107,14 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
     def _make(self, X: Any, outputs: int) -> Sequence[Hypothesis]:
         """One `Hypothesis` for each output, ready for its first round, given the first rows."""
         raise NotImplementedError(f"{type(self).__name__} does not say how its hypotheses are made")
+
+    def _importances(self, X: Any, labels: NDArray[Any], weights: Any) -> NDArray[np.float64] | None:
+        """The weights of the rows of a batch; None if all are 1."""
+        return None
+
+    def _importance(self, label: Any) -> float:
+        """The weight of a row of this class."""
+        return 1.0
 
     def _decide(self, learner: Any, X: NDArray[Any]) -> NDArray[np.float64]:
         """The values that `decision_function` returns for one hypothesis."""
@@ -210,13 +220,14 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"y must be one of the classes {self.classes_.tolist()}; got {got!r}") from None
         if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
             raise ValueError(f"classes are {self.classes_.tolist()} since the first call; got {classes!r}")
+        importance = self._importance(y)
         if len(learners) == 1:
-            margin: float = learners[0].play(x, 1.0 if code else -1.0)
+            margin: float = learners[0].play(x, 1.0 if code else -1.0, importance)
             return margin
         margins = np.array([learner.open_round(x) for learner in learners])
         with self._restored_on_error(any(learner.may_fail() for learner in learners)):
             for i, learner in enumerate(learners):
-                learner.close_round(1.0 if i == code else -1.0)
+                learner.close_round(1.0 if i == code else -1.0, importance)
         self._mistakes += int(lead(margins[None, :], np.array([code]), multiclass=True)[0] <= 0.0)
         return margins
 
@@ -241,13 +252,17 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         classes_from_y: bool = False,
         trace: bool = False,
         ledger: bool = False,
+        weights: Any = None,
     ) -> Trace | None:
-        batch = self._open_batch(X, y, classes, classes_from_y=classes_from_y, trace=trace, ledger=ledger)
-        with self._restored_on_error(self._batch_may_fail(batch.X)), one_thread():
+        batch = self._open_batch(
+            X, y, classes, classes_from_y=classes_from_y, trace=trace, ledger=ledger, weights=weights
+        )
+        may_fail = batch.importances is not None or self._batch_may_fail(batch.X)
+        with self._restored_on_error(may_fail), one_thread():
             self._rounds(batch)
         return self._close_batch(batch)
 
-    def _learn_and_admit(self, X: Any, y: Any, classes: ArrayLike | None) -> None:
+    def _learn_and_admit(self, X: Any, y: Any, classes: ArrayLike | None, weights: Any = None) -> None:
         """Learn a batch, cut where a class is seen for the first time."""
         labels = column_or_1d(y)
         appearing = labels[np.sort(np.unique(labels, return_index=True)[1])]
@@ -257,18 +272,22 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         known = set(np.asarray(classes).tolist()) if first else set(self._codes)
         new = [label for label in appearing.tolist() if label not in known]
         if not new:
-            self._learn(X, y, classes if first else None)
+            self._learn(X, y, classes if first else None, weights=weights)
             return
         self._check_parameters()
         X, labels = self._check_rows(X, labels)  # all of it, before any of it is learned
+        if weights is not None:
+            weights = np.broadcast_to(np.asarray(weights, np.float64), len(labels))
         if not first:
             self._go_on_with_copies()
         cuts = [*(int(np.flatnonzero(labels == label)[0]) for label in new), len(labels)]
-        if cuts[0] > 0:
-            self._learn(X[: cuts[0]], labels[: cuts[0]], classes if first else None)
-        for label, start, stop in zip(new, cuts[:-1], cuts[1:], strict=True):
-            self._admit(label)
-            self._learn(X[start:stop], labels[start:stop])
+        for label, start, stop in zip([None, *new], [0, *cuts], cuts, strict=False):
+            if label is not None:
+                self._admit(label)
+            if stop > start:
+                rows = slice(start, stop)
+                begun = classes if first and label is None else None
+                self._learn(X[rows], labels[rows], begun, weights=None if weights is None else weights[rows])
 
     def _go_on_with_copies(self) -> None:
         """Learn with copies: the hypotheses as they were are put back if a part of a batch fails."""
@@ -324,6 +343,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
             None if batch.sizes is None else batch.sizes[i],
             None if batch.ledger is None else batch.ledger[i],
             *more,
+            **({} if batch.importances is None else {"importances": batch.importances}),
         )
 
     def _open_batch(
@@ -335,6 +355,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         classes_from_y: bool = False,
         trace: bool = True,
         ledger: bool = False,
+        weights: Any = None,
     ) -> Batch:
         """Check the rows and labels of a batch, and start if it is the first."""
         self._check_parameters()
@@ -354,6 +375,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
                 f"classes are {known.tolist()} since the first call; got {np.unique(classes).tolist()}"
             )
         codes = encode(y, known)
+        importances = self._importances(X, y, weights)
         if first:
             self._start(X, known)
 
@@ -366,6 +388,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
             margins=np.empty(shape) if trace or outputs > 1 else None,
             sizes=np.empty(shape, np.int64) if trace else None,
             ledger=np.empty((*shape, len(self._learners[0].ledger))) if ledger else None,
+            importances=importances,
         )
 
     def _close_batch(self, batch: Batch) -> Trace | None:

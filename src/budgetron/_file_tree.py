@@ -6,11 +6,13 @@ A tree is what JSON can hold; whatever else there is becomes a table with the ke
 ``float``       NaN or an infinity, by name
 ``tuple``       items
 ``table``       a dict that has the key ``"#"`` itself, as pairs
+``map``         a dict by labels, which may be numbers, as pairs
 ``array``       the number of the member that holds it
 ``objects``     an array of Python's own text and numbers (labels, names of features)
 ``normalized``  `kernels.Normalized` of a kernel's name
 ``random``      a NumPy RandomState
 ``model``       an estimator of Budgetron's: class, parameters, and what it learned
+``river``       a classifier of `budgetron.river`: class, parameters, and what it is made of
 ``same``        the model or RandomState of this number, which stands earlier in the tree
 ==============  ===================================================================
 
@@ -19,6 +21,7 @@ Classes are looked up in `CLASSES` and nowhere else.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from math import inf, isfinite, nan
 from typing import Any
@@ -35,7 +38,7 @@ from budgetron._kernel_face import KernelClassifier
 from budgetron.experts._base import ExpertAlgorithm
 from budgetron.kernels import NAMES, Normalized
 
-__all__ = ["CLASSES", "Reader", "Writer"]
+__all__ = ["CLASSES", "Reader", "Writer", "is_river"]
 
 CLASSES: dict[str, type[Any]] = {
     **{cls.__name__: cls for cls in kernelized.learners()},
@@ -110,6 +113,8 @@ class Writer:
             )
             self._seen[id(value)] = (len(self._seen), value)
             return node
+        if is_river(value):
+            return self._river(value)
         if hasattr(value, "get_params"):
             raise TypeError(f"{type(value).__name__} is not a class of Budgetron's own; {PICKLE}")
         if callable(value):
@@ -118,10 +123,16 @@ class Writer:
 
     def _table(self, value: dict[Any, Any], what: str) -> Any:
         if not all(isinstance(name, str) for name in value):
-            raise TypeError(f"the keys of a dict in {what} must be text; {PICKLE}")
+            return self._map(value, what)
         if "#" in value:
             return {"#": "table", "pairs": [[name, self.tree(item, what)] for name, item in value.items()]}
         return {str(name): self.tree(item, what) for name, item in value.items()}
+
+    def _map(self, value: dict[Any, Any], what: str) -> Any:
+        pairs = [[self.tree(key, what), self.tree(item, what)] for key, item in value.items()]
+        if not all(isinstance(key, str | int | float) for key, _ in pairs):
+            raise TypeError(f"the keys of a dict in {what} must be text or numbers; {PICKLE}")
+        return {"#": "map", "pairs": pairs}
 
     def _array(self, value: NDArray[Any], what: str) -> Any:
         if value.dtype == object and value.ndim == 1:
@@ -176,6 +187,12 @@ class Writer:
             "learned": self._table(learned, what) if learned else None,
         }
 
+    def _river(self, model: Any) -> Any:
+        name = f"{type(model).__module__.removeprefix('budgetron.')}.{type(model).__name__}"
+        parameters = {key: getattr(model, key) for key in model._signature.parameters}
+        parts = {key: self.tree(part, f"this {name}") for key, part in model._to_parts().items()}
+        return {"#": "river", "class": name, "parameters": self._table(parameters, f"this {name}")} | parts
+
 
 class Reader:
     """Makes the value of a tree; arrays come from `fetch`, each once."""
@@ -215,6 +232,15 @@ class Reader:
                 "a table without names",
             )
         return {name: self.value(item) for name, item in pairs}
+
+    def _map(self, pairs: Any) -> dict[Any, Any]:
+        need(isinstance(pairs, list), "a map should have a list of pairs")
+        for pair in pairs:
+            need(
+                isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str | int | float),
+                "a map by something else than text or numbers",
+            )
+        return {key: self.value(item) for key, item in pairs}
 
     def _array(self, place: Any) -> NDArray[Any]:
         whole(place, 0, MOST, "number of an array")
@@ -263,20 +289,46 @@ class Reader:
         self._made.append(model)
         return model
 
+    def _river(self, name: Any, parameters: Any, *parts: Any) -> Any:
+        faces = _river_faces()
+        need(isinstance(name, str) and name in faces, f"{str(name)[:60]!r} is no class of this version")
+        given = names(self.value(parameters), set(faces[name]._signature.parameters), f"parameters of {name}")
+        model = faces[name](**given)
+        model._from_parts(*(self.value(part) for part in parts))
+        return model
+
 
 _KINDS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "float": (Reader._float, ("value",)),
     "tuple": (Reader._tuple, ("items",)),
     "table": (Reader._pairs, ("pairs",)),
+    "map": (Reader._map, ("pairs",)),
     "array": (Reader._array, ("number",)),
     "objects": (Reader._objects, ("items",)),
     "normalized": (Reader._normalized, ("kernel",)),
     "random": (Reader._random, ("key", "place", "has_gauss", "gauss")),
     "model": (Reader._model, ("class", "parameters", "learned")),
+    "river": (Reader._river, ("class", "parameters", "model", "features", "labels", "sigmoids")),
     "same": (Reader._same, ("number",)),
 }
 
 _WITH_ROWS = (OnlineClassifier, experts.ExpertClassifier)
+
+
+def is_river(value: Any) -> bool:
+    """Whether this is a classifier of `budgetron.river`, which is not imported for that."""
+    module = sys.modules.get("budgetron.river")
+    return module is not None and isinstance(value, module.RiverClassifier)
+
+
+def _river_faces() -> dict[str, Any]:
+    try:
+        from budgetron import river
+    except ImportError as error:
+        raise ValueError(str(error)) from error
+    own = {f"river.{name}": getattr(river, name) for name in river.__all__ if name[0].isupper()}
+    own.pop("river.RiverClassifier")
+    return own | {f"river.linear.{name}": getattr(river.linear, name) for name in river.linear.__all__}
 
 
 def _learned_names(model: Any) -> set[str]:

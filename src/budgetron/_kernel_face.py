@@ -134,7 +134,12 @@ class KernelClassifier(OnlineClassifier):
         assert batch.margins is not None
         sizes = [None for _ in outputs] if batch.sizes is None else list(batch.sizes)
         Together(list(self._learners), True).learn(
-            batch.X, batch.signs, list(batch.margins), sizes, self._threads()
+            batch.X,
+            batch.signs,
+            list(batch.margins),
+            sizes,
+            self._threads(),
+            [batch.importances for _ in outputs],
         )
 
     def _teach(self, learner: Any, batch: Batch, i: int, *more: Any) -> None:

@@ -48,7 +48,9 @@ class Cohort:
                     batches.append(model._open_batch(X, own, classes, classes_from_y=True))
             # If one fails, all go back.
             pairs = list(zip(self.models, batches, strict=True))
-            may_fail = any(model._batch_may_fail(batch.X) for model, batch in pairs)
+            may_fail = any(
+                batch.importances is not None or model._batch_may_fail(batch.X) for model, batch in pairs
+            )
             for model in self.models:
                 unless_it_fails.enter_context(model._restored_on_error(may_fail))
             if [id(learner) for model in self.models for learner in model._learners] != self._taught:
@@ -71,6 +73,7 @@ class Cohort:
             [_part(batch.margins, c) for batch, c in outputs],
             [_part(batch.sizes, c) for batch, c in outputs],
             max(self.models[i]._threads() for i in members),
+            [batch.importances for batch, _ in outputs],
         )
         # A kernel value costs the same whoever asks for it; alone, each would ask for those of its supports.
         asked = np.array([_part(batch.sizes, c).sum() for batch, c in outputs])

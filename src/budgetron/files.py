@@ -14,7 +14,7 @@ the one that was saved would have; `load` believes nothing that it reads.
 #
 # and nothing else. model.json is
 #
-#     {"format": "budgetron model", "protocol": 2, "version": <of the library that wrote it>,
+#     {"format": "budgetron model", "protocol": 3, "version": <of the library that wrote it>,
 #      "arrays": [<sha256 of arrays/0.npy>, ...], "model": <tree>, "extras": <tree or null>}
 #
 # where trees are told in `_file_tree` and the state of the compiled learners in
@@ -38,7 +38,7 @@ the one that was saved would have; `load` believes nothing that it reads.
 #    function a step (N to N + 1), so that all below knows the newest form only.
 #
 # What changed: in 2, slabs may keep the non-zeros of their rows alone, kernel learners have `n_jobs`, and the
-# Gram matrix is gone where none is needed.
+# Gram matrix is gone where none is needed; in 3, learners with a C have `class_weight`.
 #
 # Old files are read for ever. Newer ones are refused with the version that wrote them.
 
@@ -60,15 +60,16 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from budgetron._file_states import need, whole
-from budgetron._file_tree import CLASSES, KINDS, Reader, Writer
+from budgetron._file_tree import CLASSES, KINDS, Reader, Writer, is_river
 from budgetron._kernel_face import KernelClassifier
 from budgetron._replacing import replacing
+from budgetron._weighted import WeightedClassifier
 
 __all__ = ["ModelFileError", "load", "load_extras", "save"]
 
 Path = str | os.PathLike[str]
 
-PROTOCOL = 2
+PROTOCOL = 3
 FORMAT = "budgetron model"
 HEAD = "model.json"
 
@@ -92,9 +93,10 @@ def save(model: Any, path: Path, *, extras: dict[str, Any] | None = None) -> Non
     Parameters
     ----------
     model : estimator
-        Any learner of Budgetron's, fitted or not, a converter of `batch`, an algorithm of
-        `experts`, or an `ExpertClassifier` over such. Not one with a Python function as
-        kernel or loss, nor over learners of other libraries: a file holds no code. Pickle these.
+        Any learner of Budgetron's, fitted or not, a converter of `batch`, a `CalibratedClassifier`, an algorithm
+        of `experts`, an `ExpertClassifier` over such, or a classifier of `budgetron.river`. Not one with a
+        Python function as kernel or loss, nor over learners of other libraries: a file holds no code. Pickle
+        these.
     path : str or path-like
     extras : dict, optional
         Plain values and numeric or text arrays, also in dicts and lists, to be kept beside the model;
@@ -115,7 +117,7 @@ def save(model: Any, path: Path, *, extras: dict[str, Any] | None = None) -> Non
     >>> budgetron.load(path)
     Forgetron(budget=2)
     """
-    if type(model) not in CLASSES.values():
+    if type(model) not in CLASSES.values() and not is_river(model):
         raise TypeError(
             f"{type(model).__name__} is not a class of Budgetron's own, and a file holds no code; "
             "use pickle or joblib for it"
@@ -250,28 +252,36 @@ def _read(path: Path, part: str) -> Any:
         with zipfile.ZipFile(file) as archive:
             members = _members(archive, size)
             head = _head(archive, members, path)
-            if head["protocol"] == 1:
-                head = _from_protocol_1(head)
+            for step in (_from_protocol_1, _from_protocol_2)[head["protocol"] - 1 :]:
+                head = step(head)
             sums = head["arrays"]
             need(isinstance(sums, list) and len(members) == len(sums) + 1, "arrays are missing or too many")
             need(all(_member(i) in members for i in range(len(sums))), "arrays are missing")
             return Reader(_fetcher(archive, members, sums)).value(head[part])
 
 
-def _from_protocol_1(node: Any) -> Any:
-    """The same in protocol 2: kernel learners have one parameter more."""
+def _with_parameter(node: Any, cls: type[Any], name: str) -> Any:
+    """The same tree, where models of this class have one parameter more, which is None."""
     if isinstance(node, list):
-        return [_from_protocol_1(item) for item in node]
+        return [_with_parameter(item, cls, name) for item in node]
     if not isinstance(node, dict):
         return node
-    node = {name: _from_protocol_1(item) for name, item in node.items()}
-    if node.get("#") == "model" and issubclass(CLASSES.get(str(node.get("class")), object), KernelClassifier):
+    node = {key: _with_parameter(item, cls, name) for key, item in node.items()}
+    if node.get("#") == "model" and issubclass(CLASSES.get(str(node.get("class")), object), cls):
         learned = node.get("learned")
         started = learned.get("_started_with") if isinstance(learned, dict) else None
         for parameters in (node.get("parameters"), started):
             if isinstance(parameters, dict):
-                parameters.setdefault("n_jobs", None)
+                parameters.setdefault(name, None)
     return node
+
+
+def _from_protocol_1(head: Any) -> Any:
+    return _with_parameter(head, KernelClassifier, "n_jobs")
+
+
+def _from_protocol_2(head: Any) -> Any:
+    return _with_parameter(head, WeightedClassifier, "class_weight")
 
 
 def _members(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
@@ -305,7 +315,7 @@ def _head(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], path: P
         )
     need(set(head) == {"format", "protocol", "version", "arrays", "model", "extras"}, f"{HEAD} is incomplete")
     need(
-        isinstance(head["model"], dict) and head["model"].get("#") == "model",
+        isinstance(head["model"], dict) and head["model"].get("#") in ("model", "river"),
         f"{HEAD} should have a model",
     )
     need(head["extras"] is None or isinstance(head["extras"], dict), "extras should be a table of names")

@@ -28,6 +28,7 @@ cdef class LinearRule:
     cdef int32_t* index
     cdef double* x
     cdef double y, margin, value, square
+    cdef double importance  # the weight of the row: 1 unless the caller says otherwise
     cdef bint updated
     cdef double entry[<int> ENTRIES]
 

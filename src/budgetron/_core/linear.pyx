@@ -5,6 +5,7 @@ A linear learner is a subclass of `LinearRule` that says *when* to update (`want
 default on a mistake) and *how* (`update`), in terms of the round that is being played:
 
     y, margin        the label (-1 or +1) and w_t . x_t
+    importance       the row's weight, 1 unless the caller gave others
     value            w . x_t of the hypothesis as it is now, in the middle of an update
     square           ||x_t||^2
     n, x, place(k)   the features of x_t that may differ from 0: how many, their values,
@@ -148,7 +149,8 @@ cdef class LinearRule:
         cdef double square = bt_square_f(<float*> row, self.n) if self.single else bt_square_d(<double*> row, self.n)
         return not (self.norm2 < 1e60 and fabs(self.margin) < 1e60 and (square == 0.0 or 1e-60 < square < 1e60))
 
-    def learn(self, X, y, double[::1] margins=None, int64_t[::1] sizes=None, double[:, ::1] ledger=None):
+    def learn(self, X, y, double[::1] margins=None, int64_t[::1] sizes=None, double[:, ::1] ledger=None,
+              double[::1] importances=None):
         """Play one round per row of X, in order.
 
         Parameters
@@ -159,6 +161,8 @@ cdef class LinearRule:
         margins, sizes, ledger : arrays to fill, optional
             w_t . x_t before the label; supports after the round, of which there are none; and
             one column for each name in the ledger.
+        importances : ndarray of shape (n,), float64, optional
+            Weights of the rows.
         """
         if sizes is not None:
             sizes[:] = 0
@@ -169,14 +173,14 @@ cdef class LinearRule:
         cdef double[::1] labels = y
         cdef Py_ssize_t n = X.shape[0]
         if self.single:
-            play_rows(self, <float*> values.data, index, start, n, labels, margins, ledger)
+            play_rows(self, <float*> values.data, index, start, n, labels, margins, ledger, importances)
         else:
-            play_rows(self, <double*> values.data, index, start, n, labels, margins, ledger)
+            play_rows(self, <double*> values.data, index, start, n, labels, margins, ledger, importances)
 
-    def play(self, x, double y):
-        """One round on one row: the margin before y is seen; then learn."""
+    def play(self, x, double y, double importance=1.0):
+        """One round on one row of this weight: the margin before y is seen; then learn."""
         cdef double margin = self.open_round(x)
-        self.close_round(y)
+        self.close_round(y, importance)
         return margin
 
     def open_round(self, x):
@@ -199,11 +203,11 @@ cdef class LinearRule:
             self.margin = open_row(self, <double*> row)
         return self.margin
 
-    def close_round(self, double y):
+    def close_round(self, double y, double importance=1.0):
         """The second half: the label is seen, and perhaps an update follows."""
         cdef char* row = (<cnp.ndarray> self.row).data
         cdef double* wide = <double*> (<cnp.ndarray> self.wide).data
-        self.y = y
+        self.y, self.importance = y, importance
         if self.single:
             settle(self, <float*> row, wide)
         else:
@@ -407,7 +411,7 @@ cdef int settle(LinearRule rule, real* x, double* wide) except -1 nogil:
 
 
 cdef int play_rows(LinearRule rule, real* values, int32_t* places, int64_t* starts, Py_ssize_t n,
-                   double[::1] y, double[::1] margins, double[:, ::1] ledger) except -1:
+                   double[::1] y, double[::1] margins, double[:, ::1] ledger, double[::1] importances) except -1:
     """All rounds of a batch."""
     cdef bint recording = ledger is not None
     cdef int[::1] columns = np.array([ENTRY_NAMES[name] for name in rule.ledger], np.intc)
@@ -426,6 +430,7 @@ cdef int play_rows(LinearRule rule, real* values, int32_t* places, int64_t* star
                 with gil:
                     raise_overflow(rule.rounds)
             rule.y = y[i]
+            rule.importance = 1.0 if importances is None else importances[i]
             if margins is not None:
                 margins[i] = rule.margin
             if recording:

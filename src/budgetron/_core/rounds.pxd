@@ -20,7 +20,7 @@ cdef class Learner:
     cdef int make_slots(self, Py_ssize_t n) except -1
     cpdef bint may_fail(self)
     cdef double begin(self, x) except? -1
-    cdef int end(self, double y) except -1
+    cdef int end(self, double y, double importance) except -1
     cdef double open_held(self, Py_ssize_t n, bint sparse) except? -1
 
 

@@ -29,7 +29,7 @@ from budgetron._core.rule import ENTRY_NAMES
 # A block's kernel values should stay in the cache; shorter ones waste the matrix product's packing. Where several
 # threads share them, blocks are longer, so that they are woken less often.
 cdef Py_ssize_t LONGEST_BLOCK = 128, SHORTEST_BLOCK = 16, LONGEST_SHARED = 256
-cdef Py_ssize_t BLOCK_BYTES = 1 << 21
+cdef Py_ssize_t BLOCK_BYTES = 1 << 23
 # Narrow rows have no packing to waste, and their values come so fast that the nearest cache is worth shorter blocks.
 cdef Py_ssize_t NARROW_BYTES = 1 << 17
 cdef Py_ssize_t FIRST_SLOTS = 64
@@ -115,7 +115,8 @@ cdef class Learner:
         cdef bint sane = own == 0.0 or 1e-60 < own < 1e60
         return self.kernel.function is not None or not (sane and fabs(self.rule.margin) < 1e60)
 
-    def learn(self, X, y, double[::1] margins=None, int64_t[::1] sizes=None, double[:, ::1] ledger=None, int threads=1):
+    def learn(self, X, y, double[::1] margins=None, int64_t[::1] sizes=None, double[:, ::1] ledger=None, int threads=1,
+              double[::1] importances=None):
         """Play one round per row of X, in order.
 
         Parameters
@@ -129,6 +130,8 @@ cdef class Learner:
             for each name in the rule's ledger.
         threads : int
             How many may share the kernel values.
+        importances : ndarray of shape (n,), float64, optional
+            Weights of the rows.
         """
         cdef double[::1] labels = y
         cdef Feed feed = Feed(X, self.supports.square.dtype)
@@ -139,9 +142,9 @@ cdef class Learner:
             if feed.n == 0:
                 return
             if self.supports.single:
-                play_blocks(self, feed, &labels[0], margins, sizes, ledger, Crew(threads), <float> 0)
+                play_blocks(self, feed, &labels[0], importances, margins, sizes, ledger, Crew(threads), <float> 0)
             else:
-                play_blocks(self, feed, &labels[0], margins, sizes, ledger, Crew(threads), <double> 0)
+                play_blocks(self, feed, &labels[0], importances, margins, sizes, ledger, Crew(threads), <double> 0)
         finally:
             self.rule.recording = False
             if self.rule.projection is not None:
@@ -153,15 +156,15 @@ cdef class Learner:
         self.rule.reserve(capacity)
         self.make_rows()
 
-    def play(self, x, double y):
-        """One round on one row: the margin before y is seen; then learn."""
+    def play(self, x, double y, double importance=1.0):
+        """One round on one row of this weight: the margin before y is seen; then learn."""
         cdef double margin = self.begin(x)
         if not self.may_fail():
-            self.end(y)
+            self.end(y, importance)
             return margin
         before = deepcopy(self.rule)
         try:
-            self.end(y)
+            self.end(y, importance)
         except BaseException:
             self.__setstate__({"kernel": self.kernel, "rule": before})
             raise
@@ -171,9 +174,9 @@ cdef class Learner:
         """The first half of a round: check the row and predict."""
         return self.begin(x)
 
-    def close_round(self, double y):
+    def close_round(self, double y, double importance=1.0):
         """The second half: the label is seen, and perhaps an update follows."""
-        self.end(y)
+        self.end(y, importance)
 
     cdef int make_slots(self, Py_ssize_t n) except -1:
         """Room for n more supports, where there is no budget."""
@@ -229,10 +232,11 @@ cdef class Learner:
             self.rule.margin = open_row(self, <double*> address(self.values))
         return self.rule.margin
 
-    cdef int end(self, double y) except -1:
+    cdef int end(self, double y, double importance) except -1:
         cdef Rule rule = self.rule
         cdef Rows* rows = &self.block.rows
         cdef void* values = address(self.values)
+        rule.importance = importance
         if self.supports.sparse:
             self.supports.need(rows.starts[1] - rows.starts[0])
         if self.supports.single:
@@ -317,8 +321,8 @@ cdef raise_overflow(int64_t round_number):
     )
 
 
-cdef int play_blocks(Learner learner, Feed feed, double* y, double[::1] margins, int64_t[::1] sizes,
-                     double[:, ::1] ledger, Crew crew, real zero) except -1:
+cdef int play_blocks(Learner learner, Feed feed, double* y, double[::1] importances, double[::1] margins,
+                     int64_t[::1] sizes, double[:, ::1] ledger, Crew crew, real zero) except -1:
     """All rounds of a batch, block by block; `zero` is of the type of the rows."""
     cdef Rule rule = learner.rule
     cdef Supports supports = learner.supports
@@ -366,6 +370,7 @@ cdef int play_blocks(Learner learner, Feed feed, double* y, double[::1] margins,
             for i in range(b):
                 row = K + i * ld
                 rule.margin = rule.factor * dot(row, rule._coef, supports.top)
+                rule.importance = 1.0 if importances is None else importances[start + i]
                 if margins is not None:
                     margins[start + i] = rule.margin
                 if recording:
@@ -430,7 +435,7 @@ cdef Py_ssize_t longest_block(Crew crew) noexcept nogil:
 
 
 cdef Py_ssize_t block_length(Crew crew, bint narrow, Py_ssize_t top, size_t itemsize) noexcept nogil:
-    cdef Py_ssize_t room = 4 * BLOCK_BYTES if crew.busy else NARROW_BYTES if narrow else BLOCK_BYTES
+    cdef Py_ssize_t room = NARROW_BYTES if narrow and not crew.busy else BLOCK_BYTES
     cdef Py_ssize_t fitting = room // <Py_ssize_t> ((top + 1) * itemsize)
     return min(LONGEST_SHARED if crew.busy else LONGEST_BLOCK, max(SHORTEST_BLOCK, fitting))
 

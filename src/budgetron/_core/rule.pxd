@@ -38,6 +38,7 @@ cdef class Rule:
 
     # The round being played
     cdef double y, margin, value, kxx
+    cdef double importance  # the weight of the row: 1 unless the caller says otherwise
     cdef double* k
     cdef Rows* rows
     cdef Py_ssize_t row

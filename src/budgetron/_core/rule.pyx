@@ -6,6 +6,7 @@ default on a mistake) and *how* (`update`), in terms of the round that is being
 played:
 
     y, margin        the label (-1 or +1) and f_t(x_t)
+    importance       the row's weight, 1 unless the caller gave others
     value            f(x_t) of the hypothesis as it is now, in the middle of an update
     kxx, k           k(x_t, x_t), and the kernel row of x_t over the slots
     size()           number of supports

@@ -24,4 +24,5 @@ class Together:
         margins: Sequence[NDArray[np.float64] | None],
         sizes: Sequence[NDArray[np.int64] | None],
         threads: int = ...,
+        importances: list[NDArray[np.float64] | None] | None = ...,
     ) -> None: ...

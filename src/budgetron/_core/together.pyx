@@ -94,7 +94,7 @@ cdef class Together:
         """Bytes of the pool and of the places in it."""
         return sum(array.nbytes for array in [*self.pool.arrays().values(), *self.places])
 
-    def learn(self, X, list labels, list margins, list sizes, int threads=1):
+    def learn(self, X, list labels, list margins, list sizes, int threads=1, list importances=None):
         """Play one round per row of X with each learner.
 
         Parameters
@@ -107,6 +107,8 @@ cdef class Together:
             For each learner f_t(x_t) before the label, and the supports after the round; or None.
         threads : int
             How many may share the kernel values.
+        importances : list of ndarray of shape (n,), float64, or None, optional
+            For each learner, weights of the rows.
         """
         cdef Feed feed = Feed(X, self.pool.square.dtype)
         # The table is good for learners as it left them: one that learned on its own since, or was brought
@@ -114,10 +116,12 @@ cdef class Together:
         if self.stood != self.standing():
             self.gather()
         self.stood = None
+        if importances is None:
+            importances = [None] * len(self.learners)
         if feed.n and self.pool.single:
-            learn_blocks(self, feed, labels, margins, sizes, Crew(threads), <float> 0)
+            learn_blocks(self, feed, labels, importances, margins, sizes, Crew(threads), <float> 0)
         elif feed.n:
-            learn_blocks(self, feed, labels, margins, sizes, Crew(threads), <double> 0)
+            learn_blocks(self, feed, labels, importances, margins, sizes, Crew(threads), <double> 0)
         self.stood = self.standing()
 
     cdef make_room(self, Py_ssize_t b):
@@ -171,7 +175,7 @@ cdef list contents(rows):
     return [rows.data[i:j].tobytes() + rows.indices[i:j].tobytes() for i, j in zip(ends, ends[1:])]
 
 
-cdef int learn_blocks(Together group, Feed feed, list labels, list margins, list sizes, Crew crew,
+cdef int learn_blocks(Together group, Feed feed, list labels, list importances, list margins, list sizes, Crew crew,
                       real zero) except -1:
     cdef Supports pool = group.pool
     cdef Py_ssize_t start = 0, b, i, before, ld = 0, c, n = feed.n, longest_row, entries
@@ -183,7 +187,7 @@ cdef int learn_blocks(Together group, Feed feed, list labels, list margins, list
     cdef real[::1] others = np.empty(longest, dtype)
     cdef char[::1] compared = np.zeros(longest, np.int8)
     cdef real[:, ::1] table
-    cdef double[::1] row = np.empty(0), y, margin
+    cdef double[::1] row = np.empty(0), y, margin, importance
     cdef int32_t[::1] places
     cdef int64_t[::1] size
     cdef real* K = NULL
@@ -214,11 +218,12 @@ cdef int learn_blocks(Together group, Feed feed, list labels, list margins, list
             learner, places, y = group.learners[c], group.places[c], labels[c]
             margin = None if margins[c] is None else margins[c]
             size = None if sizes[c] is None else sizes[c]
+            importance = None if importances[c] is None else importances[c]
             learner.supports.need(entries)
             with nogil:
                 play_block(learner.rule, learner.supports, block, kind, K, ld, &row[0], &places[0], before,
-                           &compared[0], &others[0], &y[start], NULL if margin is None else &margin[start],
-                           NULL if size is None else &size[start])
+                           &compared[0], &others[0], &y[start], NULL if importance is None else &importance[start],
+                           NULL if margin is None else &margin[start], NULL if size is None else &size[start])
             then, now = now, perf_counter()
             seconds[c] += now - then
         # Rows that a learner took, at least for a while, join the pool.
@@ -236,7 +241,7 @@ cdef int learn_blocks(Together group, Feed feed, list labels, list margins, list
 
 
 cdef int play_block(Rule rule, Supports supports, Block block, Kind kind, real* K, Py_ssize_t ld, double* k, int32_t* places,
-                    Py_ssize_t before, char* compared, real* others, double* y, double* margins,
+                    Py_ssize_t before, char* compared, real* others, double* y, double* importances, double* margins,
                     int64_t* sizes) except -1 nogil:
     """The rounds of one block for one learner, on the table of kernel values.
 
@@ -251,6 +256,7 @@ cdef int play_block(Rule rule, Supports supports, Block block, Kind kind, real* 
             rule.margin = rule.factor * bt_dot_at_d(row, places, rule._coef, supports.top)
         else:
             rule.margin = rule.factor * bt_dot_at_f(row, places, rule._coef, supports.top)
+        rule.importance = 1.0 if importances == NULL else importances[i]
         if margins != NULL:
             margins[i] = rule.margin
         if not passes(rule, y[i], block.rows.own[i]):

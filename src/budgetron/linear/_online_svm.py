@@ -9,6 +9,7 @@ from cython.cimports.budgetron._core.rule import PHI, TAU
 from sklearn.utils._param_validation import Interval
 
 from budgetron._linear_face import LinearClassifier
+from budgetron._weighted import CLASS_WEIGHT, WeightedClassifier
 
 
 @cython.cclass
@@ -36,15 +37,16 @@ class OnlineSVMRule(LinearRule):
         keep: cython.double = 1.0 - self.eta
         # w - eta w + eta C y x, the last first, for it can fail
         if self.y * self.margin < 1.0:
-            self.note(TAU, self.eta * self.C)
-            self.add(self.eta * self.C * self.y / keep)
+            tau: cython.double = self.eta * self.C * self.importance
+            self.note(TAU, tau)
+            self.add(tau * self.y / keep)
         self.note(PHI, keep)
         self.shrink(keep)
         return 1
 
 
 @cython.annotation_typing(False)  # here they are for readers
-class OnlineSVM(LinearClassifier):
+class OnlineSVM(WeightedClassifier, LinearClassifier):
     """Stochastic gradient descent on the linear SVM, with a constant step.
 
     Old examples fade at a constant rate, so that it follows a stream that drifts; on one
@@ -59,6 +61,8 @@ class OnlineSVM(LinearClassifier):
         Weight of the hinge loss beside 1/2 ||w||^2, for each example by itself: larger
         fits closer, as in `sklearn.svm.LinearSVC`, where it weighs the sum over all
         examples. With n of them, its C is ours divided by n.
+    class_weight : dict, default=None
+        Weights of classes, 1 for those that are not named. A row of weight w is learned with C w.
 
     Notes
     -----
@@ -79,14 +83,17 @@ class OnlineSVM(LinearClassifier):
     Trace(1797 rounds, 325 mistakes, error rate 0.1809)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = CLASS_WEIGHT | {
         "eta": [Interval(Real, 0.0, 1.0, closed="neither")],
         "C": [Interval(Real, 0.0, None, closed="neither")],
     }
 
-    def __init__(self, eta: float = 0.01, C: float = 1.0) -> None:
+    def __init__(
+        self, eta: float = 0.01, C: float = 1.0, *, class_weight: dict[Any, float] | None = None
+    ) -> None:
         self.eta = eta
         self.C = C
+        self.class_weight = class_weight
 
     def _rule(self, d: int, single: bool) -> OnlineSVMRule:
         return OnlineSVMRule(d, single, self.eta, self.C)

@@ -7,9 +7,11 @@ import cython
 import numpy as np
 from cython.cimports.budgetron._core.linear import LinearRule
 from cython.cimports.budgetron._core.rule import TAU
+from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from budgetron._linear_face import LinearClassifier
+from budgetron._weighted import CLASS_WEIGHT, WeightedClassifier
 
 
 @cython.cclass
@@ -35,18 +37,20 @@ class PassiveAggressiveRule(LinearRule):
     @cython.exceptval(-1)
     def update(self) -> cython.int:
         loss: cython.double = 1.0 - self.y * self.margin
-        square: cython.double = self.square + self.slack
+        if self.importance == 0.0:
+            return 1
+        square: cython.double = self.square + self.slack / self.importance
         # A row of zeros cannot gain a margin by any step.
         tau: cython.double = loss / square if square > 0.0 else 0.0
-        if tau > self.most:
-            tau = self.most
+        if tau > self.most * self.importance:
+            tau = self.most * self.importance
         self.note(TAU, tau)
         self.add(tau * self.y)
         return 1
 
 
 @cython.annotation_typing(False)  # here they are for readers
-class PassiveAggressive(LinearClassifier):
+class PassiveAggressive(WeightedClassifier, LinearClassifier):
     """Passive-Aggressive learning: just far enough to be right about the example at hand.
 
     Has no step size to tune, learns from correct but unsure predictions too, and follows
@@ -60,6 +64,8 @@ class PassiveAggressive(LinearClassifier):
     variant : {"PA", "PA-I", "PA-II"}, default="PA-I"
         With loss = 1 - y w . x, the step is loss / ||x||^2 for "PA", at most C for "PA-I", and
         loss / (||x||^2 + 1 / (2 C)) for "PA-II".
+    class_weight : dict, default=None
+        Weights of classes, 1 for those that are not named. A row of weight w is learned with C w.
 
     Notes
     -----
@@ -93,16 +99,25 @@ class PassiveAggressive(LinearClassifier):
     Trace(1797 rounds, 222 mistakes, error rate 0.1235)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = CLASS_WEIGHT | {
         "C": [Interval(Real, 0.0, None, closed="neither")],
         "variant": [StrOptions({"PA", "PA-I", "PA-II"})],
     }
 
-    def __init__(self, C: float = 1.0, variant: str = "PA-I") -> None:
+    def __init__(
+        self, C: float = 1.0, variant: str = "PA-I", *, class_weight: dict[Any, float] | None = None
+    ) -> None:
         self.C = C
         self.variant = variant
+        self.class_weight = class_weight
 
     def _rule(self, d: int, single: bool) -> PassiveAggressiveRule:
         most = self.C if self.variant == "PA-I" else np.inf
         slack = 1 / (2 * self.C) if self.variant == "PA-II" else 0.0
         return PassiveAggressiveRule(d, single, most, slack)
+
+    def _importances(self, X: Any, labels: NDArray[Any], weights: Any) -> NDArray[np.float64] | None:
+        importances = super()._importances(X, labels, weights)
+        if importances is not None and self.variant == "PA":
+            raise ValueError('variant="PA" has no C for weights to weigh; use "PA-I" or "PA-II"')
+        return importances

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-from budgetron._core.calibration import log_odds, sigmoids
+from budgetron._core.calibration import log_odds, sigmoids, sound
 from budgetron._face import OnlineClassifier
 from budgetron.calibration import admitted, observe, probabilities
 
@@ -28,8 +28,9 @@ __all__ = ["RiverClassifier", "face_of"]
 
 Features = dict[Hashable, Any]
 
-# What other libraries call random_state.
+# What river calls random_state; and what speaks of labels before they come (see `river.imblearn`).
 RENAMED = {"random_state": "seed"}
+LEFT_OUT = {"class_weight"}
 MOST_FEATURES = 1000
 
 
@@ -47,7 +48,11 @@ class RiverClassifier(base.MiniBatchClassifier):
             setattr(self, name, value)
         if not isinstance(self.max_features, int) or self.max_features < 1:
             raise ValueError(f"max_features must be a whole number above 0; got {self.max_features!r}")
-        given = {name: bound.arguments[RENAMED.get(name, name)] for name in self._learner._get_param_names()}
+        given = {
+            name: bound.arguments[RENAMED.get(name, name)]
+            for name in self._learner._get_param_names()
+            if name not in LEFT_OUT
+        }
         if given.get("gamma") == "scale":
             raise ValueError(
                 'gamma="scale" looks at a whole batch, and river has none before the first row; '
@@ -178,6 +183,40 @@ class RiverClassifier(base.MiniBatchClassifier):
     def _multiclass(self) -> bool:
         return True
 
+    # ------------------------------------------------------------------ files
+
+    def _to_parts(self) -> dict[str, Any]:
+        """What there is beside the parameters."""
+        return {
+            "model": self._model,
+            "features": list(self._places),
+            "labels": self._labels,
+            "sigmoids": self._sigmoids,
+        }
+
+    def _from_parts(self, model: Any, features: Any, labels: Any, sigmoids: Any) -> None:
+        """Go on from there; whatever cannot be raises a ValueError."""
+        if type(model) is not self._learner or model.get_params() != self._model.get_params():
+            raise ValueError("the learner should be the face's own")
+        for what in (features, labels):
+            if not isinstance(what, list) or len(set(what)) < len(what):
+                raise ValueError("features and labels should be lists, each named once")
+        begun = model.__sklearn_is_fitted__()
+        outputs = len(labels) if len(labels) > 2 else 1
+        right = (
+            model.n_features_in_ == len(features) <= self.max_features
+            and model.classes_.tolist() == list(range(max(2, len(labels))))
+            and len(labels) > 0
+            if begun
+            else not features and not labels
+        )
+        if not right or getattr(sigmoids, "shape", None) != (outputs, 7) or not sound(sigmoids):
+            raise ValueError("features, labels and sigmoids should be those of the learner")
+        self._model, self._labels, self._sigmoids = model, labels, sigmoids
+        self._places = {name: place for place, name in enumerate(features)}
+        self._codes = {label: code for code, label in enumerate(labels)}
+        self._read = itemgetter(*features) if len(features) > 1 else None
+
     # ------------------------------------------------------------------ below the surface
 
     @contextmanager
@@ -303,7 +342,9 @@ def _number(name: Hashable, value: Any) -> float:
 def face_of(learner: type[OnlineClassifier], module: str) -> type[RiverClassifier]:
     """The river face of a learner, to stand in `module`."""
     parameters = []
-    for parameter in list(inspect.signature(learner).parameters.values()):
+    for parameter in inspect.signature(learner).parameters.values():
+        if parameter.name in LEFT_OUT:
+            continue
         default = "auto" if parameter.name == "gamma" else parameter.default
         name = RENAMED.get(parameter.name, parameter.name)
         parameters.append(parameter.replace(name=name, default=default, annotation=inspect.Parameter.empty))

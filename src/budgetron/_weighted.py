@@ -1,0 +1,79 @@
+"""Weights of rows and classes, for the learners that have a meaning for them."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.validation import _check_sample_weight
+
+from budgetron._face import OnlineClassifier, Rows
+
+__all__ = ["CLASS_WEIGHT", "WeightedClassifier"]
+
+# What the parameter may be.
+CLASS_WEIGHT: dict[str, list[Any]] = {"class_weight": [dict, None]}
+
+
+class WeightedClassifier(OnlineClassifier):
+    """A learner whose C may differ from row to row: a row of weight w is learned with C w."""
+
+    class_weight: dict[Any, float] | None
+
+    def fit(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Forget everything, then play one round per row, in the given order.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), optional
+            Each row's C is the parameter times its weight; 0 is a row that is predicted and not learned.
+
+        Returns
+        -------
+        self
+        """
+        with self._unchanged_on_error():
+            self._forget()
+            self._learn(X, y, classes_from_y=True, weights=sample_weight)
+        return self
+
+    def partial_fit(
+        self,
+        X: Rows,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        admit: bool = False,
+    ) -> Self:
+        with self._unchanged_on_error():
+            if admit:
+                self._learn_and_admit(X, y, classes, sample_weight)
+            else:
+                self._learn(X, y, classes, weights=sample_weight)
+        return self
+
+    partial_fit.__doc__ = (OnlineClassifier.partial_fit.__doc__ or "").replace(
+        "        admit : bool",
+        """        sample_weight : array-like of shape (n_samples,), optional
+            Each row's C is the parameter times its weight; 0 is a row that is predicted and not learned.
+        admit : bool""",
+    )
+
+    def _importances(self, X: Any, labels: NDArray[Any], weights: Any) -> NDArray[np.float64] | None:
+        if weights is None and self.class_weight is None:
+            return None
+        given = _check_sample_weight(weights, X, dtype=np.float64, ensure_non_negative=True)
+        importances: NDArray[np.float64] = given * compute_sample_weight(self.class_weight, labels)
+        if not np.isfinite(importances).all() or (importances < 0.0).any():
+            raise ValueError(
+                f"weights must be finite and not negative; class_weight is {self.class_weight!r}"
+            )
+        return importances
+
+    def _importance(self, label: Any) -> float:
+        return 1.0 if self.class_weight is None else float(self.class_weight.get(label, 1.0))
