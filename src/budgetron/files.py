@@ -38,7 +38,8 @@ the one that was saved would have; `load` believes nothing that it reads.
 #    function a step (N to N + 1), so that all below knows the newest form only.
 #
 # What changed: in 2, slabs may keep the non-zeros of their rows alone, kernel learners have `n_jobs`, and the
-# Gram matrix is gone where none is needed; in 3, learners with a C have `class_weight`.
+# Gram matrix is gone where none is needed; in 3, learners with a C have
+# `class_weight`, and there are models of river's face.
 #
 # Old files are read for ever. Newer ones are refused with the version that wrote them.
 
@@ -93,10 +94,10 @@ def save(model: Any, path: Path, *, extras: dict[str, Any] | None = None) -> Non
     Parameters
     ----------
     model : estimator
-        Any learner of Budgetron's, fitted or not, a converter of `batch`, a `CalibratedClassifier`, an algorithm
-        of `experts`, an `ExpertClassifier` over such, or a classifier of `budgetron.river`. Not one with a
-        Python function as kernel or loss, nor over learners of other libraries: a file holds no code. Pickle
-        these.
+        Any learner of Budgetron's, fitted or not, a converter of `batch`, a `CalibratedClassifier`, an
+        algorithm of `experts`, an `ExpertClassifier` over such, or a classifier of `budgetron.river`. Not one
+        with a Python function as kernel or loss, nor over learners of other libraries: a file holds no code.
+        Pickle these.
     path : str or path-like
     extras : dict, optional
         Plain values and numeric or text arrays, also in dicts and lists, to be kept beside the model;
