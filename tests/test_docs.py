@@ -56,9 +56,19 @@ def test_the_page_of_the_theorems():
 
 
 @pytest.mark.parametrize(
-    "path", ["README.md", "docs/command-line.md", "docs/guarantees.md", "docs/threads.md"]
+    "path",
+    [
+        "README.md",
+        "docs/budgets-and-kernels.md",
+        "docs/command-line.md",
+        "docs/guarantees.md",
+        "docs/index.md",
+        "docs/recipes.md",
+        "docs/threads.md",
+    ],
 )
-def test_examples_of_the_pages(path):
+def test_examples_of_the_pages(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the blocks of a page may hand each other files
     codes, outputs = blocks(path, "python"), blocks(path, "text")
     assert len(codes) >= 1
     for code, output in zip(codes, outputs, strict=True):

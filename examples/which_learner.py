@@ -1,0 +1,51 @@
+"""The picture of docs/which-learner.md: four questions, and where they lead.
+
+python examples/which_learner.py docs/which-learner.png
+"""
+
+import sys
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+QUESTIONS = [
+    ("Do all rows fit in memory,\nand stay as they are?", "gradient boosting,\nor an SVM: not a stream"),
+    ("Does a line separate\nthe classes well enough?", "linear.AROW"),
+    ("Does the stream\ndrift quickly?", "RemoveOldestPerceptron"),
+    ("Are B² numbers of memory\nmore than you have?", "Forgetron,\nRandomizedBudgetPerceptron"),
+]
+LAST = "ProjectronPlusPlus"
+INK, LINE, OURS, OTHER = "#1f2937", "#9ca3af", "#dbeafe", "#f3f4f6"
+
+
+def box(axes: plt.Axes, x: float, y: float, text: str, color: str, width: float) -> None:
+    axes.add_patch(
+        plt.Rectangle((x - width / 2, y - 0.36), width, 0.72, facecolor=color, edgecolor=LINE, lw=1)
+    )
+    axes.text(x, y, text, ha="center", va="center", fontsize=10, color=INK)
+
+
+def arrow(axes: plt.Axes, start: tuple[float, float], end: tuple[float, float], text: str) -> None:
+    axes.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "color": LINE, "lw": 1.2})
+    x, y = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2
+    axes.text(x + 0.12 * (start[0] == end[0]), y + 0.05, text, fontsize=9, color=INK)
+
+
+def main(path: str) -> None:
+    figure, axes = plt.subplots(figsize=(8.2, 6.4))
+    for row, (question, answer) in enumerate(QUESTIONS):
+        y = -1.25 * row
+        box(axes, 0, y, question, "white", 3.0)
+        box(axes, 4.6, y, answer, OURS if row else OTHER, 3.0)
+        arrow(axes, (1.5, y), (3.1, y), "yes")
+        arrow(axes, (0, y - 0.36), (0, y - 0.89), "no")
+    box(axes, 0, -1.25 * len(QUESTIONS), LAST, OURS, 3.0)
+    axes.set(xlim=(-1.7, 6.3), ylim=(-1.25 * len(QUESTIONS) - 0.5, 0.5))
+    axes.axis("off")
+    figure.savefig(path, dpi=110, bbox_inches="tight", facecolor="white")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if len(sys.argv) > 1 else "which-learner.png")
