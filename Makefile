@@ -2,7 +2,8 @@
 # make test    the whole test suite
 # make lint    ruff, mypy and the stubs of the compiled core
 # make bench   the benchmarks, and docs/performance.md; BENCH_ARGS=--quick for less, elsewhere
-# make clean   removes the .venv
+# make docs    the site, from docs/ and the docstrings, into site/
+# make clean   removes the .venv and the site
 #
 # Each makes its own .venv, builds and installs what has changed, and runs.
 
@@ -13,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 SOURCES := $(shell find src -type f -not -name '*.pyc') meson.build pyproject.toml
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench docs clean
 
 demo: .venv/installed
 	$(BIN)/budgetron compare data:two-gaussians data:digits --budget 50 --report demo.html
@@ -30,8 +31,11 @@ lint: .venv/installed
 bench: .venv/installed .venv/rivals
 	$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
 
+docs: .venv/writing
+	$(BIN)/mkdocs build --quiet --site-dir site
+
 clean:
-	rm -rf .venv
+	rm -rf .venv site
 
 .venv/tools: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -41,6 +45,10 @@ clean:
 
 .venv/rivals: .venv/tools
 	$(BIN)/pip install --quiet --group bench
+	touch $@
+
+.venv/writing: .venv/tools
+	$(BIN)/pip install --quiet --group docs
 	touch $@
 
 # The build folder stays, so that only what changed is compiled again.
