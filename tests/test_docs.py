@@ -56,7 +56,8 @@ def test_the_page_of_the_theorems():
 
 
 @pytest.mark.parametrize(
-    "path", ["README.md", "docs/command-line.md", "docs/guarantees.md", "docs/threads.md"]
+    "path",
+    ["README.md", "docs/command-line.md", "docs/deployment.md", "docs/guarantees.md", "docs/threads.md"],
 )
 def test_examples_of_the_pages(path):
     codes, outputs = blocks(path, "python"), blocks(path, "text")
