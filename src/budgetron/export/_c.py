@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from budgetron._core.kernel import Kernel
 from budgetron._replacing import replacing
-from budgetron.export._scores import FARTHEST, Scores, scores_of, single
+from budgetron.export._scores import FARTHEST, Scores, gamma_and_coef0, scores_of, single
 from budgetron.kernels import NAMES
 
 __all__ = ["c"]
@@ -311,12 +311,12 @@ def _header(model: str, scores: Scores, name: str) -> str:
 
 def _kernel(kernel: Kernel, names: dict[str, str]) -> str:
     formula, start, step, finish = KERNEL_LINES[kernel.name]
-    gamma, coef0 = (_literal(value) for value in single([kernel.gamma, kernel.coef0], "kernel parameters"))
+    gamma, coef0 = map(_literal, gamma_and_coef0(kernel))
     finish = finish.format(gamma=gamma, coef0=coef0, degree=kernel.degree)
     return KERNEL.format(formula=formula, start=start, step=step, finish=finish, **names)
 
 
-def _literal(value: Any) -> str:
+def _literal(value: float) -> str:
     return f"{value:.8e}f"
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron._replacing import replacing
-from budgetron.export._scores import FARTHEST, Scores, scores_of, single
+from budgetron.export._scores import FARTHEST, Scores, gamma_and_coef0, scores_of, single
 
 __all__ = ["onnx"]
 
@@ -160,7 +160,7 @@ def _expansion(graph: _Graph, scores: Scores, coef: NDArray[np.float64], slots: 
     assert kernel is not None
     if kernel.degree > HIGHEST_DEGREE:
         raise ValueError(f"an ONNX file can have a degree of up to {HIGHEST_DEGREE}; got {kernel.degree}")
-    gamma, coef0 = single([kernel.gamma, kernel.coef0], "kernel parameters").tolist()
+    gamma, coef0 = gamma_and_coef0(kernel)
     poly = kernel.name == "poly"
     return graph.add(
         "SVMRegressor",

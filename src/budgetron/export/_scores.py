@@ -21,7 +21,7 @@ from budgetron._linear_face import LinearClassifier
 from budgetron.batch import AveragedClassifier
 from budgetron.calibration import CalibratedClassifier
 
-__all__ = ["FARTHEST", "Scores", "scores_of", "single"]
+__all__ = ["FARTHEST", "Scores", "gamma_and_coef0", "scores_of", "single"]
 
 # Where a sigmoid holds its z, as in `_core.calibration`.
 FARTHEST = 10.0
@@ -52,8 +52,8 @@ def scores_of(model: Any, kernels: tuple[str, ...], what: str) -> Scores:
     if not isinstance(model, OnlineClassifier):
         raise TypeError(
             f"{what} is made of a kernel or linear learner of Budgetron, an AveragedClassifier or a "
-            f"CalibratedClassifier; got {type(model).__name__}. Of a pipeline export the last step, and "
-            "do what comes before it where the model runs"
+            f"CalibratedClassifier; got {type(model).__module__}.{type(model).__name__}. Of a pipeline export "
+            "the last step, and do what comes before it where the model runs"
         )
     check_is_fitted(model)
     labels = _labels(model.classes_)
@@ -85,6 +85,15 @@ def single(values: Any, what: str) -> NDArray[np.float32]:
     if not np.isfinite(small).all():
         raise ValueError(f"{what} of up to {np.abs(dense).max():.3g} exceed float32; scale the features")
     return small
+
+
+def gamma_and_coef0(kernel: Kernel) -> list[float]:
+    """The kernel's parameters in float32."""
+    numbers = single([kernel.gamma, kernel.coef0], "kernel parameters")
+    if numbers[0] < np.finfo(np.float32).tiny:
+        raise ValueError(f"gamma is {kernel.gamma:.3g}, too small for float32; scale the features")
+    values: list[float] = numbers.tolist()
+    return values
 
 
 def _labels(classes: NDArray[Any]) -> Labels:
