@@ -279,6 +279,8 @@ def _header(model: str, scores: Scores, name: str) -> str:
             **names,
         )
     ]
+    if kernel is not None:
+        parts.append(f"#define {name.upper()}_SUPPORTS {scores.coef.shape[1]}\n")
     one = f"{name}_log_odds(scores[c], c);"
     if scores.sigmoids is not None:
         parts.append(
@@ -291,7 +293,6 @@ def _header(model: str, scores: Scores, name: str) -> str:
         then = f"\n        scores[c] = {one}" if calibrated else ""
         parts.append(LINEAR_SCORES.format(then=then, **names))
     else:
-        parts.append(f"#define {name.upper()}_SUPPORTS {scores.coef.shape[1]}\n")
         supports, coef = single(scores.rows, "supports"), single(scores.coef.T, "coefficients")
         parts.append(_table("{name}_supports[{NAME}_SUPPORTS][{NAME}_FEATURES]".format(**names), supports))
         parts.append(_table("{name}_coef[{NAME}_SUPPORTS][{NAME}_OUTPUTS]".format(**names), coef))

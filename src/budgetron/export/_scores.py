@@ -52,8 +52,8 @@ def scores_of(model: Any, kernels: tuple[str, ...], what: str) -> Scores:
     if not isinstance(model, OnlineClassifier):
         raise TypeError(
             f"{what} is made of a kernel or linear learner of Budgetron, an AveragedClassifier or a "
-            f"CalibratedClassifier; got {type(model).__module__}.{type(model).__name__}. Of a pipeline export "
-            "the last step, and do what comes before it where the model runs"
+            f"CalibratedClassifier; got {type(model).__module__}.{type(model).__name__}. Of a pipeline "
+            "export the last step, and do what comes before it where the model runs"
         )
     check_is_fitted(model)
     labels = _labels(model.classes_)
