@@ -43,9 +43,7 @@ def main():
     figure, axes = plt.subplots(figsize=(7.2, 4.2))
     for name, make in LEARNERS.items():
         errors = [100 * make(B).progressive_fit(X, y).error_rate for B in BUDGETS]
-        (line,) = axes.plot(BUDGETS, errors, marker="o", ms=4)
-        axes.annotate(name, (BUDGETS[0], errors[0]), (-6, 0), textcoords="offset points", ha="right",
-                      va="center", color=line.get_color())  # fmt: skip
+        axes.plot(BUDGETS, errors, marker="o", ms=4, label=name)
         print(f"{name:27}" + "".join(f"{error:6.1f}" for error in errors))
     whole = KernelPerceptron(gamma=0.0005)
     error = 100 * whole.progressive_fit(X, y).error_rate
@@ -54,10 +52,11 @@ def main():
         f"without a budget: {whole.n_support_} supports", (BUDGETS[-1], error), (0, -12),
         textcoords="offset points", ha="right", color="#6b7280",
     )  # fmt: skip
-    axes.set(xscale="log", xlabel="budget", ylabel="% mistakes", ylim=(0, None), xlim=(0.7, 180))
+    axes.set(xscale="log", xlabel="budget", ylabel="% mistakes", ylim=(0, None))
     axes.set_xticks(BUDGETS, [str(B) for B in BUDGETS])
     axes.minorticks_off()
     axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False)
     figure.savefig(options.output, dpi=110, bbox_inches="tight", facecolor="white")
     print(f"Drawn: {options.output}")
 

@@ -46,7 +46,7 @@ def main():
         axes.axvline(change, color="#d1d5db", lw=1, zorder=0)
     axes.set(xlabel="rounds", ylabel="% mistakes in the last 250 rows", ylim=(0, 100), xlim=(0, len(y)))
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(0.02, 0.9))
+    axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=3, fontsize=9)
     figure.savefig(options.output, dpi=110, bbox_inches="tight", facecolor="white")
     print(f"Drawn: {options.output}")
 

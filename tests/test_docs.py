@@ -61,6 +61,7 @@ def test_the_page_of_the_theorems():
         "README.md",
         "docs/budgets-and-kernels.md",
         "docs/command-line.md",
+        "docs/deployment.md",
         "docs/guarantees.md",
         "docs/index.md",
         "docs/recipes.md",

@@ -1,0 +1,352 @@
+"""Models as C headers, for where there is nothing but a C compiler."""
+
+from __future__ import annotations
+
+import os
+import re
+from importlib.metadata import version
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron._core.kernel import Kernel
+from budgetron._replacing import replacing
+from budgetron.export._scores import FARTHEST, Scores, gamma_and_coef0, scores_of, single
+from budgetron.kernels import NAMES
+
+__all__ = ["c"]
+
+Path = str | os.PathLike[str]
+
+NUMBERS_A_LINE = 6
+
+HEAD = """\
+/* {model}, made by budgetron.export.c of Budgetron {version}.
+ *
+ * {size}. C99, in float32, and nothing is allocated.
+ * Include it in the one file that asks the model.
+ */
+#ifndef {NAME}_H
+#define {NAME}_H
+{include}
+#define {NAME}_FEATURES {features}
+#define {NAME}_CLASSES {classes}
+#define {NAME}_OUTPUTS {outputs} /* one for two classes, else one for each */
+"""
+
+KERNEL = """
+/* {formula} */
+static inline float {name}_kernel(const float *x, const float *s)
+{{
+    float value = {start};
+    for (int i = 0; i < {NAME}_FEATURES; i++) {{
+        {step}
+    }}
+    {finish}
+}}
+"""
+
+# What a kernel starts with, does with each feature, and makes of the value
+KERNEL_LINES = {
+    "rbf": (
+        "exp(-gamma ||x - s||^2)",
+        "0.0f",
+        "const float difference = x[i] - s[i];\n        value += difference * difference;",
+        "return expf(-{gamma} * value);",
+    ),
+    "laplacian": (
+        "exp(-gamma sum_i |x_i - s_i|)",
+        "0.0f",
+        "value += fabsf(x[i] - s[i]);",
+        "return expf(-{gamma} * value);",
+    ),
+    "poly": (
+        "(gamma <x, s> + coef0) ** degree",
+        "0.0f",
+        "value += x[i] * s[i];",
+        """\
+value = {gamma} * value + {coef0};
+    float power = 1.0f;
+    for (unsigned long n = {degree}UL; n > 0; n /= 2, value *= value) {{
+        if (n % 2)
+            power *= value;
+    }}
+    return power;""",
+    ),
+    "allsubsets": ("prod_i (1 + x_i s_i)", "1.0f", "value *= 1.0f + x[i] * s[i];", "return value;"),
+}
+
+LINEAR_SCORES = """
+/* What decision_function gives. */
+static inline void {name}_decisions(const float x[{NAME}_FEATURES], float scores[{NAME}_OUTPUTS])
+{{
+    for (int c = 0; c < {NAME}_OUTPUTS; c++) {{
+        scores[c] = 0.0f;
+        for (int i = 0; i < {NAME}_FEATURES; i++)
+            scores[c] += {name}_coef[c][i] * x[i];{then}
+    }}
+}}
+"""
+
+KERNEL_SCORES = """
+/* What decision_function gives. */
+static inline void {name}_decisions(const float x[{NAME}_FEATURES], float scores[{NAME}_OUTPUTS])
+{{
+    for (int c = 0; c < {NAME}_OUTPUTS; c++)
+        scores[c] = 0.0f;
+    for (int j = 0; j < {NAME}_SUPPORTS; j++) {{
+        const float value = {name}_kernel(x, {name}_supports[j]);
+        for (int c = 0; c < {NAME}_OUTPUTS; c++)
+            scores[c] += {name}_coef[j][c] * value;
+    }}{after}
+}}
+"""
+
+LOG_ODDS = """
+/* a z + b, with z the score by the root of its mean square, held within bounds. */
+static inline float {name}_log_odds(float score, int c)
+{{
+    const float *const numbers = {name}_sigmoids[c]; /* a, b, root */
+    float z = score / numbers[2];
+    z = z < -{farthest} ? -{farthest} : z > {farthest} ? {farthest} : z;
+    return numbers[0] * z + numbers[1];
+}}
+"""
+
+TWO_CLASSES = """
+/* f(x): above 0 speaks for class 1. */
+static inline float {name}_decision(const float x[{NAME}_FEATURES])
+{{
+    float score;
+    {name}_decisions(x, &score);
+    return score;
+}}
+
+/* The class of x, 0 or 1. */
+static inline int {name}_predict(const float x[{NAME}_FEATURES])
+{{
+    return {name}_decision(x) > 0.0f;
+}}
+"""
+
+MORE_CLASSES = """
+/* The class of x, from 0 on: the one with the largest score. */
+static inline int {name}_predict(const float x[{NAME}_FEATURES])
+{{
+    float scores[{NAME}_OUTPUTS];
+    int best = 0;
+    {name}_decisions(x, scores);
+    for (int c = 1; c < {NAME}_OUTPUTS; c++) {{
+        if (scores[c] > scores[best])
+            best = c;
+    }}
+    return best;
+}}
+"""
+
+TWO_PROBABILITIES = """
+/* The probability of each class. */
+static inline void {name}_probabilities(const float x[{NAME}_FEATURES], float p[{NAME}_CLASSES])
+{{
+    const float odds = {name}_decision(x);
+    p[0] = 1.0f / (1.0f + expf(odds));
+    p[1] = 1.0f / (1.0f + expf(-odds));
+}}
+"""
+
+MORE_PROBABILITIES = """
+/* The probability of each class: the sigmoids by their sum. Through logarithms, for all of them may be 0. */
+static inline void {name}_probabilities(const float x[{NAME}_FEATURES], float p[{NAME}_CLASSES])
+{{
+    float most, sum = 0.0f;
+    {name}_decisions(x, p);
+    for (int c = 0; c < {NAME}_CLASSES; c++)
+        p[c] = (p[c] < 0.0f ? p[c] : 0.0f) - log1pf(expf(-fabsf(p[c])));
+    most = p[0];
+    for (int c = 1; c < {NAME}_CLASSES; c++)
+        most = p[c] > most ? p[c] : most;
+    for (int c = 0; c < {NAME}_CLASSES; c++)
+        sum += p[c] = expf(p[c] - most);
+    for (int c = 0; c < {NAME}_CLASSES; c++)
+        p[c] /= sum;
+}}
+"""
+
+LABEL = """
+/* The label of a class. */
+static inline {type}{name}_label(int c)
+{{
+    static {table}labels[{NAME}_CLASSES] = {{{labels}}};
+    return labels[c];
+}}
+
+#endif
+"""
+
+
+@overload
+def c(model: Any, path: None = None, name: str = "model") -> str: ...
+@overload
+def c(model: Any, path: Path, name: str = "model") -> None: ...
+def c(model: Any, path: Path | None = None, name: str = "model") -> str | None:
+    """Make a C header of a model.
+
+    Use it on microcontrollers, and wherever there is a C compiler and nothing else. The header needs C99, no
+    library but ``<math.h>``, and for that only ``expf`` and its like.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted linear learner, a kernel learner with a kernel that has a name, or an `AveragedClassifier` or
+        `CalibratedClassifier` of such.
+    path : str or path-like, optional
+        Where to write the file, whole or not at all.
+    name : str, default="model"
+        What all names in the header begin with: a C identifier. Where several models meet in one program,
+        theirs must differ by more than case.
+
+    Returns
+    -------
+    str or None
+        The header, if there is no `path`. The same model gives the same text.
+
+    Raises
+    ------
+    TypeError
+        If a model of this kind cannot be exported, with the reason.
+    ValueError
+        If the model has not learned anything yet, or has numbers that float32 cannot hold, or if `name` is no
+        C identifier.
+
+    Notes
+    -----
+    With ``name="model"`` there are
+
+    - ``MODEL_FEATURES`` and ``MODEL_CLASSES``;
+    - ``int model_predict(const float x[])``: the place of the predicted class in `classes_`;
+    - ``model_label(int c)``: the label at that place, text or a whole number;
+    - ``float model_decision(const float x[])`` with two classes, and with more
+      ``void model_decisions(const float x[], float scores[])``: what `decision_function` gives;
+    - ``void model_probabilities(const float x[], float p[])`` of a `CalibratedClassifier`.
+
+    They agree with the model to float32 accuracy. Numbers are written with nine digits, which read back
+    exactly.
+
+    The tables are constants, 4 bytes a number: (n_features + n_outputs) numbers a support, each support once,
+    and n_features numbers an output for linear learners and the kernel "linear". All features of a support
+    stand there, also if the model keeps non-zeros only.
+
+    Examples
+    --------
+    >>> import budgetron
+    >>> model = budgetron.Forgetron(budget=2).fit([[0.0], [1.0], [2.0]], ["no", "yes", "no"])
+    >>> header = budgetron.export.c(model, name="fan")
+    >>> for line in header.splitlines():
+    ...     if line.startswith("static inline"):
+    ...         print(line)
+    static inline float fan_kernel(const float *x, const float *s)
+    static inline void fan_decisions(const float x[FAN_FEATURES], float scores[FAN_OUTPUTS])
+    static inline float fan_decision(const float x[FAN_FEATURES])
+    static inline int fan_predict(const float x[FAN_FEATURES])
+    static inline const char *fan_label(int c)
+    """
+    if not isinstance(name, str) or re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) is None:
+        raise ValueError(
+            f"name must be a C identifier: letters of ASCII, digits and _, no digit first; got {name!r}"
+        )
+    text = _header(type(model).__name__, scores_of(model, NAMES, "a C header"), name)
+    if path is None:
+        return text
+    with replacing(path) as file:
+        file.write(text.encode())
+    return None
+
+
+def _header(model: str, scores: Scores, name: str) -> str:
+    kernel, outputs, calibrated = scores.kernel, scores.outputs, scores.sigmoids is not None
+    names = {"name": name, "NAME": name.upper()}
+    needs_math = calibrated or (kernel is not None and kernel.name in ("rbf", "laplacian"))
+    parts = [
+        HEAD.format(
+            model=model,
+            version=version("budgetron"),
+            classes=len(scores.labels),
+            features=scores.features,
+            outputs=outputs,
+            size="Linear" if kernel is None else f"Kernel {kernel.name}",
+            include="\n#include <math.h>\n" if needs_math else "",
+            **names,
+        )
+    ]
+    if kernel is not None:
+        parts.append(f"#define {name.upper()}_SUPPORTS {scores.coef.shape[1]}\n")
+    one = f"{name}_log_odds(scores[c], c);"
+    if scores.sigmoids is not None:
+        parts.append(
+            _table(f"{name}_sigmoids[{name.upper()}_OUTPUTS][3]", single(scores.sigmoids, "sigmoids"))
+        )
+        parts.append(LOG_ODDS.format(farthest=_literal(FARTHEST), **names))
+    if kernel is None:
+        coef = single(scores.coef, "weights")
+        parts.append(_table("{name}_coef[{NAME}_OUTPUTS][{NAME}_FEATURES]".format(**names), coef))
+        then = f"\n        scores[c] = {one}" if calibrated else ""
+        parts.append(LINEAR_SCORES.format(then=then, **names))
+    else:
+        supports, coef = single(scores.rows, "supports"), single(scores.coef.T, "coefficients")
+        parts.append(_table("{name}_supports[{NAME}_SUPPORTS][{NAME}_FEATURES]".format(**names), supports))
+        parts.append(_table("{name}_coef[{NAME}_SUPPORTS][{NAME}_OUTPUTS]".format(**names), coef))
+        parts.append(_kernel(kernel, names))
+        after = (
+            f"\n    for (int c = 0; c < {name.upper()}_OUTPUTS; c++)\n        scores[c] = {one}"
+            if calibrated
+            else ""
+        )
+        parts.append(KERNEL_SCORES.format(after=after, **names))
+    parts.append((TWO_CLASSES if outputs == 1 else MORE_CLASSES).format(**names))
+    if calibrated:
+        parts.append((TWO_PROBABILITIES if outputs == 1 else MORE_PROBABILITIES).format(**names))
+    parts.append(_label(scores.labels, names))
+    return "".join(parts)
+
+
+def _kernel(kernel: Kernel, names: dict[str, str]) -> str:
+    formula, start, step, finish = KERNEL_LINES[kernel.name]
+    gamma, coef0 = map(_literal, gamma_and_coef0(kernel))
+    finish = finish.format(gamma=gamma, coef0=coef0, degree=kernel.degree)
+    return KERNEL.format(formula=formula, start=start, step=step, finish=finish, **names)
+
+
+def _literal(value: float) -> str:
+    return f"{value:.8e}f"
+
+
+def _table(declaration: str, values: NDArray[np.float32]) -> str:
+    """A constant of two dimensions."""
+    lines = [f"\nstatic const float {declaration} = {{\n"]
+    for row in values.tolist():
+        numbers = [_literal(value) for value in row]
+        pieces = [", ".join(numbers[i : i + NUMBERS_A_LINE]) for i in range(0, len(numbers), NUMBERS_A_LINE)]
+        lines.append("    {" + ",\n     ".join(pieces) + "},\n")
+    return "".join([*lines, "};\n"])
+
+
+def _label(labels: list[int] | list[str], names: dict[str, str]) -> str:
+    if isinstance(labels[0], str):
+        kind, table, literals = "const char *", "const char *const ", [_text(str(label)) for label in labels]
+    else:
+        short = all(abs(int(label)) < 2**31 for label in labels)  # what every long holds
+        kind = "long " if short else "long long "
+        table, suffix = f"const {kind}", "L" if short else "LL"
+        # C has no negative literals, and the least number has no positive counterpart.
+        literals = [
+            f"{label}{suffix}" if int(label) > -(2**63) else f"({int(label) + 1}LL - 1)" for label in labels
+        ]
+    return LABEL.format(type=kind, table=table, labels=", ".join(literals), **names)
+
+
+def _text(label: str) -> str:
+    """A string literal of UTF-8; in numbers all that C might read otherwise, as ?? and a quote."""
+    plain = re.compile(rb"[A-Za-z0-9 _.,:;+*/<=>()\[\]{}|~^$#@!&'-]")
+    pieces = [chr(byte) if plain.match(bytes([byte])) else f"\\{byte:03o}" for byte in label.encode()]
+    return f'"{"".join(pieces)}"'

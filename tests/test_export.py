@@ -1,0 +1,421 @@
+"""Exported models answer as the model does, to float32 accuracy; what cannot be exported is refused."""
+
+import ctypes
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from reference.kernels import cauchy_rows
+from scipy.sparse import csr_array
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import budgetron
+from budgetron import CalibratedClassifier, export, linear
+from budgetron.batch import AveragedClassifier, PenalizedRiskClassifier
+from budgetron.experts import ExpertClassifier
+from budgetron.kernels import Normalized
+
+CC = shutil.which("cc") or shutil.which("gcc")
+STRICT = ["-Wall", "-Wextra", "-Werror", "-std=c99", "-pedantic"]
+needs_cc = pytest.mark.skipif(CC is None, reason="there is no C compiler, and the headers are compiled")
+
+# Scores may differ by so much of sum_i |coef_i| k(|x|, |s_i|), in which k is 1 for rbf and laplacian.
+TOLERANCE = 2e-6
+
+D = 5
+LABELS = {
+    "numbers": [0, 1],
+    "signs": [-1.0, 1.0],
+    "text": ["no", "yes"],
+    "odd text": ['"é\\', "??= */ %d"],
+    "far numbers": [-(2**63), 2**63 - 1],
+    "three": [-1, 4, 17],
+    "four texts": ["a", "b", "c", "d"],
+}
+
+
+def rows(n, classes, seed=0, d=D):
+    """Rings and sectors, in float32: rows that the model and what is exported both see as they are."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)).astype(np.float32)
+    codes = (
+        (np.hypot(X[:, 0], X[:, 1]) + 0.3 * (X[:, 2] > 0) + 0.1 * rng.normal(size=n)) / 1.1 * classes / 2
+    ).astype(int)
+    return X, np.minimum(codes, classes - 1)
+
+
+def fitted(model, labels="numbers", dtype=np.float64, n=300):
+    X, codes = rows(n, len(LABELS[labels]))
+    return model.fit(X.astype(dtype), np.array(LABELS[labels])[codes])
+
+
+def in_c(model, X, folder, name="model"):
+    """Scores, labels and probabilities of the compiled header."""
+    folder = Path(tempfile.mkdtemp(dir=folder))  # a library of the same path would not be loaded again
+    export.c(model, folder / "exported.h", name)
+    calibrated, text = isinstance(model, CalibratedClassifier), isinstance(model.classes_[0], str)
+    source = f"""
+        #include "exported.h"
+        enum {{ D = {name.upper()}_FEATURES, K = {name.upper()}_CLASSES, O = {name.upper()}_OUTPUTS }};
+        int sizes(int which) {{ return which == 0 ? D : which == 1 ? K : O; }}
+        void ask(const float *X, int n, float *scores, int *codes, float *p)
+        {{
+            for (int i = 0; i < n; i++) {{
+                {name}_decisions(X + i * D, scores + i * O);
+                codes[i] = {name}_predict(X + i * D);
+                {f"{name}_probabilities(X + i * D, p + i * K);" if calibrated else "(void)p;"}
+            }}
+        }}
+        {"const char *" if text else "long long "}label(int c) {{ return {name}_label(c); }}
+        """
+    library = compiled(source, folder, "-shared", "-fPIC", "-O2", output="exported.so")
+    loaded = ctypes.CDLL(str(library))
+    d, classes, outputs = (loaded.sizes(i) for i in range(3))
+    assert (d, classes) == (X.shape[1], len(model.classes_))
+    X = np.ascontiguousarray(X, np.float32)
+    scores, codes = np.zeros((len(X), outputs), np.float32), np.zeros(len(X), np.int32)
+    p = np.zeros((len(X), classes), np.float32)
+    loaded.ask(
+        *(
+            ctypes.c_void_p(a.ctypes.data) if isinstance(a, np.ndarray) else a
+            for a in (X, len(X), scores, codes, p)
+        )
+    )
+    loaded.label.restype = ctypes.c_char_p if text else ctypes.c_longlong
+    labels = [loaded.label(i) for i in range(classes)]
+    labels = [label.decode() for label in labels] if text else labels
+    return scores, np.array(labels)[codes], p if calibrated else None
+
+
+def compiled(source, folder, *options, output):
+    file = folder / "program.c"
+    file.write_text(source)
+    run = subprocess.run(
+        [CC, *STRICT, *options, file, "-o", folder / output, "-lm"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    return folder / output
+
+
+def in_onnx(model, X):
+    """Scores, labels and probabilities of onnxruntime."""
+    content = export.onnx(model)
+    onnx.checker.check_model(onnx.load_from_string(content), full_check=True)
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    assert [i.name for i in session.get_inputs()] == ["X"]
+    answers = dict(zip(names, session.run(None, {"X": X}), strict=True))
+    assert set(answers) - {"probabilities"} == {"label", "scores"}
+    assert answers["label"].dtype == (object if isinstance(model.classes_[0], str) else np.int64)
+    return answers["scores"], answers["label"], answers.get("probabilities")
+
+
+def sizes(model, X):
+    """sum_i |coef_i| k(|x|, |s_i|) for each row and output: what roundings are measured by."""
+    learner = model.learner_ if isinstance(model, AveragedClassifier | CalibratedClassifier) else model
+    X = np.abs(X).astype(np.float64)
+    if hasattr(model, "coef_"):
+        return X @ np.abs(learner.coef_ if isinstance(model, CalibratedClassifier) else model.coef_).T
+    if isinstance(model, AveragedClassifier):
+        assert learner.kernel == "rbf"
+        rules = [one.rule for one in learner._learners]
+        sums = [(rule.average.total(rule.coef), rule.departed_sums) for rule in rules]
+        return np.array([[np.abs(now).sum() + np.abs(gone).sum() for now, gone in sums]]) / model.rounds_
+    coef = np.abs(learner.dual_coef_).T
+    if learner.kernel in ("rbf", "laplacian"):
+        return coef.sum(axis=0)[None]
+    supports = np.abs(learner.support_vectors_).astype(np.float64)
+    return learner._learners[0].kernel.matrix(X, supports) @ coef
+
+
+def assert_agrees(model, X, scores, labels, probabilities=None):
+    margins, bounds = model.decision_function(X), TOLERANCE * sizes(model, X)
+    if isinstance(model, CalibratedClassifier):
+        slope, _, square = model.sigmoids_[:, :3].T
+        # z moves by what the score does; what is added then has roundings of its own.
+        bounds = bounds * slope / np.sqrt(square) + TOLERANCE * np.abs(model.sigmoids_[:, :2]).sum(axis=1)
+    margins = margins.reshape(len(X), -1)
+    assert scores.shape == margins.shape
+    assert (np.abs(scores - margins) <= bounds).all()
+    bounds = np.broadcast_to(bounds, margins.shape)
+    if margins.shape[1] == 1:
+        clear = np.abs(margins[:, 0]) > bounds[:, 0]
+    else:
+        last, first = np.sort(margins, axis=1)[:, -2:].T
+        clear = first - last > 2 * bounds.max(axis=1)
+    assert clear.mean() > 0.98
+    np.testing.assert_array_equal(labels[clear], model.predict(X)[clear])
+    assert len(set(labels.tolist())) > 1 or isinstance(
+        model, CalibratedClassifier
+    )  # which knows how many there are
+    assert (probabilities is not None) == isinstance(model, CalibratedClassifier)
+    if probabilities is not None:
+        np.testing.assert_allclose(probabilities, model.predict_proba(X), rtol=0, atol=1e-5)
+        np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-5)
+
+
+KERNELS = {
+    "rbf": {"kernel": "rbf", "gamma": 0.5},
+    "linear": {"kernel": "linear"},
+    "poly": {"kernel": "poly", "gamma": 0.3, "degree": 3, "coef0": 1.0},
+    "even poly": {"kernel": "poly", "gamma": 0.2, "degree": 6},
+    "constant poly": {"kernel": "poly", "degree": 0},
+    "laplacian": {"kernel": "laplacian", "gamma": 0.4},
+    "allsubsets": {"kernel": "allsubsets"},
+}
+MODELS = {
+    "Forgetron": lambda: budgetron.Forgetron(30, gamma=0.5),
+    "simplified Forgetron": lambda: budgetron.Forgetron(30, variant="simplified", gamma=0.5),
+    "RandomizedBudgetPerceptron": lambda: budgetron.RandomizedBudgetPerceptron(30, gamma=0.5, random_state=0),
+    "ShrinkingPerceptron": lambda: budgetron.ShrinkingPerceptron(0.99, gamma=0.5),
+    "ProjectronPlusPlus": lambda: budgetron.ProjectronPlusPlus(gamma=0.5),
+    "PassiveAggressive": lambda: budgetron.PassiveAggressive(gamma=0.5),
+    "linear.AROW": linear.AROW,
+    "linear.OnlineSVM": linear.OnlineSVM,
+    "linear.Winnow": lambda: linear.Winnow(balanced=True),
+    "linear.VotedPerceptron": linear.VotedPerceptron,
+    "averaged": lambda: AveragedClassifier(budgetron.Forgetron(30, gamma=0.5)),
+    "averaged linear": lambda: AveragedClassifier(linear.PassiveAggressive()),
+    "penalized linear": lambda: PenalizedRiskClassifier(linear.Perceptron()),
+    "calibrated": lambda: CalibratedClassifier(budgetron.Forgetron(30, gamma=0.5)),
+    "calibrated linear": lambda: CalibratedClassifier(linear.AROW()),
+}
+
+
+@pytest.fixture(params=["onnx", pytest.param("c", marks=needs_cc)])
+def ask(request, tmp_path):
+    """What asks the exported model."""
+    if request.param == "onnx":
+        return in_onnx
+    return lambda model, X: in_c(model, X, tmp_path)
+
+
+@pytest.mark.parametrize("labels", ["numbers", "four texts"])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_kernels(kernel, labels, ask):
+    if kernel == "constant poly":
+        model = budgetron.RemoveOldestPerceptron(7, **KERNELS[kernel])
+    else:
+        model = budgetron.Forgetron(40, **KERNELS[kernel])
+    model, X = fitted(model, labels), rows(500, 2, seed=1)[0]
+    if kernel in ("laplacian", "allsubsets") and ask is in_onnx:
+        with pytest.raises(
+            TypeError, match=rf"ONNX file can have the kernels rbf, linear, poly; .*'{kernel}'"
+        ):
+            ask(model, X)
+        return
+    if kernel == "constant poly":  # the same answer for all rows
+        scores, _, _ = ask(model, X)
+        np.testing.assert_allclose(
+            scores, model.decision_function(X).reshape(scores.shape), rtol=1e-6, atol=1e-6
+        )
+        return
+    assert_agrees(model, X, *ask(model, X))
+
+
+@pytest.mark.parametrize("labels", ["numbers", "three"])
+@pytest.mark.parametrize("label", MODELS)
+def test_learners(label, labels, ask):
+    model, X = fitted(MODELS[label](), labels), rows(500, 2, seed=2)[0]
+    assert_agrees(model, X, *ask(model, X))
+
+
+@pytest.mark.parametrize("labels", LABELS)
+def test_labels(labels, ask):
+    model, X = fitted(budgetron.Forgetron(30, gamma=0.5), labels), rows(200, 2, seed=3)[0]
+    assert_agrees(model, X, *ask(model, X))
+
+
+def test_ten_thousand_rows(ask):
+    X, codes = rows(12_000, 2, d=16)
+    model = budgetron.Forgetron(100, gamma=0.05).fit(X[:2000], codes[:2000])
+    assert model.n_support_ == 100
+    assert_agrees(model, X[2000:], *ask(model, X[2000:]))
+
+
+def test_float32_models_and_far_margins(ask):
+    # Rows so far out that z is held within its bounds.
+    model = fitted(CalibratedClassifier(linear.Perceptron()), "three", np.float32)
+    X = rows(200, 2, seed=4)[0] * np.float32(100.0)
+    z = model.learner_.decision_function(X) / np.sqrt(model.sigmoids_[:, 2])
+    assert (np.abs(z) > 10.0).any()
+    scores, _, probabilities = ask(model, X)
+    np.testing.assert_allclose(scores, model.decision_function(X), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(probabilities, model.predict_proba(X), atol=1e-4)
+
+
+def test_probabilities_where_every_sigmoid_is_zero_in_float32(ask):
+    model = fitted(CalibratedClassifier(linear.Perceptron()), "three")
+    model.sigmoids_[:, :2] = [[3.0, -300.0], [2.0, -310.0], [1.0, -300.0]]
+    X = rows(50, 2, seed=5)[0]
+    _, _, probabilities = ask(model, X)
+    np.testing.assert_allclose(probabilities, model.predict_proba(X), atol=1e-3)
+
+
+def test_sparse_supports(ask):
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((200, 1200)) < 0.02, rng.normal(size=(200, 1200)), 0.0).astype(np.float32)
+    y = X[:, :600].sum(axis=1) > 0
+    model = budgetron.Forgetron(20, gamma=0.05).fit(csr_array(X[:100]), y[:100])
+    assert not isinstance(model.support_vectors_, np.ndarray)
+    scores, labels, _ = ask(model, X[100:])
+    averaged = AveragedClassifier(budgetron.Forgetron(20, gamma=0.05)).fit(csr_array(X[:100]), y[:100])
+    for one, (values, _, _) in ((model, (scores, labels, None)), (averaged, ask(averaged, X[100:]))):
+        np.testing.assert_allclose(values[:, 0], one.decision_function(X[100:]), atol=1e-4)
+    np.testing.assert_array_equal(labels, model.predict(X[100:]))
+
+
+def test_nothing_learned_from_rows_of_zeros(ask):
+    # No support at all, and every margin 0: the first class.
+    model = budgetron.Projectron(kernel="poly", eta=0.1).fit(np.zeros((4, D)), [0, 1, 0, 1])
+    assert model.n_support_ == 0
+    scores, labels, _ = ask(model, rows(3, 2)[0])
+    assert scores.tolist() == [[0.0]] * 3
+    assert labels.tolist() == [0] * 3
+
+
+def test_a_hypothesis_without_supports_beside_others(ask):
+    # After one round the average is that of hypotheses which were all 0.
+    X = rows(1, 2)[0]
+    model = AveragedClassifier(budgetron.KernelPerceptron(gamma=1.0)).partial_fit(X, [0], classes=[0, 1, 2])
+    scores, labels, _ = ask(model, X)
+    assert scores.tolist() == [[0.0, 0.0, 0.0]]
+    assert labels.tolist() == [0]
+
+
+@needs_cc
+def test_size_and_warnings_of_the_header(tmp_path):
+    X, codes = rows(2000, 2, d=16)
+    model = budgetron.Forgetron(100, gamma=0.05).fit(X, codes)
+    export.c(model, tmp_path / "exported.h")
+    source = """
+        #include "exported.h"
+        int classify(const float *x);
+        int classify(const float *x) { return model_predict(x); }
+        """
+    size = compiled(source, tmp_path, "-Os", "-c", output="exported.o").stat().st_size
+    print(f"B = 100, d = 16: an object file of {size} bytes")
+    numbers = 4 * 100 * (16 + 1)
+    assert numbers < size < numbers + 3000
+    # Nor does a header warn of which nothing is used, or that is included twice.
+    compiled(
+        '#include "exported.h"\n#include "exported.h"\nint nothing;\n', tmp_path, "-c", output="nothing.o"
+    )
+
+
+@needs_cc
+def test_two_models_in_one_program(tmp_path):
+    models = {"fan": fitted(linear.AROW()), "_pump2": fitted(MODELS["calibrated"](), "three")}
+    for name, model in models.items():
+        export.c(model, tmp_path / f"{name}.h", name)
+    uses = "\n".join(
+        f"int {name}_ask(const float *x); int {name}_ask(const float *x) {{ return {name}_predict(x); }}"
+        for name in models
+    )
+    compiled("".join(f'#include "{name}.h"\n' for name in models) + uses, tmp_path, "-c", output="both.o")
+
+
+def test_numbers_of_the_header_read_back_exactly():
+    model = fitted(budgetron.Forgetron(30, gamma=1 / 3))
+    table = export.c(model).split("model_supports[")[1].split("};")[0]
+    numbers = [np.float32(text) for text in re.findall(r"(-?\d\.\d+e[+-]\d+)f", table)]
+    np.testing.assert_array_equal(numbers, model.support_vectors_.astype(np.float32).ravel())
+
+
+def test_math_is_included_only_where_it_is_needed():
+    assert "math.h" not in export.c(fitted(linear.AROW()))
+    assert "math.h" not in export.c(fitted(budgetron.Forgetron(5, kernel="poly")))
+    assert "math.h" in export.c(fitted(budgetron.Forgetron(5)))
+    assert "malloc" not in export.c(fitted(budgetron.Forgetron(5)))
+
+
+@pytest.mark.parametrize("exported", [export.onnx, export.c])
+def test_the_same_model_gives_the_same_file(exported, tmp_path):
+    contents = [exported(fitted(MODELS["calibrated"](), "three")) for _ in range(2)]
+    assert contents[0] == contents[1]
+    path = tmp_path / "exported"
+    assert exported(fitted(MODELS["calibrated"](), "three"), path) is None
+    content = path.read_bytes()
+    assert content == (contents[0] if isinstance(contents[0], bytes) else contents[0].encode())
+
+
+X, Y = rows(60, 2)
+REFUSED = {
+    "normalized": (budgetron.Forgetron(5, kernel=Normalized("poly")), r"kernel is Normalized\('poly'\)"),
+    "callable": (budgetron.Forgetron(5, kernel=cauchy_rows), "Python function"),
+    "voted kernel": (budgetron.VotedKernelPerceptron(), r"AveragedClassifier\(KernelPerceptron\(\)\)"),
+    "voted majority": (linear.VotedPerceptron(vote="majority"), "no single weight vector"),
+    "penalized": (PenalizedRiskClassifier(budgetron.KernelPerceptron()), "the changes that led to it"),
+    "experts": (
+        ExpertClassifier([linear.AROW(), linear.Perceptron()]),
+        r"got budgetron\.experts\.\w+\.ExpertClassifier",
+    ),
+    "pipeline": (
+        make_pipeline(StandardScaler(), linear.AROW()),
+        r"got sklearn\.pipeline\.Pipeline\. Of a pipeline export the last step",
+    ),
+}
+
+
+@pytest.mark.parametrize("exported", [export.onnx, export.c])
+@pytest.mark.parametrize("label", REFUSED)
+def test_refusals(label, exported, tmp_path):
+    model, message = REFUSED[label]
+    model = model.fit(X.astype(np.float64), Y)
+    with pytest.raises(TypeError, match=message):
+        exported(model, tmp_path / "exported")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("exported", [export.onnx, export.c])
+def test_bad_models_and_paths(exported, tmp_path):
+    with pytest.raises(NotFittedError):
+        exported(budgetron.Forgetron())
+    with pytest.raises(TypeError, match=r"got builtins\.int"):
+        exported(3)
+    with pytest.raises(ValueError, match="weights of up to 1e\\+60 exceed float32; scale the features"):
+        exported(linear.Perceptron().fit([[1e60], [-1.0]], [1, 0]))
+    with pytest.raises(ValueError, match="gamma is 1e-40, too small for float32; scale the features"):
+        exported(fitted(budgetron.Forgetron(gamma=1e-40)))
+    with pytest.raises(TypeError, match="labels must be text or whole numbers of 64 bits; got"):
+        exported(linear.Perceptron().fit([[1.0], [-1.0]], np.array([2**63, 0], np.uint64)))
+    with pytest.raises(FileNotFoundError, match="no file can be made in this folder"):
+        exported(fitted(linear.AROW()), tmp_path / "missing" / "exported")
+    with pytest.raises(IsADirectoryError, match="give the name of a file"):
+        exported(fitted(linear.AROW()), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["", "2fans", "my-model", "a b", "é", "fan;", "fan\n", None])
+def test_bad_names(name):
+    with pytest.raises(ValueError, match="name must be a C identifier"):
+        export.c(fitted(linear.AROW()), name=name)
+
+
+def test_what_an_onnx_file_cannot_hold(monkeypatch):
+    model = fitted(budgetron.Forgetron(5, gamma=1.0))
+    monkeypatch.setattr("budgetron.export._onnx.MOST_NUMBERS", 29)
+    with pytest.raises(ValueError, match="holds 2 GB, and this model has 5 supports of 5 features"):
+        export.onnx(model)
+    monkeypatch.setattr("budgetron.export._onnx.MOST_NUMBERS", 30)
+    assert len(export.onnx(model)) > 30 * 4
+    with pytest.raises(ValueError, match="degree of up to 16777216; got 16777217"):
+        export.onnx(fitted(budgetron.Forgetron(5, kernel="poly", gamma=1e-3, degree=2**24 + 1)))
+
+
+def test_without_onnx(monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(ImportError, match=r"pip install 'budgetron\[onnx\]'"):
+        export.onnx(fitted(linear.AROW()))
