@@ -1,9 +1,12 @@
 """The picture of docs/which-learner.md: four questions, and where they lead.
 
-python examples/which_learner.py docs/which-learner.png
+    python examples/which_learner.py [--output which-learner.png]
+
+Drawn by hand, so to say: nothing is measured.
 """
 
-import sys
+import argparse
+from pathlib import Path
 
 import matplotlib
 
@@ -33,7 +36,12 @@ def arrow(axes: plt.Axes, start: tuple[float, float], end: tuple[float, float], 
     axes.text(x + 0.12 * (start[0] == end[0]), y + 0.05, text, fontsize=9, color=INK)
 
 
-def main(path: str) -> None:
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--output", type=Path, default=Path("which-learner.png"), help="where to draw it")
+    options = parser.parse_args()
     figure, axes = plt.subplots(figsize=(8.2, 6.4))
     for row, (question, answer) in enumerate(QUESTIONS):
         y = -1.25 * row
@@ -44,8 +52,8 @@ def main(path: str) -> None:
     box(axes, 0, -1.25 * len(QUESTIONS), LAST, OURS, 3.0)
     axes.set(xlim=(-1.7, 6.3), ylim=(-1.25 * len(QUESTIONS) - 0.5, 0.5))
     axes.axis("off")
-    figure.savefig(path, dpi=110, bbox_inches="tight", facecolor="white")
+    figure.savefig(options.output, dpi=110, bbox_inches="tight", facecolor="white")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "which-learner.png")
+    main()

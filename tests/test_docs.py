@@ -79,6 +79,16 @@ def test_examples_of_the_pages(path, tmp_path, monkeypatch):
         assert printed.getvalue() == output
 
 
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem)
+def test_the_gallery(example, tmp_path):
+    picture = tmp_path / "picture.png"
+    run = subprocess.run(
+        [sys.executable, example, "--output", picture], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
 def test_add_a_learner_in_one_file(tmp_path):
     # The walk of CONTRIBUTING.md, taken: one file, one line, build, install, use.
     for tool in ("meson", "ninja", "cython"):
