@@ -1,9 +1,12 @@
 """scikit-learn's own checks, for every learner."""
 
+import numpy as np
 import pytest
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -64,3 +67,32 @@ def test_linear_learners_in_a_pipeline(learner):
     model = clone(learner(balanced=True) if learner is linear.Winnow else learner())
     pipeline = make_pipeline(StandardScaler(), model).fit(X[:1000], y[:1000] % 2)
     assert pipeline.score(X[1000:], y[1000:] % 2) > 0.7
+
+
+def test_scikit_learns_one_against_the_rest():
+    # Ours shares kernel values between classes; scikit-learn's around it learns the same hypotheses.
+    X, y = load_digits(return_X_y=True)
+    ours = budgetron.Forgetron(30, gamma=0.0005).fit(X[:600], y[:600])
+    theirs = OneVsRestClassifier(budgetron.Forgetron(30, gamma=0.0005)).fit(X[:600], y[:600])
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-9)
+
+
+def test_metadata_is_routed():
+    X, y = load_digits(return_X_y=True)
+    w = np.where(y % 2, 5.0, 0.1)
+    with config_context(enable_metadata_routing=True):
+        weighed = linear.PassiveAggressive(C=0.01).set_fit_request(sample_weight=True)
+        scaler = StandardScaler().set_fit_request(sample_weight=False)
+        pipeline = make_pipeline(scaler, weighed).fit(X, y % 2, sample_weight=w)
+        plain = make_pipeline(StandardScaler(), linear.PassiveAggressive(C=0.01)).fit(X, y % 2)
+        assert pipeline.predict(X).mean() > plain.predict(X).mean() + 0.05
+        late = budgetron.Forgetron(30).set_partial_fit_request(admit=True)
+        assert late.get_metadata_routing().partial_fit.requests["admit"] is True
+
+
+def test_names_of_features():
+    X, y = load_digits(return_X_y=True, as_frame=True)
+    model = budgetron.Forgetron(30, gamma=0.0005).fit(X, y % 2)
+    assert model.feature_names_in_.tolist() == list(X.columns)
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(X.rename(columns={"pixel_0_0": "corner"}))
