@@ -23,7 +23,6 @@ import numpy as np
 
 from budgetron.cli import app
 
-ROWS = 20_000
 COMMANDS = (
     ("--learner", "forgetron", "--budget", "50", "--every", "500"),
     ("--learner", "rbp", "--budget", "50", "--every", "3000", "--missing", "mean"),
@@ -34,7 +33,7 @@ COMMANDS = (
 TIMES = ("seconds", "rounds_per_second")
 
 
-def write_rows(path, rows=ROWS):
+def write_rows(path, rows):
     """A table with numbers, a category and two classes."""
     rng = np.random.default_rng(0)
     numbers = rng.normal(size=(rows, 4)).round(4)
@@ -95,12 +94,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("trials", type=int, nargs="?", default=20)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--rows", type=int, default=20_000)
     given = parser.parse_args()
     drawn = random.Random(given.seed)
     folder = Path(tempfile.mkdtemp())
     kills = []
     try:
-        write_rows(folder / "rows.csv")
+        write_rows(folder / "rows.csv", given.rows)
         whole = {}
         for trial in range(given.trials):
             options = COMMANDS[trial % len(COMMANDS)]

@@ -317,8 +317,6 @@ def pass_over(
                         checkpoint.learned(block, comparison, blocks)
                     show()
         except KeyboardInterrupt:
-            if checkpoint is not None:
-                checkpoint.save(comparison, blocks)
             return comparison, False
     comparison.finish()
     if checkpoint is not None:
