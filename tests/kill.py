@@ -17,6 +17,7 @@ import signal
 import sys
 import tempfile
 import time
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -63,6 +64,18 @@ def start(arguments, said):
         os._exit(code)
 
 
+def end_of(process, seconds):
+    """The status with which a process ends, or is killed when its time is over."""
+    over = time.monotonic() + seconds
+    while time.monotonic() < over:
+        ended, status = os.waitpid(process, os.WNOHANG)
+        if ended:
+            return status
+        time.sleep(0.001)
+    os.kill(process, signal.SIGKILL)
+    return os.waitpid(process, 0)[1]
+
+
 def run(table, options, folder, lives=None):
     """Run until the end, killed when each of `lives` (seconds) is over; model, results, and the kills."""
     model, said = folder / "model.budgetron", folder / "said.json"
@@ -71,10 +84,7 @@ def run(table, options, folder, lives=None):
     told = []
     while True:
         process = start([*arguments, "--save", model, "--json"], said)
-        if lives is not None:
-            time.sleep(next(lives))
-            os.kill(process, signal.SIGKILL)
-        _, status = os.waitpid(process, 0)
+        status = end_of(process, inf if lives is None else next(lives))
         if os.WIFEXITED(status):
             assert os.WEXITSTATUS(status) == 0, Path(f"{said}.err").read_text()
             return model.read_bytes(), without_times(json.loads(said.read_text())), told
@@ -120,11 +130,19 @@ def main():
             assert killed[0] == model, f"trial {trial}, {options}: another model"
             assert killed[1] == results, f"trial {trial}, {options}: other results"
             kills += killed[2]
+            if (trial + 1) % 50 == 0 or trial + 1 == given.trials:
+                tell(trial + 1, kills)
     finally:
         shutil.rmtree(folder)
+
+
+def tell(trials, kills):
     kept, again, drafts = (sum(bool(kill[name]) for kill in kills) for name in ("kept", "again", "draft"))
-    print(f"{given.trials} trials, {len(kills)} kills: {kept} with a checkpoint there, {again} in a run")
-    print(f"that went on from one, {drafts} while one was written. Every model and every result is the same.")
+    print(
+        f"{trials} trials, {len(kills)} kills: {kept} with a checkpoint there, {again} in a run that went on "
+        f"from one, {drafts} while one was written. Every model and every result is the same.",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":
