@@ -21,6 +21,8 @@ from math import inf
 from pathlib import Path
 
 import numpy as np
+import pyarrow.compute
+import pyarrow.csv  # noqa: F401 - here, and not anew in every process
 
 from budgetron.cli import app
 
@@ -29,7 +31,7 @@ COMMANDS = (
     ("--learner", "rbp", "--budget", "50", "--every", "3000", "--missing", "mean"),
     ("--learner", "projectron++", "--budget", "40", "--every", "5000"),
     ("--learner", "arow", "--every", "700", "--delay", "300"),
-    ("--learner", "linear.perceptron", "--average", "--rows", "1500", "--every", "200"),
+    ("--learner", "linear.perceptron", "--average", "--rows", "500", "--every", "60"),
 )
 TIMES = ("seconds", "rounds_per_second")
 

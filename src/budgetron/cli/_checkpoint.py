@@ -42,7 +42,7 @@ def checkpoint_in(
             raise ValueError("--every says how often --checkpoint is written; give --checkpoint FOLDER too")
         yield None
         return
-    if source == "-" or (os.path.exists(source) and not os.path.isfile(source)):
+    if source == "-" or (os.path.exists(source) and not (os.path.isfile(source) or os.path.isdir(source))):
         raise ValueError("--checkpoint: a pipe cannot be read again after a crash; put its rows into a file")
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--checkpoint: {folder} is a file; give the name of a folder")
