@@ -8,9 +8,12 @@ import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import IO
 
-__all__ = ["check_replaceable", "replacing"]
+__all__ = ["check_replaceable", "remove_drafts", "replacing"]
+
+DRAFT = ".budgetron-{}.tmp"
 
 
 @contextmanager
@@ -19,7 +22,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     check_replaceable(path)
     target = os.path.realpath(path)  # through a link, not instead of it
     folder = os.path.dirname(target)
-    draft = os.path.join(folder, f".budgetron-{secrets.token_hex(8)}.tmp")
+    draft = os.path.join(folder, DRAFT.format(secrets.token_hex(8)))
     try:
         # Not by tempfile, whose files nobody else may read.
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
@@ -56,3 +59,9 @@ def check_replaceable(path: str | os.PathLike[str]) -> None:
         if not stat.S_ISREG(mode):
             reason = "not a file, and would be replaced by one; give the name of a file"
             raise OSError(errno.EINVAL, reason, os.fspath(path))
+
+
+def remove_drafts(folder: Path) -> None:
+    """Remove what was left by processes that were killed; none may be writing there now."""
+    for draft in folder.glob(DRAFT.format("*")):
+        draft.unlink(missing_ok=True)

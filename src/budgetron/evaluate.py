@@ -12,11 +12,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_matrix, issparse, vstack
 from sklearn.base import clone
 from sklearn.utils import check_consistent_length
 
@@ -162,6 +164,17 @@ class Result:
 
     # ------------------------------------------------------------------ keeping account
 
+    _kept = ("confusion", "supports", "seconds", "curve", "_step", "_recent")
+
+    def _state(self) -> dict[str, Any]:
+        return {name: deepcopy(getattr(self, name)) for name in self._kept}
+
+    def _resume(self, state: dict[str, Any]) -> None:
+        if state["confusion"].shape != self.confusion.shape or set(state["curve"]) != set(self.curve):
+            raise ValueError("an account of other classes or curves")
+        for name in self._kept:
+            setattr(self, name, state[name])
+
     def _take(self, codes: Codes, predicted: Codes, supports: NDArray[np.int64], seconds: float) -> None:
         """Enter the rounds of a block."""
         before, mistakes = self.rounds, predicted != codes
@@ -249,6 +262,27 @@ class Comparison:
         self._cohort = Cohort([result.model for result in cohort]) if cohort else None
         self._sharing = cohort
         self._waiting: dict[str, deque[tuple[Any, Any]]] = {name: deque() for name in named}
+
+    def start(self, X: Any, y: ArrayLike) -> None:
+        """Let a block be the first of every learner, though it will be learned in parts.
+
+        What is fixed by the first block (``gamma="scale"``) is then that of the whole one.
+        """
+        for result in self.results:
+            if isinstance(result.model, OnlineClassifier):
+                result.model._open_batch(X, np.asarray(y), self.classes)
+
+    def state(self) -> dict[str, Any]:
+        """All but the models: the accounts, and what waits for its label, as `files.save` takes it."""
+        waiting = {name: _packed(rows) for name, rows in self._waiting.items() if rows}
+        return {"results": {result.name: result._state() for result in self.results}, "waiting": waiting}
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Go on from the `state` of another, whose models, as they were then, are the learners here."""
+        for result in self.results:
+            result._resume(state["results"][result.name])
+        for name, packed in state["waiting"].items():
+            self._waiting[name] = _unpacked(packed)
 
     def learn(self, X: Any, y: ArrayLike) -> None:
         """Play the rounds of a block with every learner: predict, then learn."""
@@ -500,6 +534,24 @@ def _predicted_one(margins: NDArray[np.float64], code: int) -> int:
     others[code] = -np.inf
     best = int(others.argmax())
     return code if margins[code] > margins[best] else best
+
+
+def _packed(waiting: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
+    """Rows and labels as arrays."""
+    rows, labels = zip(*waiting, strict=True)
+    if not issparse(rows[0]):
+        return {"rows": np.vstack(rows), "labels": np.array(labels)}
+    joined = vstack(rows, format="csr")
+    parts = {name: getattr(joined, name) for name in ("data", "indices", "indptr")}
+    return {"rows": parts | {"features": joined.shape[1]}, "labels": np.array(labels)}
+
+
+def _unpacked(packed: dict[str, Any]) -> deque[tuple[Any, Any]]:
+    rows, labels = packed["rows"], packed["labels"]
+    if isinstance(rows, dict):
+        parts = (rows["data"], rows["indices"], rows["indptr"])
+        rows = csr_matrix(parts, shape=(len(labels), rows["features"]))
+    return deque((rows[t : t + 1], labels[t]) for t in range(len(labels)))
 
 
 def _supports(model: Any) -> int:

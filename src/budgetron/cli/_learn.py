@@ -20,6 +20,7 @@ from budgetron import files, report
 from budgetron.batch import AveragedClassifier
 from budgetron.certificates import Certificate, certify
 from budgetron.cli import _options as opt
+from budgetron.cli._checkpoint import Checkpoint, checkpoint_in
 from budgetron.cli._learners import DEFAULTS, learners_of, names
 from budgetron.cli._sources import Source, described, takes_rows
 from budgetron.cli._terminal import (
@@ -61,6 +62,8 @@ def run(
         ),
     ] = False,
     save: opt.Save = None,
+    checkpoint_to: opt.Checkpoint = None,
+    every: opt.Every = None,
     report_to: opt.Report = None,
     certified: opt.Certify = False,
     as_json: opt.Json = False,
@@ -75,11 +78,15 @@ def run(
         check_certificate(certified, delay)
         (model,) = learners_of([learner], [budget], [gamma], seed)
         models = named_learners([AveragedClassifier(model) if average else model])
-        blocks, comparison, whole = learn(source, settings, models, rows, window, delay, certified)
+        command = {"learner": learner, "budget": budget, "gamma": gamma, "average": average, "seed": seed}
+        command |= {"rows": rows, "window": window, "delay": delay} | vars(settings)
+        with checkpoint_in(checkpoint_to, every, source, command) as checkpoint:
+            blocks, comparison, whole = learn(
+                source, settings, models, rows, window, delay, certified, checkpoint
+            )
         (result,) = comparison.results
         if save is not None:
-            extras = {"encoder": blocks.encoder, "target": blocks.target, "constant": settings.constant}
-            files.save(result.model, save, extras=extras)
+            files.save(result.model, save, extras=blocks.extras())
         certificates = certificates_of(comparison, blocks.kept) if certified else None
         present({blocks.name: comparison}, {blocks.name: certificates}, [blocks], report_to, as_json)
         if save is not None and not as_json:
@@ -208,11 +215,13 @@ class Prefix:
     """The first rows of a stream, or all; the first block is at hand before the rest.
 
     `encoder` is the state of the stream's encoder after the last block that was learned, `kept` all such
-    blocks, if they are to be kept.
+    blocks, if they are to be kept. Blocks of more than `most` rows are cut.
     """
 
-    def __init__(self, stream: Any, rows: int | None, keep: bool = False) -> None:
-        self.stream, self.rows, self.keep = stream, rows, keep
+    def __init__(
+        self, stream: Any, rows: int | None, constant: bool, keep: bool = False, most: int | None = None
+    ) -> None:
+        self.stream, self.rows, self.constant, self.keep, self.most = stream, rows, constant, keep, most
         self.name, self.classes, self.size = stream.name, stream.classes, stream.size
         self.target: str | None = getattr(stream, "target", None)
         self.n_rows = stream.n_rows if rows is None else min(rows, stream.n_rows or rows)
@@ -228,8 +237,10 @@ class Prefix:
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
         block, seen = self.first, 0
         while True:
-            yield block
-            seen += len(block[1])
+            X, y = block
+            step = self.most or len(y)
+            yield from ((X[at : at + step], y[at : at + step]) for at in range(0, len(y), step))
+            seen += len(y)
             if self.rows is not None and seen >= self.rows:
                 return
             following = next(self._blocks, None)
@@ -244,45 +255,72 @@ class Prefix:
         if self.keep:
             self.kept.append(block)
 
+    def extras(self) -> dict[str, Any]:
+        """What `predict` needs beside a model."""
+        return {"encoder": self.encoder, "target": self.target, "constant": self.constant}
+
     def _cut(self, block: tuple[Any, Any], seen: int) -> tuple[Any, Any]:
         if self.rows is None:
             return block
         return block[0][: self.rows - seen], block[1][: self.rows - seen]
 
 
-def open_prefix(source: str, settings: Source, rows: int | None, keep: bool = False) -> Prefix:
+def open_prefix(
+    source: str, settings: Source, rows: int | None, keep: bool = False, most: int | None = None
+) -> Prefix:
     """Open a stream; a large file is read through for its classes first, which takes a while."""
     with err.status(f"opening {source}") if err.is_terminal else nullcontext():
-        return Prefix(settings.open(source, rows), rows, keep)
+        return Prefix(settings.open(source, rows), rows, settings.constant, keep, most)
 
 
 def learn(
-    source: str, settings: Source, models: Learners, rows: int | None, window: int, delay: int, keep: bool
+    source: str,
+    settings: Source,
+    models: Learners,
+    rows: int | None,
+    window: int,
+    delay: int,
+    keep: bool,
+    checkpoint: Checkpoint | None = None,
 ) -> tuple[Prefix, Comparison, bool]:
-    """One pass of fresh learners."""
-    blocks = open_prefix(source, settings, rows, keep)
+    """One pass of fresh learners, or of the one of a checkpoint from there on."""
+    blocks = open_prefix(source, settings, rows, keep, None if checkpoint is None else checkpoint.every)
     fresh = {name: clone(model) for name, model in models.items()}
-    comparison, whole = pass_over(blocks, fresh, blocks.name, window, delay)
+    if checkpoint is not None:
+        fresh = {name: checkpoint.model(model) for name, model in fresh.items()}
+    comparison, whole = pass_over(blocks, fresh, blocks.name, window, delay, checkpoint)
     return blocks, comparison, whole
 
 
 def pass_over(
-    blocks: Prefix, models: Learners, title: str, window: int, delay: int
+    blocks: Prefix,
+    models: Learners,
+    title: str,
+    window: int,
+    delay: int,
+    checkpoint: Checkpoint | None = None,
 ) -> tuple[Comparison, bool]:
     """Learn block by block, showing how it goes, until the end or until someone wants to stop."""
     comparison = Comparison(models, blocks.classes, window=window, delay=delay)
     if err.is_terminal:  # early, so that a column read wrongly need not be learned to the end
         err.print(described(blocks.stream), highlight=False, markup=False, soft_wrap=True)
-    with Interrupt() as interrupt, watching(blocks, title) as show:
+    rest = iter(blocks)
+    if checkpoint is not None:
+        checkpoint.resume(comparison, blocks, rest)
+    with Interrupt() as interrupt, watching(blocks, title, comparison) as show:
         try:
-            for block in blocks:
+            for block in rest:
                 with interrupt.held():
                     comparison.learn(*block)
                     blocks.learned(block)
-                    show(comparison)
+                    if checkpoint is not None:
+                        checkpoint.learned(block, comparison, blocks)
+                    show()
         except KeyboardInterrupt:
             return comparison, False
     comparison.finish()
+    if checkpoint is not None:
+        checkpoint.save(comparison, blocks, done=True)
     return comparison, True
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -48,8 +48,8 @@ def _rows(*names: str, text: str) -> typer.models.OptionInfo:
     return info
 
 
-def _results(*names: str, text: str) -> typer.models.OptionInfo:
-    info: typer.models.OptionInfo = typer.Option(*names, help=text, rich_help_panel=RESULTS)
+def _results(*names: str, text: str, **more: Any) -> typer.models.OptionInfo:
+    info: typer.models.OptionInfo = typer.Option(*names, help=text, rich_help_panel=RESULTS, **more)
     return info
 
 
@@ -94,3 +94,14 @@ Certify = Annotated[
 Json = Annotated[bool, _results("--json", text="Print everything as JSON.")]
 Report = Annotated[Path | None, _results("--report", text="Write a page with curves, tables and confusions.")]
 Save = Annotated[Path | None, _results("--save", text="Keep the model in this file; predict reads it.")]
+Checkpoint = Annotated[
+    Path | None,
+    _results(
+        "--checkpoint",
+        metavar="FOLDER",
+        text="Keep the run in this folder: killed, and given again, the command goes on.",
+    ),
+]
+Every = Annotated[
+    int | None, _results("--every", min=1, text="Rows between two checkpoints; 10,000 by default.")
+]

@@ -126,8 +126,9 @@ def check_output(path: Path | None, sources: Sequence[str]) -> None:
 
 
 @contextmanager
-def watching(stream: Any, title: str) -> Iterator[Any]:
+def watching(stream: Any, title: str, comparison: Comparison) -> Iterator[Any]:
     """A live line with error, supports and rate, on a terminal; elsewhere nothing."""
+    before = comparison[0].rounds  # by a run that this one goes on with
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -138,15 +139,16 @@ def watching(stream: Any, title: str) -> Iterator[Any]:
     )
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
         total = stream.n_rows or stream.size
-        task: TaskID = progress.add_task(title, total=total, figures="")
+        done = before if stream.n_rows else stream.position if before else 0
+        task: TaskID = progress.add_task(title, total=total, completed=done, figures="")
 
-        def show(comparison: Comparison) -> None:
+        def show() -> None:
             best = comparison.best()
             seconds = progress.tasks[0].elapsed or 1e-9
             done = best.rounds if stream.n_rows else stream.position
             figures = (
                 f"{best.rounds:,} rounds, {100 * best.error_rate:.2f} % error ({100 * best.window_error:.1f} "
-                f"lately), {best.supports:,} supports, {short(best.rounds / seconds)}/s"
+                f"lately), {best.supports:,} supports, {short((best.rounds - before) / seconds)}/s"
             )
             progress.update(task, completed=done, figures=figures)
 
