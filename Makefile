@@ -1,6 +1,7 @@
 # make demo    learners side by side on two streams: tables, and a report to open in a browser
 # make test    the whole test suite
 # make lint    ruff, mypy and the stubs of the compiled core
+# make sanitize  the tests over a core that watches its memory and arithmetic; needs gcc and its sanitizers
 # make bench   the benchmarks, and docs/performance.md; BENCH_ARGS=--quick for less, elsewhere
 # make clean   removes the .venv
 #
@@ -13,13 +14,24 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 SOURCES := $(shell find src -type f -not -name '*.pyc') meson.build pyproject.toml
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test sanitize lint bench clean
 
 demo: .venv/installed
 	$(BIN)/budgetron compare data:two-gaussians data:digits --budget 50 --report demo.html
 
 test: .venv/installed
 	$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
+
+# The interpreter is not built with sanitizers, so that their run-time must be there before it, and C++'s for those
+# who throw; what the interpreter keeps to its end is no leak of ours. Left out is what measures memory or instructions,
+# which the sanitizers add to, and what builds a library of its own.
+UNMEASURED := test_memory.py test_instructions.py test_benchmarks.py test_docs.py test_sabotage.py
+RUNTIME = $(foreach name,asan ubsan stdc++,$(shell gcc -print-file-name=lib$(name).so))
+sanitize: .venv/sanitize/installed
+	PYTHONPATH=$(CURDIR)/.venv/sanitize LD_PRELOAD="$(RUNTIME)" PYTHONMALLOC=malloc \
+	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
+	UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+	$(BIN)/python -m pytest $(UNMEASURED:%=--ignore=tests/%) $(PYTEST_ARGS)
 
 lint: .venv/installed
 	$(BIN)/ruff check
@@ -46,4 +58,10 @@ clean:
 # The build folder stays, so that only what changed is compiled again.
 .venv/installed: .venv/tools $(SOURCES)
 	$(BIN)/pip install --quiet --no-build-isolation --no-deps --force-reinstall -Cbuild-dir=.venv/build .
+	touch $@
+
+.venv/sanitize/installed: .venv/tools $(SOURCES)
+	CC=gcc $(BIN)/pip install --quiet --no-build-isolation --no-deps --upgrade --target .venv/sanitize \
+	    -Cbuild-dir=.venv/sanitize-build -Csetup-args=-Db_sanitize=address,undefined \
+	    -Csetup-args=-Db_lundef=false -Csetup-args=-Dbuildtype=debugoptimized .
 	touch $@
