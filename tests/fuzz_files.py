@@ -482,7 +482,7 @@ def main():
     def report(number, outcome, wrong):
         if wrong:
             print(f"--replay {chosen.seed} {number}: {wrong}", flush=True)
-        if number % 10000 == 9999:
+        if number % 1000 == 999:
             print(f"{number + 1} attacks", flush=True)
 
     outcomes, failures = run(chosen.count, chosen.seed, report)

@@ -519,6 +519,84 @@ def test_a_generator_that_stands_still(tmp_path):
         budgetron.load(path)
 
 
+def rewritten(model, path, change):
+    """The file of a model with something changed, under right checksums."""
+    budgetron.save(model, path)
+    head, arrays = unpack(path.read_bytes())
+    change(head["model"]["learned"], arrays)
+    path.write_bytes(pack(head, arrays))
+
+
+def test_more_features_than_memory(tmp_path):
+    X, y = stream("random", 40)
+    wide = csr_array((X[:, 0], np.arange(40), np.arange(41)), shape=(40, 1200))
+    path = tmp_path / "model"
+    rewritten(
+        budgetron.Stoptron(5, gamma=0.5).fit(wide, y),
+        path,
+        lambda learned, _: learned.update(n_features_in_=2**31 - 1),
+    )
+    tracemalloc.start()
+    model = budgetron.load(path)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert model.n_features_in_ == 2**31 - 1
+    assert most < 2**21
+
+
+def test_errors_without_number(tmp_path):
+    vote = experts.WeightedMajority()
+    vote.play(np.eye(3), np.ones(3))
+    path = tmp_path / "model"
+
+    def change(learned, arrays):
+        learned["rounds_"] = 2**60
+        arrays[learned["_errors"]["number"]] = npy(np.array([2**50, 0, 3]))
+
+    rewritten(vote, path, change)
+    assert budgetron.load(path).predict([0, 1, 1]) == 1.0
+    assert budgetron.load(path).predict([1, 0, 0]) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("model", "names"),
+    [
+        (budgetron.Forgetron(), ("coef",)),
+        (budgetron.Forgetron(), ("supports", "rows")),
+        (linear.AROW(), ("weights",)),
+        (linear.AROW(), ("factor",)),
+    ],
+)
+def test_numbers_that_no_round_leaves(model, names, tmp_path):
+    X, y = stream("random", 40)
+    path = tmp_path / "model"
+
+    def change(learned, arrays):
+        place = learned["_learners"]["states"][0]
+        for name in names[:-1]:
+            place = place[name]
+        if names == ("factor",):
+            place["factor"] = {"#": "float", "value": "inf"}
+        else:
+            number = place[names[-1]]["number"]
+            values = np.lib.format.read_array(io.BytesIO(arrays[number]))
+            values.reshape(-1)[0] = np.nan
+            arrays[number] = npy(values)
+
+    rewritten(model.fit(X, y), path, change)
+    with pytest.raises(ModelFileError, match="should be finite"):
+        budgetron.load(path)
+
+
+def test_a_vote_that_changed_meanwhile(tmp_path):
+    X, y = stream("random", 40)
+    for vote, other in (("average", "majority"), ("majority", "average")):
+        model = linear.VotedPerceptron(vote).fit(X, y)
+        said = model.decision_function(X)
+        loaded = there_and_back(model.set_params(vote=other), tmp_path)
+        assert loaded.decision_function(X).tolist() == said.tolist()
+
+
 def test_files_of_the_future(original, tmp_path):
     path = tmp_path / "future"
     head, arrays = unpack(original)
