@@ -267,7 +267,8 @@ def change_array(rng, head, arrays):
         extreme = rng.choice(EXTREMES[values.dtype.kind])
         if what == "huge" and values.dtype == np.int64:
             extreme = rng.choice([2**62, 2**63 - 1, -(2**63)])
-        values.reshape(-1)[slice(None) if what == "fill" else rng.randrange(values.size)] = extreme
+        place = slice(None) if what == "fill" else rng.randrange(values.size)
+        values.reshape(-1)[place] = np.asarray(extreme).astype(values.dtype)
     elif what == "dtype" and values.dtype.kind in "iufb":
         values = values.astype(rng.choice([np.float32, np.float64, np.int32, np.int64, np.uint8, ">f8"]))
     elif what == "shape":
@@ -300,8 +301,9 @@ def change_header(rng, head, arrays):
 # ---------------------------------------------------------------------- use
 
 
-# What errors in use speak of: numbers that overflow, and parameters that are wrong or changed.
-CLEAR = "finite|overflow|must be|changed since|at least two classes|not fitted yet"
+# What errors in use speak of: numbers that overflow, and parameters that are wrong or changed. After an overflow
+# in one of several classes, these may have played unequal rounds, and the model cannot be saved.
+CLEAR = "finite|overflow|must be|changed since|at least two classes|not fitted yet|cannot be saved"
 
 
 def try_out(data, path):

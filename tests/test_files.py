@@ -588,6 +588,15 @@ def test_numbers_that_no_round_leaves(model, names, tmp_path):
         budgetron.load(path)
 
 
+def test_parameters_are_no_arrays(original, tmp_path):
+    head, arrays = unpack(original)
+    head["model"]["parameters"]["eta"] = {"#": "array", "number": len(arrays)}
+    path = tmp_path / "model"
+    path.write_bytes(pack(head, [*arrays, npy(np.zeros(2))]))
+    with pytest.raises(ModelFileError, match="should not be arrays"):
+        budgetron.load(path)
+
+
 def test_a_vote_that_changed_meanwhile(tmp_path):
     X, y = stream("random", 40)
     for vote, other in (("average", "majority"), ("majority", "average")):
