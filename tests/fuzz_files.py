@@ -301,8 +301,8 @@ def change_header(rng, head, arrays):
 # ---------------------------------------------------------------------- use
 
 
-# What errors in use speak of: numbers that overflow, and parameters that are wrong or changed. After an overflow
-# in one of several classes, these may have played unequal rounds, and the model cannot be saved.
+# What errors in use speak of: numbers that overflow, and parameters that are wrong or changed. After an
+# overflow in one of several classes, these may have played unequal rounds, and the model cannot be saved.
 CLEAR = "finite|overflow|must be|changed since|at least two classes|not fitted yet|cannot be saved"
 
 
