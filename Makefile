@@ -1,6 +1,7 @@
 # make demo    learners side by side on two streams: tables, and a report to open in a browser
 # make test    the whole test suite
 # make lint    ruff, mypy and the stubs of the compiled core
+# make sanitize  the tests over a core that watches its memory and arithmetic; needs gcc and its sanitizers
 # make bench   the benchmarks, and docs/performance.md; BENCH_ARGS=--quick for less, elsewhere
 # make docs    the site, from docs/ and the docstrings, into site/
 # make clean   removes the .venv and the site
@@ -14,13 +15,24 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 SOURCES := $(shell find src -type f -not -name '*.pyc') meson.build pyproject.toml
 
-.PHONY: demo test lint bench docs clean
+.PHONY: demo test sanitize lint bench docs clean
 
 demo: .venv/installed
 	$(BIN)/budgetron compare data:two-gaussians data:digits --budget 50 --report demo.html
 
 test: .venv/installed
 	$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
+
+# The interpreter is not built with sanitizers: their run-time must be there before it is, and C++'s for those who
+# throw; and what it keeps to its end is no leak of ours. Left out are tests that count instructions or take times,
+# and those that build modules or the library anew, without sanitizers.
+UNMEASURED := test_instructions.py test_benchmarks.py test_docs.py test_sabotage.py
+RUNTIME = $(foreach name,asan ubsan stdc++,$(shell gcc -print-file-name=lib$(name).so))
+sanitize: .venv/sanitize/installed
+	PYTHONPATH=$(CURDIR)/.venv/sanitize LD_PRELOAD="$(RUNTIME)" PYTHONMALLOC=malloc \
+	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
+	UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+	$(BIN)/python -m pytest $(UNMEASURED:%=--ignore=tests/%) $(PYTEST_ARGS)
 
 lint: .venv/installed
 	$(BIN)/ruff check
@@ -54,4 +66,10 @@ clean:
 # The build folder stays, so that only what changed is compiled again.
 .venv/installed: .venv/tools $(SOURCES)
 	$(BIN)/pip install --quiet --no-build-isolation --no-deps --force-reinstall -Cbuild-dir=.venv/build .
+	touch $@
+
+.venv/sanitize/installed: .venv/tools $(SOURCES)
+	CC=gcc $(BIN)/pip install --quiet --no-build-isolation --no-deps --upgrade --target .venv/sanitize \
+	    -Cbuild-dir=.venv/sanitize-build -Csetup-args=-Db_sanitize=address,undefined \
+	    -Csetup-args=-Db_lundef=false -Csetup-args=-Doptimization=1 -Csetup-args=-Ddebug=true .
 	touch $@

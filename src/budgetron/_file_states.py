@@ -8,6 +8,7 @@ features, which arrays it keeps; only then are those of the file measured agains
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,11 @@ def array(value: Any, dtype: Any, shape: tuple[int, ...], what: str) -> NDArray[
     return checked
 
 
+def finite(values: NDArray[Any], what: str) -> None:
+    """Refuse what no round leaves behind: rows and steps are checked before they are stored."""
+    need(np.isfinite(values).all(), f"{what} should be finite")
+
+
 # ---------------------------------------------------------------------- out
 
 
@@ -135,6 +141,7 @@ def _kernel_hypothesis(
     for name in ("coef", "tail", "values", "gram", "scratch"):
         kept = (capacity,) * fresh[name].ndim if fresh[name].size else fresh[name].shape
         array(state[name], np.float64, kept, name)
+    finite(state["coef"], "coefficients")
     need(not state["coef"][supports.order[supports.m :]].any(), "a free slot should weigh nothing")
     need(
         (state["projection"] is None) == (fresh["projection"] is None),
@@ -180,7 +187,7 @@ def _linear_hypothesis(maker: LinearClassifier, state: Any, d: int, single: bool
     state = dict(names(state, set(fresh[0]), "the rule"))
     rounds = _counts(state)
     whole(state["updates"], 0, rounds, "updates")
-    array(state["weights"], np.float64, (d,), "weights")
+    finite(array(state["weights"], np.float64, (d,), "weights"), "weights")
     extra = names(state["extra"], set(fresh[0]["extra"]), "the rule's own arrays")
     for name, small in fresh[0]["extra"].items():
         shape = fresh[1]["extra"][name].shape
@@ -214,6 +221,7 @@ def _counts(state: State) -> int:
     whole(state["mistakes"], 0, rounds, "mistakes")
     for name in {"factor", "norm2", "peak", "tally"} & set(state):
         number(state[name], name)
+    need(isfinite(state["factor"]), "factor should be finite")
     return rounds
 
 
@@ -227,7 +235,7 @@ def _slab(
         need(kernel.function is None, f"{what} should keep whole rows for a function")
         _check_nonzeros(state, capacity, d, dtype, what)
     else:
-        array(state["rows"], dtype, (capacity, d), f"rows of {what}")
+        finite(array(state["rows"], dtype, (capacity, d), f"rows of {what}"), f"rows of {what}")
     array(state["square"], dtype, (capacity,), f"squares of {what}")
     array(state["own"], np.float64, (capacity,), f"self values of {what}")
     born = array(state["rounds"], np.int64, (capacity,), f"rounds of {what}")
@@ -252,7 +260,7 @@ def _check_nonzeros(state: State, capacity: int, d: int, dtype: np.dtype[Any], w
     features = state["features"]
     need(isinstance(features, np.ndarray) and features.ndim == 1, f"features of {what} should be an array")
     array(features, np.int32, (features.size,), f"features of {what}")
-    array(state["values"], dtype, (features.size,), f"values of {what}")
+    finite(array(state["values"], dtype, (features.size,), f"values of {what}"), f"values of {what}")
     orderly = starts[0] == 0 and np.all(starts[1:] >= starts[:-1]) and starts[-1] == features.size
     need(orderly, f"starts of {what} should follow each other")
     need(np.all((features >= 0) & (features < d)), f"features of {what} should be those of the rows")

@@ -280,6 +280,7 @@ class Reader:
         need(isinstance(name, str) and name in CLASSES, f"{str(name)[:60]!r} is no class of this version")
         cls = CLASSES[name]
         given = names(self.value(parameters), set(cls._get_param_names()), f"parameters of {name}")
+        _need_no_arrays(given, f"parameters of {name}")
         model = cls(**given)
         if learned is not None:
             found = self.value(learned)
@@ -329,6 +330,14 @@ def _river_faces() -> dict[str, Any]:
     own = {f"river.{name}": getattr(river, name) for name in river.__all__ if name[0].isupper()}
     own.pop("river.RiverClassifier")
     return own | {f"river.linear.{name}": getattr(river.linear, name) for name in river.linear.__all__}
+
+
+def _need_no_arrays(value: Any, what: str) -> None:
+    """Parameters are compared with those of the start, as arrays cannot be."""
+    need(not isinstance(value, np.ndarray), f"{what} should not be arrays")
+    if isinstance(value, dict | list | tuple):
+        for item in value.values() if isinstance(value, dict) else value:
+            _need_no_arrays(item, what)
 
 
 def _learned_names(model: Any) -> set[str]:
@@ -383,6 +392,7 @@ def _check_online(model: Any, found: dict[str, Any]) -> dict[str, Any]:
     found = dict(found)
     started, classes = found["_started_with"], found["classes_"]
     need(isinstance(started, dict), "the parameters of the start should be a table of names")
+    _need_no_arrays(started, "the parameters of the start")
     found["_codes"] = {label: code for code, label in enumerate(classes.tolist())}
     if isinstance(model, Converter):
         need(set(model._get_param_names()) <= set(started), "the parameters of the start are incomplete")
@@ -455,6 +465,7 @@ def _check_algorithm(model: ExpertAlgorithm, found: dict[str, Any]) -> None:
 def _check_experts(found: dict[str, Any]) -> None:
     learners, algorithms, classes = found["learners_"], found["algorithms_"], found["classes_"]
     need(isinstance(found["started_with_"], dict), "the parameters of the start should be a table of names")
+    _need_no_arrays(found["started_with_"], "the parameters of the start")
     need(isinstance(learners, list) and len(learners) >= 1, "there should be learners")
     for learner in learners:
         need(isinstance(learner, _WITH_ROWS), "a learner should be a classifier")

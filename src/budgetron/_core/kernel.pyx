@@ -393,7 +393,7 @@ cdef void over_nonzeros(Form* kernel, Kind kind, Rows* rows, Index* index, real*
             f, v = features + begins[j], values + begins[j]
             for e in range(lengths[j]):
                 value = v[e]
-                for t in range(index.heads[f[e]], index.heads[f[e] + 1]):
+                for t in range(index.heads[f[e]], index.heads[<Py_ssize_t> f[e] + 1]):
                     out[index.rows[t] * ld + j] += value * theirs[t]
     for i in range(n):
         finish(kernel, kind, out + i * ld + start, (<real*> rows.square)[i], rows.own[i], square + start, own + start,

@@ -8,7 +8,7 @@ cdef class Block:
     cdef readonly bint single, wide
     cdef readonly Py_ssize_t d, room
     cdef Py_ssize_t entries, indexed
-    cdef bint has_dense, predicts
+    cdef bint has_dense, has_spread, predicts
     cdef readonly object square, own, among, dense, starts, features, values, every_start, every_feature, spread
     cdef readonly object heads, index_rows, index_values
     cdef Rows rows
@@ -23,6 +23,7 @@ cdef class Block:
     cdef void* _among
 
     cdef void point(self)
+    cdef int need_spread(self) except -1 nogil
 
 
 cdef void* address(array) noexcept

@@ -81,7 +81,8 @@ cdef class Block:
         self.dense = self.values = self.among = self.index_values = np.zeros(0, dtype)
         if kernel.function is not None and not predicts:
             self.among = np.zeros((room, room), dtype)
-        self.spread = np.zeros(d, dtype)
+        # Made with the first row: a file may tell of more features than there is memory for.
+        self.spread, self.has_spread = np.zeros(0 if wide else d, dtype), not wide
         self.starts, self.features = np.zeros(0, np.int64), np.zeros(0, np.int32)
         self.heads = self.index_rows = self.every_feature = np.zeros(0, np.int32)
         self.every_start = np.zeros(0, np.int64)
@@ -120,6 +121,14 @@ cdef class Block:
         """Room for the rows as a matrix."""
         self.dense, self.has_dense = np.zeros(self.room * self.d, self.square.dtype), True
         self.point()
+
+    cdef int need_spread(self) except -1 nogil:
+        """See to it that there is a row of zeros, for products by non-zeros."""
+        if not self.has_spread:
+            with gil:
+                self.spread, self.has_spread = np.zeros(self.d, self.square.dtype), True
+                self.point()
+        return 0
 
     def make_room(self, Py_ssize_t entries):
         """Room for so many non-zeros."""
@@ -174,6 +183,7 @@ cdef int sift(Block block, real* X, Py_ssize_t n) except -1 nogil:
     cdef int32_t* features
     cdef real* values
     rows.n, rows.dense, rows.starts, rows.sparse = n, X, NULL, False
+    block.need_spread()
     if real is double:
         count = bt_count_d(X, n * d)
     else:
@@ -201,6 +211,7 @@ cdef int open_sparse(Block block, int64_t* starts, int32_t* features, real* valu
     """The block is these n rows of a CSR matrix in canonical form, which must stay where they are."""
     cdef Rows* rows = &block.rows
     rows.n, rows.dense, rows.starts, rows.features, rows.values = n, NULL, starts, features, values
+    block.need_spread()
     rows.sparse = block.wide or (starts[n] - starts[0]) * FEWEST <= n * block.d or block.d <= FEW_FEATURES
     if not rows.sparse or block.kernel.form.kind == CALLABLE:
         make_dense(block)
@@ -275,14 +286,14 @@ cdef void sort_by_feature(Rows* rows, Index* index, real* values) noexcept nogil
     cdef int32_t* heads = index.heads
     memset(heads, 0, (rows.d + 2) * sizeof(int32_t))
     for e in range(rows.starts[0], rows.starts[rows.n]):
-        heads[rows.features[e] + 2] += 1
+        heads[<Py_ssize_t> rows.features[e] + 2] += 1
     for k in range(rows.d):
         heads[k + 2] += heads[k + 1]
     for i in range(rows.n):
         for e in range(rows.starts[i], rows.starts[i + 1]):
-            k = heads[rows.features[e] + 1]
+            k = heads[<Py_ssize_t> rows.features[e] + 1]
             index.rows[k], values[k] = <int32_t> i, (<real*> rows.values)[e]
-            heads[rows.features[e] + 1] += 1
+            heads[<Py_ssize_t> rows.features[e] + 1] += 1
 
 
 cdef void others_of(Block block, Kind kind, Py_ssize_t i, real* out) noexcept nogil:

@@ -4,7 +4,9 @@
 
 /* Run-time dispatch needs ifunc, which glibc has. The x86-64 levels, unlike single
  * micro-architectures, are chosen by what the processor can do and not by its maker. */
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
+#if defined(__SANITIZE_ADDRESS__) /* whose run-time is not there yet when the choice is made */
+#define CLONES
+#elif defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
 #if __GNUC__ >= 12
 #define CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else

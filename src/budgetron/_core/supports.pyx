@@ -235,6 +235,7 @@ cdef class Supports:
         cdef Rows* rows = &self.one.rows
         rows.n = 1
         if self.sparse:
+            self.one.need_spread()
             self.ends[0], self.ends[1] = self._begins[slot], self._begins[slot] + self._lengths[slot]
             rows.starts, rows.features, rows.values = self.ends, self._features, self._values
             rows.dense, rows.sparse = NULL, True

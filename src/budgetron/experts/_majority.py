@@ -69,10 +69,11 @@ class WeightedMajority(ExpertAlgorithm):
         return self.beta
 
     def _predict_rows(self, weights: Vector, advice: Vector) -> Vector:
-        net = np.bincount(self._errors - self._errors.min(), weights=np.where(advice[0] == 1.0, 1.0, -1.0))
-        if self._beta() == 0.0 and self._errors.min() > 0:
+        errors, equals = np.unique(self._errors, return_inverse=True)
+        net = np.bincount(equals, weights=np.where(advice[0] == 1.0, 1.0, -1.0))
+        if self._beta() == 0.0 and errors[0] > 0:
             net[:] = 0.0  # nobody is left
-        return np.array([1.0 if net @ self._beta() ** np.arange(len(net)) >= 0.0 else 0.0])
+        return np.array([1.0 if net @ self._beta() ** (errors - errors[0]) >= 0.0 else 0.0])
 
     def _own_losses(self, predictions: Any, outcomes: Any, weights: Vector, losses: Vector) -> Vector:
         wrong: Vector = (predictions != outcomes).astype(np.float64)

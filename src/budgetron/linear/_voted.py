@@ -69,12 +69,12 @@ class VotedPerceptron(LinearClassifier):
         return rule
 
     def _weights(self, learner: LinearRule) -> NDArray[np.float64]:
-        if self.vote == "majority":
+        if self._started_with["vote"] == "majority":  # what is kept was chosen then
             raise AttributeError('coef_: with vote="majority" no single weight vector decides')
         return learner.averaged()
 
     def _decide(self, learner: LinearRule, X: Any) -> NDArray[np.float64]:
-        if self.vote == "average":
+        if self._started_with["vote"] == "average":
             return super()._decide(learner, X)
         run = Hypotheses(learner)
         # Each was asked in the rounds after its own up to that of the next.
