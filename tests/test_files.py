@@ -588,6 +588,24 @@ def test_numbers_that_no_round_leaves(model, names, tmp_path):
         budgetron.load(path)
 
 
+def test_a_batch_that_overflows_in_one_class(tmp_path):
+    X, y = stream("random", 60)
+    y = np.where(X[:, 0] > 0.5, 2, y)
+    path = tmp_path / "model"
+
+    def change(learned, arrays):
+        number = learned["_learners"]["states"][1]["coef"]["number"]
+        values = np.lib.format.read_array(io.BytesIO(arrays[number]))
+        arrays[number] = npy(np.where(values == 0.0, 0.0, 1.7e308))
+
+    rewritten(budgetron.Forgetron(10, gamma=0.5).fit(X, y), path, change)
+    model = budgetron.load(path)
+    with pytest.raises(ValueError, match="finite"):
+        model.partial_fit(X, y)
+    assert {learner.rounds for learner in model._learners} == {60}
+    budgetron.save(model, path)
+
+
 def test_parameters_are_no_arrays(original, tmp_path):
     head, arrays = unpack(original)
     head["model"]["parameters"]["eta"] = {"#": "array", "number": len(arrays)}

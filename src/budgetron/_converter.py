@@ -58,7 +58,7 @@ class Converter(OnlineClassifier):
         return self.learner._importances(X, labels, weights)
 
     def _importance(self, label: Any) -> float:
-        return self.learner._importance(label)
+        return self.learner_._importance(label)
 
     def _admit(self, label: Any) -> None:
         raise ValueError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -69,11 +70,17 @@ class WeightedClassifier(OnlineClassifier):
             return None
         given = _check_sample_weight(weights, X, dtype=np.float64, ensure_non_negative=True)
         importances: NDArray[np.float64] = given * compute_sample_weight(self.class_weight, labels)
-        if not np.isfinite(importances).all() or (importances < 0.0).any():
-            raise ValueError(
-                f"weights must be finite and not negative; class_weight is {self.class_weight!r}"
-            )
         return importances
 
     def _importance(self, label: Any) -> float:
-        return 1.0 if self.class_weight is None else float(self.class_weight.get(label, 1.0))
+        weights = self._started_with["class_weight"]  # which was checked, and has not changed
+        return 1.0 if weights is None else float(weights.get(label, 1.0))
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        for label, weight in (self.class_weight or {}).items():
+            if not isinstance(weight, Real) or not 0.0 <= weight < np.inf:
+                raise ValueError(
+                    f"class_weight must give each class a finite number that is not negative; got {weight!r} "
+                    f"for {label!r}"
+                )

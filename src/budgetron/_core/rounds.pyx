@@ -107,6 +107,8 @@ cdef class Learner:
         own = self.supports.square[self.supports.order[:self.supports.m]]
         if self.rule.divides and not self.kernel.has_unit_length():
             return False
+        if not np.abs(self.rule.coef).max(initial=0.0) * fabs(self.rule.factor) < 1e20:
+            return False  # nothing that rounds make, but a file may hold it
         return self.kernel.is_safe(max(square, own.max(initial=0.0)), self.supports.d, self.supports.single)
 
     cpdef bint may_fail(self):
