@@ -118,6 +118,31 @@ def test_rows_of_any_kind_and_text():
     np.testing.assert_allclose(dense.decision_function(X), sparse.decision_function(X), atol=1e-9)
 
 
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [0, 1, 2**40, 2**50],
+        [7.0, 3.0, 5.0, 2.0**60],
+        [False, True, 2, 3],
+        np.array([3, 5, 7, 200], np.uint8),
+        np.array([1, 2, 3, 4], np.float32),
+        np.array(["a", "b", "much longer", "c"], object),
+        np.array(["a", "b", "much longer", "c"]),
+    ],
+    ids=str,
+)
+def test_labels_of_any_kind(labels):
+    X, y = late()
+    kind = object if getattr(labels, "dtype", np.dtype(int)).kind == "O" else None
+    labels = labels.tolist() if isinstance(labels, np.ndarray) else labels
+    model, twin = Forgetron(20, gamma=0.3), Forgetron(20, gamma=0.3)
+    for a, b in [(0, 2), (2, 150), (150, 300)]:
+        model.partial_fit(X[a:b], np.array([labels[code] for code in y[a:b]], kind), admit=True)
+        twin.partial_fit(X[a:b], y[a:b], admit=True)
+    assert model.classes_.tolist() == sorted(labels)
+    assert model.predict(X).tolist() == [labels[code] for code in twin.predict(X)]
+
+
 def test_randomness_is_each_ones_own():
     X, y = late()
     model = RandomizedBudgetPerceptron(5, gamma=0.3, random_state=0).partial_fit(X, y, admit=True)

@@ -12,6 +12,7 @@ from sklearn.metrics import log_loss
 from budgetron import CalibratedClassifier, Forgetron, KernelPerceptron, VotedKernelPerceptron, linear
 from budgetron._core.calibration import calibrate, log_odds, mirror, sigmoids, sound
 from budgetron.batch import AveragedClassifier
+from budgetron.calibration import admitted
 
 
 def literal(margins, signs, memory=1000.0):
@@ -37,7 +38,7 @@ def test_it_is_what_its_docstring_says():
     calibrate(numbers[0], margins, signs)
     theta, square = literal(margins, signs)
     np.testing.assert_allclose(numbers[0, :3], [*theta, square], rtol=1e-9)
-    assert sound(numbers)
+    assert sound(numbers, 1)
 
 
 def test_it_finds_the_odds_that_there_are():
@@ -57,7 +58,7 @@ def test_margins_of_any_size(scale):
     numbers = sigmoids(1)
     calibrate(numbers[0], margins, np.where(margins > 0, 1.0, -1.0))
     odds = log_odds(numbers[0], np.sort(margins))
-    assert sound(numbers)
+    assert sound(numbers, 1)
     assert np.isfinite(odds).all()
     assert (np.diff(odds) >= 0).all()
 
@@ -67,7 +68,7 @@ def test_margins_that_lie_never_turn_it_round(y):
     numbers = sigmoids(1)
     margins = np.random.default_rng(3).normal(size=5000)
     calibrate(numbers[0], margins, np.where(margins > 0, -y, y))
-    assert sound(numbers)
+    assert sound(numbers, 1)
     assert (np.diff(log_odds(numbers[0], np.linspace(-3, 3, 50))) >= 0).all()
 
 
@@ -86,6 +87,16 @@ def test_the_mirror_is_of_the_opposite_labels():
     calibrate(one, margins, signs)
     calibrate(other, -margins, -signs)
     np.testing.assert_allclose(mirror(one), other, rtol=1e-12)
+
+
+def test_a_third_class_leaves_the_odds_of_two_as_they_were():
+    margins, signs = np.random.default_rng(6).normal(size=(2, 300))
+    numbers = sigmoids(1)
+    calibrate(numbers[0], margins, signs + 0.5)
+    lower, new, upper = admitted(numbers, 1)
+    np.testing.assert_array_equal(upper, numbers[0])
+    np.testing.assert_allclose(log_odds(lower, -margins), -log_odds(upper, margins), rtol=1e-12)
+    np.testing.assert_array_equal(new, sigmoids(1)[0])
 
 
 @pytest.mark.parametrize("learner", [Forgetron(30, gamma=0.5), linear.AROW(), KernelPerceptron(gamma=0.5)])

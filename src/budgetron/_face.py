@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
@@ -24,6 +24,7 @@ from budgetron._core.history import Average, Journal
 from budgetron._core.rows import check_features
 from budgetron._threads import one_thread
 from budgetron._trace import Trace
+from budgetron._unchanged import going_back
 
 __all__ = ["Batch", "Hypothesis", "OnlineClassifier", "Rows", "check_classes", "encode", "lead"]
 
@@ -305,7 +306,9 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
             learners.insert(0, self._mirror(learners[0], self._generators(2)[1]))
         newcomer = self._another(self._generators(len(learners) + 1)[-1])
         _sit_out(newcomer, rounds)
-        classes = np.append(self.classes_, np.array([label], self.classes_.dtype.kind))
+        classes = np.append(
+            self.classes_, np.array([label], object if self.classes_.dtype == object else None)
+        )
         order = np.argsort(classes, kind="stable")
         self.classes_ = classes[order]
         self._codes = {known: code for code, known in enumerate(self.classes_.tolist())}
@@ -512,15 +515,8 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         for name in [name for name in self.__dict__ if name in ours or name.endswith("_")]:
             del self.__dict__[name]
 
-    @contextmanager
-    def _unchanged_on_error(self) -> Iterator[None]:
-        before = dict(self.__dict__)
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
+    def _unchanged_on_error(self) -> AbstractContextManager[None]:
+        return going_back(self, dict(self.__dict__))
 
     def _check_rows(self, X: Any, y: Any = "no_validation") -> Any:
         first = not self.__sklearn_is_fitted__()

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from budgetron import batch, calibration, experts, kernelized, linear
 from budgetron._converter import Converter
-from budgetron._core.calibration import sigmoids, sound
+from budgetron._core.calibration import sound
 from budgetron._face import OnlineClassifier
 from budgetron._file_states import MOST, array, hypotheses, names, need, number, state_of, whole
 from budgetron._kernel_face import KernelClassifier
@@ -430,8 +430,7 @@ def _check_kept(model: Any, found: dict[str, Any]) -> None:
         number(found["largest_loss_"], "largest loss")
         return
     if isinstance(model, calibration.CalibratedClassifier):
-        array(found["sigmoids_"], np.float64, sigmoids(len(made)).shape, "sigmoids")
-        need(sound(found["sigmoids_"]), "sigmoids should be of finite numbers, with a curvature")
+        need(sound(found["sigmoids_"], len(made)), "sigmoids should be of finite numbers, with a curvature")
         need(found["learner_"]._predicts_as_it_learns, "learner_ should predict as it learns")
         return
     need(all(one.journal is not None for one in made), "there should be a journal")

@@ -51,19 +51,29 @@ class WeightedClassifier(OnlineClassifier):
         *,
         admit: bool = False,
     ) -> Self:
+        """Play one round per row, in the given order, going on from where the model is.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        classes : array-like of shape (n_classes,), optional
+            All labels that will ever occur; needed in the first call unless `admit`.
+        sample_weight : array-like of shape (n_samples,), optional
+            Each row's C is the parameter times its weight; 0 is a row that is predicted and not learned.
+        admit : bool, default=False
+            Whether a label that is no class yet becomes one.
+
+        Returns
+        -------
+        self
+        """
         with self._unchanged_on_error():
             if admit:
                 self._learn_and_admit(X, y, classes, sample_weight)
             else:
                 self._learn(X, y, classes, weights=sample_weight)
         return self
-
-    partial_fit.__doc__ = (OnlineClassifier.partial_fit.__doc__ or "").replace(
-        "        admit : bool",
-        """        sample_weight : array-like of shape (n_samples,), optional
-            Each row's C is the parameter times its weight; 0 is a row that is predicted and not learned.
-        admit : bool""",
-    )
 
     def _importances(self, X: Any, labels: NDArray[Any], weights: Any) -> NDArray[np.float64] | None:
         if weights is None and self.class_weight is None:

@@ -38,9 +38,11 @@ def mirror(numbers):
     return other
 
 
-def sound(numbers):
-    """Whether each row is such as rounds may leave it."""
+def sound(numbers, Py_ssize_t n):
+    """Whether these are n sigmoids such as rounds may leave them."""
     numbers = np.asarray(numbers)
+    if numbers.shape != (n, NUMBERS) or numbers.dtype != np.float64:
+        return False
     steep, level, mixed = numbers[:, STEEP], numbers[:, LEVEL], numbers[:, MIXED]
     return bool(
         np.isfinite(numbers).all() and (numbers[:, [SLOPE, SQUARE, ROUNDS]] >= 0.0).all()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from budgetron._face import OnlineClassifier, Rows, check_classes, encode
 from budgetron._trace import Trace
+from budgetron._unchanged import going_back
 from budgetron.experts._base import ExpertAlgorithm
 from budgetron.experts._exponential import ExponentialWeights
 from budgetron.experts._majority import RandomizedWeightedMajority, WeightedMajority
@@ -306,13 +307,6 @@ class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    @contextmanager
-    def _unchanged_on_error(self) -> Iterator[None]:
+    def _unchanged_on_error(self) -> AbstractContextManager[None]:
         # A learner may fail when others have learned the batch already.
-        before = copy.deepcopy(self.__dict__)
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
+        return going_back(self, copy.deepcopy(self.__dict__))

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Hashable
+from contextlib import AbstractContextManager
 from itertools import pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -19,6 +19,7 @@ from river import base
 
 from budgetron._core.calibration import log_odds, sigmoids, sound
 from budgetron._face import OnlineClassifier
+from budgetron._unchanged import going_back
 from budgetron.calibration import admitted, observe, probabilities
 
 if TYPE_CHECKING:
@@ -101,13 +102,13 @@ class RiverClassifier(base.MiniBatchClassifier):
             )
         if not labels:
             return
-        if not self._model._predicts_as_it_learns:
-            for place in range(len(labels)):
-                there = ~np.isnan(values[place])
-                self.learn_one(dict(zip(X.columns[there], values[place, there], strict=True)), labels[place])
-            return
         with self._unchanged_on_error():
-            self._learn_table(X, values, labels)
+            if self._model._predicts_as_it_learns:
+                self._learn_table(X, values, labels)
+                return
+            for row, label in zip(values, labels, strict=True):  # what it predicts, the rounds do not tell
+                there = ~np.isnan(row)
+                self.learn_one(dict(zip(X.columns[there], row[there], strict=True)), label)
 
     def _learn_table(self, X: pd.DataFrame, values: NDArray[np.float64], labels: list[Any]) -> None:
         # Cut, as a loop would find them, where a feature or a label is new.
@@ -210,7 +211,7 @@ class RiverClassifier(base.MiniBatchClassifier):
             if begun
             else not features and not labels
         )
-        if not right or getattr(sigmoids, "shape", None) != (outputs, 7) or not sound(sigmoids):
+        if not right or not sound(sigmoids, outputs):
             raise ValueError("features, labels and sigmoids should be those of the learner")
         self._model, self._labels, self._sigmoids = model, labels, sigmoids
         self._places = {name: place for place, name in enumerate(features)}
@@ -219,15 +220,8 @@ class RiverClassifier(base.MiniBatchClassifier):
 
     # ------------------------------------------------------------------ below the surface
 
-    @contextmanager
-    def _unchanged_on_error(self) -> Iterator[None]:
-        before = copy.deepcopy(self.__dict__)
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
+    def _unchanged_on_error(self) -> AbstractContextManager[None]:
+        return going_back(self, copy.deepcopy(self.__dict__))
 
     def _is_begun(self) -> bool:
         return bool(self._model.__sklearn_is_fitted__())

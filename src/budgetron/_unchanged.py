@@ -1,0 +1,20 @@
+"""Bad input leaves a model as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+__all__ = ["going_back"]
+
+
+@contextmanager
+def going_back(model: Any, before: dict[str, Any]) -> Iterator[None]:
+    """If what follows fails, the model has the attributes again that it had before."""
+    try:
+        yield
+    except BaseException:
+        model.__dict__.clear()
+        model.__dict__.update(before)
+        raise
