@@ -1,16 +1,20 @@
 """Models in files: exact, whole or not at all, and safe whatever the bytes."""
 
+import copy
 import io
 import json
 import os
+import pickle
 import re
 import tempfile
 import tracemalloc
 import zipfile
 from pathlib import Path
 
+import joblib
 import numpy as np
 import pytest
+import skops.io
 from cases import CASES, stream
 from fuzz_files import npy, pack, unpack
 from scipy.sparse import csr_array
@@ -127,6 +131,49 @@ def test_going_on_is_as_if_never_stopped(label, dtype, tmp_path):
             assert_same([loaded.play(X[t], y[t])], [model.play(X[t], y[t])])
     assert_same(go_on(loaded, X[75:], y[75:]), go_on(model, X[75:], y[75:]))
     assert_same(all_of(loaded), all_of(model))
+
+
+def by_pickle(model, tmp_path):
+    return pickle.loads(pickle.dumps(model))
+
+
+def by_joblib(model, tmp_path):
+    joblib.dump(model, tmp_path / "model.joblib")
+    return joblib.load(tmp_path / "model.joblib")
+
+
+def by_deepcopy(model, tmp_path):
+    return copy.deepcopy(model)
+
+
+def by_skops(model, tmp_path):
+    """Its types to trust are estimators: no compiled class needs to be."""
+    data = skops.io.dumps(model)
+    types = skops.io.get_untrusted_types(data=data)
+    assert not [name for name in types if "_core" in name or "Rule" in name]
+    return skops.io.loads(data, trusted=types)
+
+
+@pytest.mark.parametrize("way", [by_pickle, by_joblib, by_deepcopy, by_skops])
+@pytest.mark.parametrize("label", LEARNERS)
+def test_other_ways_to_keep_a_model(label, way, tmp_path):
+    X, y = stream("nasty" if "linear" in label else "random", 100)
+    model = copy_of(label).partial_fit(X[:50], y[:50], classes=[-1, 1])
+    other = way(model, tmp_path)
+    assert_same(all_of(other), all_of(model))
+    if isinstance(model, AveragedClassifier | PenalizedRiskClassifier):
+        assert other._learners is other.learner_._learners
+    expected = go_on(model, X[50:], y[50:])  # what is shared with the other would change it too
+    assert_same(go_on(other, X[50:], y[50:]), expected)
+
+
+def test_a_damaged_state_is_refused():
+    """What skops or anything else gives back is checked before the core believes it."""
+    model = budgetron.Forgetron(4).fit(*stream("random", 30))
+    state = copy.deepcopy(model.__getstate__())
+    state["_learners"]["states"][0]["supports"]["order"][0] = 99
+    with pytest.raises(ValueError, match="order of the slab should name each slot once"):
+        budgetron.Forgetron().__setstate__(state)
 
 
 SOME = ["forgetron greedy", "random modified", "projectron", "voted", "linear winnow", "linear arow"]

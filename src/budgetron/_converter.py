@@ -54,6 +54,16 @@ class Converter(OnlineClassifier):
         self.learner_ = learner
         return learner._learners
 
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        state.pop("_learners", None)  # those of `learner_`
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "learner_" in state:
+            self._learners = self.learner_._learners
+
     def _importances(self, X: Any, labels: NDArray[Any], weights: Any) -> NDArray[np.float64] | None:
         return self.learner._importances(X, labels, weights)
 

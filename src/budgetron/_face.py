@@ -504,6 +504,25 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Hypotheses as plain tables: what makes objects from a stranger's state, as skops does, then needs to
+        # trust no compiled class, and what it makes is checked as a file is.
+        from budgetron._file_states import states_of  # which needs this module
+
+        state = dict(super().__getstate__())
+        if "_learners" in state:
+            state["_learners"] = states_of(state["_learners"])
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        from budgetron._file_states import hypotheses
+
+        if "_learners" in state:
+            # Copies: arrays of a file in memory may not be written to
+            state = state | {"_learners": copy.deepcopy(state["_learners"])}
+            state = state | {"_learners": hypotheses(type(self), state)}
+        super().__setstate__(state)
+
     def _fitted(self) -> Sequence[Hypothesis]:
         # An AttributeError, so that hasattr says what is so.
         if not self.__sklearn_is_fitted__():

@@ -8,6 +8,7 @@ features, which arrays it keeps; only then are those of the file measured agains
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
@@ -21,11 +22,12 @@ from budgetron._core.linear import LinearRule
 from budgetron._core.projection import Projection
 from budgetron._core.rounds import Learner
 from budgetron._core.supports import Supports
+from budgetron._face import OnlineClassifier
 from budgetron._kernel_face import KernelClassifier
 from budgetron._linear_face import LinearClassifier
 from budgetron.kernels import resolve
 
-__all__ = ["array", "hypotheses", "names", "need", "number", "state_of", "whole"]
+__all__ = ["array", "hypotheses", "names", "need", "number", "states_of", "whole"]
 
 State = dict[str, Any]
 
@@ -89,8 +91,12 @@ def finite(values: NDArray[Any], what: str) -> None:
 # ---------------------------------------------------------------------- out
 
 
-def state_of(hypothesis: Learner | LinearRule) -> State:
-    """All that a hypothesis must remember: arrays, numbers, and parts as tables of these."""
+def states_of(made: Sequence[Any]) -> State:
+    """All that hypotheses must remember: arrays, numbers, and parts as tables of these."""
+    return {"dtype": made[0].row.dtype.name, "states": [_state_of(one) for one in made]}
+
+
+def _state_of(hypothesis: Learner | LinearRule) -> State:
     rule: Any = hypothesis.rule if isinstance(hypothesis, Learner) else hypothesis
     return {
         name: value.__reduce__()[2] if isinstance(value, PARTS) else value
@@ -101,13 +107,25 @@ def state_of(hypothesis: Learner | LinearRule) -> State:
 # ---------------------------------------------------------------------- and back
 
 
-def hypotheses(maker: Any, states: list[Any], d: int, dtype: np.dtype[Any]) -> list[Any]:
-    """The hypotheses of a learner with the parameters that it started with, from their states."""
+def hypotheses(cls: type[OnlineClassifier], found: State) -> list[Any]:
+    """The hypotheses of a learner that has these attributes, `_learners` being what `states_of` told."""
+    started = names(found["_started_with"], set(cls._get_param_names()), "the parameters of the start")
+    maker: Any = cls(**started)
+    maker._validate_params()
+    kept = names(found["_learners"], {"dtype", "states"}, "the hypotheses")
+    need(kept["dtype"] in ("float32", "float64"), "rows should be float32 or float64")
+    d, dtype, outputs = found["n_features_in_"], np.dtype(kept["dtype"]), len(found["classes_"])
+    need(
+        isinstance(kept["states"], list) and len(kept["states"]) == (outputs if outputs > 2 else 1),
+        "there should be a hypothesis for each output",
+    )
     if isinstance(maker, KernelClassifier):
+        maker.gamma_ = number(found["gamma_"], "gamma")
+        need(maker.gamma_ > 0.0, "gamma should be above 0")
         kernel = resolve(maker.kernel, maker.gamma_, maker.degree, maker.coef0)
-        made: list[Any] = [_kernel_hypothesis(maker, kernel, state, d, dtype) for state in states]
+        made: list[Any] = [_kernel_hypothesis(maker, kernel, state, d, dtype) for state in kept["states"]]
     else:
-        made = [_linear_hypothesis(maker, state, d, dtype == np.float32) for state in states]
+        made = [_linear_hypothesis(maker, state, d, dtype == np.float32) for state in kept["states"]]
     need(
         len({hypothesis.rounds for hypothesis in made}) == 1, "all classes should have played the same rounds"
     )

@@ -33,7 +33,7 @@ from budgetron import batch, calibration, experts, kernelized, linear
 from budgetron._converter import Converter
 from budgetron._core.calibration import sound
 from budgetron._face import OnlineClassifier
-from budgetron._file_states import MOST, array, hypotheses, names, need, number, state_of, whole
+from budgetron._file_states import MOST, array, hypotheses, names, need, number, states_of, whole
 from budgetron._kernel_face import KernelClassifier
 from budgetron.experts._base import ExpertAlgorithm
 from budgetron.kernels import NAMES, Normalized
@@ -174,11 +174,7 @@ class Writer:
         if isinstance(model, Converter):
             learned.pop("_learners", None)  # those of `learner_`
         elif "_learners" in learned:
-            made = learned["_learners"]
-            learned["_learners"] = {
-                "dtype": made[0].row.dtype.name,
-                "states": [state_of(one) for one in made],
-            }
+            learned["_learners"] = states_of(learned["_learners"])
         what = f"this {name}"
         return {
             "#": "model",
@@ -404,19 +400,7 @@ def _check_online(model: Any, found: dict[str, Any]) -> dict[str, Any]:
         found["_learners"] = learner._learners
         _check_kept(model, found)
     else:
-        maker = type(model)(**names(started, set(model._get_param_names()), "the parameters of the start"))
-        maker._validate_params()
-        if isinstance(maker, KernelClassifier):
-            maker.gamma_ = number(found["gamma_"], "gamma")
-            need(maker.gamma_ > 0.0, "gamma should be above 0")
-        kept = names(found["_learners"], {"dtype", "states"}, "the hypotheses")
-        need(kept["dtype"] in ("float32", "float64"), "rows should be float32 or float64")
-        need(
-            isinstance(kept["states"], list) and len(kept["states"]) == _outputs(classes),
-            "there should be a hypothesis for each output",
-        )
-        d = found["n_features_in_"]
-        found["_learners"] = hypotheses(maker, kept["states"], d, np.dtype(kept["dtype"]))
+        found["_learners"] = hypotheses(type(model), found)
     whole(found["_mistakes"], 0, found["_learners"][0].rounds, "mistakes")
     return found
 
