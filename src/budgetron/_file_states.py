@@ -9,7 +9,6 @@ features, which arrays it keeps; only then are those of the file measured agains
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -88,6 +87,17 @@ def finite(values: NDArray[Any], what: str) -> None:
     need(np.isfinite(values).all(), f"{what} should be finite")
 
 
+def moderate(stored: NDArray[np.float64], factor: float, what: str) -> None:
+    """Refuse what no round leaves behind, and what the next might not survive.
+
+    One class of several would overflow while the others go on.
+    """
+    finite(stored, what)
+    need(1e-110 < abs(factor) < 1e110, "factor should be moderate")
+    with np.errstate(over="ignore"):
+        need(np.all(np.abs(stored * factor) < 1e100), f"{what} should be moderate")
+
+
 # ---------------------------------------------------------------------- out
 
 
@@ -159,7 +169,7 @@ def _kernel_hypothesis(
     for name in ("coef", "tail", "values", "gram", "scratch"):
         kept = (capacity,) * fresh[name].ndim if fresh[name].size else fresh[name].shape
         array(state[name], np.float64, kept, name)
-    finite(state["coef"], "coefficients")
+    moderate(state["coef"], state["factor"], "coefficients")
     need(not state["coef"][supports.order[supports.m :]].any(), "a free slot should weigh nothing")
     need(
         (state["projection"] is None) == (fresh["projection"] is None),
@@ -205,7 +215,7 @@ def _linear_hypothesis(maker: LinearClassifier, state: Any, d: int, single: bool
     state = dict(names(state, set(fresh[0]), "the rule"))
     rounds = _counts(state)
     whole(state["updates"], 0, rounds, "updates")
-    finite(array(state["weights"], np.float64, (d,), "weights"), "weights")
+    moderate(array(state["weights"], np.float64, (d,), "weights"), state["factor"], "weights")
     extra = names(state["extra"], set(fresh[0]["extra"]), "the rule's own arrays")
     for name, small in fresh[0]["extra"].items():
         shape = fresh[1]["extra"][name].shape
@@ -239,7 +249,6 @@ def _counts(state: State) -> int:
     whole(state["mistakes"], 0, rounds, "mistakes")
     for name in {"factor", "norm2", "peak", "tally"} & set(state):
         number(state[name], name)
-    need(isfinite(state["factor"]), "factor should be finite")
     return rounds
 
 
