@@ -96,6 +96,12 @@ CASES = {
         {"norm_bound": 1.5, "eta": 0.4, "budget": 15},
         {"U": 1.5, "eta": 0.4, "budget": 15},
     ),
+    "second order": Case(
+        budgetron.SecondOrderProjectron,
+        ref.SecondOrderProjectron,
+        {"budget": 10, "threshold": 0.05, "r": 0.7, "linear": False},
+        {"budget": 10, "threshold": 0.05, "r": 0.7},
+    ),
     "pa": simple(budgetron.PassiveAggressive, ref.PassiveAggressive, C=1.0, variant="PA"),
     "pa-i": simple(budgetron.PassiveAggressive, ref.PassiveAggressive, C=0.6, variant="PA-I"),
     "pa-ii": simple(budgetron.PassiveAggressive, ref.PassiveAggressive, C=0.6, variant="PA-II"),

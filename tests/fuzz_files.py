@@ -246,7 +246,7 @@ def change_tree(rng, head, arrays):
     elif what == "shorten" and isinstance(old, list | dict) and old:
         old.pop(rng.choice(list(old)) if isinstance(old, dict) else rng.randrange(len(old)))
     else:
-        node[key] = rng.choice(VALUES)
+        node[key] = json.loads(json.dumps(rng.choice(VALUES)))  # one of its own: it may be changed too
     return f"{what} at {'/'.join(map(str, path))}"
 
 
@@ -306,7 +306,7 @@ def change_header(rng, head, arrays):
 
 
 # What errors in use speak of: numbers that overflow, and parameters that are wrong or changed.
-CLEAR = "finite|overflow|must be|changed since|at least two classes|not fitted yet"
+CLEAR = "finite|overflow|must be|changed since|at least two classes|not fitted yet|rounds should be a whole"
 
 
 def try_out(data, path):

@@ -18,7 +18,9 @@ from budgetron.batch import AveragedClassifier, PenalizedRiskClassifier
 
 DELTA = 0.1
 CONVERTERS = [AveragedClassifier, PenalizedRiskClassifier]
-LABELS = [*CASES, *(f"linear {label}" for label in test_linear.CASES)]
+# The second-order Projectron keeps its hypotheses in coordinates, and refuses.
+LABELS = [label for label in CASES if label != "second order"]
+LABELS += [f"linear {label}" for label in test_linear.CASES]
 
 
 def run_of(label, name="random", n=100):

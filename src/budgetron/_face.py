@@ -15,13 +15,14 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from budgetron._core.history import Average, Journal
 from budgetron._core.rows import check_features
+from budgetron._parameters import Checked
 from budgetron._threads import one_thread
 from budgetron._trace import Trace
 from budgetron._unchanged import going_back
@@ -87,7 +88,7 @@ class Batch:
     importances: NDArray[np.float64] | None = None
 
 
-class OnlineClassifier(ClassifierMixin, BaseEstimator):
+class OnlineClassifier(ClassifierMixin, Checked):
     """What all learners share. A subclass says how its hypotheses are made (`_make`)."""
 
     # Parameters that do not change what is learned, and may change between calls.

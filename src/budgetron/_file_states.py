@@ -9,12 +9,14 @@ features, which arrays it keeps; only then are those of the file measured agains
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isnan
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from budgetron._core.covariance import Covariance
+from budgetron._core.gaussian import Gaussian
 from budgetron._core.history import Average, Journal
 from budgetron._core.kernel import Kernel
 from budgetron._core.linear import LinearRule
@@ -31,7 +33,7 @@ __all__ = ["array", "hypotheses", "names", "need", "number", "states_of", "whole
 State = dict[str, Any]
 
 # Parts of a rule that have a state of their own.
-PARTS = (Supports, Projection, Average, Journal, Covariance)
+PARTS = (Supports, Projection, Gaussian, Average, Journal, Covariance)
 
 # More rounds than any stream has; sums of two of them do not overflow.
 MOST = 2**62
@@ -87,7 +89,7 @@ def finite(values: NDArray[Any], what: str) -> None:
     need(np.isfinite(values).all(), f"{what} should be finite")
 
 
-def moderate(stored: NDArray[np.float64], factor: float, what: str) -> None:
+def moderate(stored: NDArray[Any], factor: float, what: str) -> None:
     """Refuse what no round leaves behind, and what the next might not survive.
 
     One class of several would overflow while the others go on.
@@ -170,6 +172,8 @@ def _kernel_hypothesis(
         kept = (capacity,) * fresh[name].ndim if fresh[name].size else fresh[name].shape
         array(state[name], np.float64, kept, name)
     moderate(state["coef"], state["factor"], "coefficients")
+    for name in ("tail", "values", "gram"):
+        moderate(state[name], state["factor"], name)
     need(not state["coef"][supports.order[supports.m :]].any(), "a free slot should weigh nothing")
     need(
         (state["projection"] is None) == (fresh["projection"] is None),
@@ -177,6 +181,8 @@ def _kernel_hypothesis(
     )
     if state["projection"] is not None:
         state["projection"] = _projection(state["projection"], supports)
+    if "gaussian" in state:
+        state["gaussian"] = _gaussian(state["gaussian"], fresh["gaussian"], supports)
 
     departs = state["average"] is not None or state["journal"] is not None
     need(
@@ -220,7 +226,9 @@ def _linear_hypothesis(maker: LinearClassifier, state: Any, d: int, single: bool
     for name, small in fresh[0]["extra"].items():
         shape = fresh[1]["extra"][name].shape
         grown = tuple(d if (a, b) == (2, 3) else a for a, b in zip(small.shape, shape, strict=True))
-        array(extra[name], small.dtype, grown, name)
+        moderate(array(extra[name], small.dtype, grown, name), 1.0, name)
+    if "sums" in extra:  # of Winnow's weights: one of them is divided by
+        need(np.all(extra["sums"][1:] > 0.0), "sums of weights should be above 0")
     for name in ("average", "journal", "covariance"):
         need((state[name] is None) == (fresh[0][name] is None), f"the {name} is missing or too many")
     if state["covariance"] is not None:
@@ -248,7 +256,9 @@ def _counts(state: State) -> int:
     rounds = whole(state["rounds"], 0, MOST, "rounds")
     whole(state["mistakes"], 0, rounds, "mistakes")
     for name in {"factor", "norm2", "peak", "tally"} & set(state):
-        number(state[name], name)
+        value = number(state[name], name)
+        # A norm may be unknown. Nothing else is.
+        need(abs(value) < 1e200 or (name in ("norm2", "peak") and isnan(value)), f"{name} should be moderate")
     return rounds
 
 
@@ -263,8 +273,8 @@ def _slab(
         _check_nonzeros(state, capacity, d, dtype, what)
     else:
         finite(array(state["rows"], dtype, (capacity, d), f"rows of {what}"), f"rows of {what}")
-    array(state["square"], dtype, (capacity,), f"squares of {what}")
-    array(state["own"], np.float64, (capacity,), f"self values of {what}")
+    finite(array(state["square"], dtype, (capacity,), f"squares of {what}"), f"squares of {what}")
+    finite(array(state["own"], np.float64, (capacity,), f"self values of {what}"), f"self values of {what}")
     born = array(state["rounds"], np.int64, (capacity,), f"rounds of {what}")
     order = array(state["order"], np.int32, (capacity,), f"order of {what}")
     need(np.array_equal(np.sort(order), np.arange(capacity)), f"order of {what} should name each slot once")
@@ -299,7 +309,8 @@ def _check_nonzeros(state: State, capacity: int, d: int, dtype: np.dtype[Any], w
 def _projection(state: Any, supports: Supports) -> Projection:
     names(state, {"factor", "z", "n"}, "the projection")
     capacity = supports.capacity
-    array(state["factor"], np.float64, (capacity * (capacity + 1) // 2,), "factor of the projection")
+    factor = array(state["factor"], np.float64, (capacity * (capacity + 1) // 2,), "factor of the projection")
+    moderate(factor, 1.0, "factor of the projection")
     array(state["z"], np.float64, (capacity,), "z of the projection")
     # Its rows are those of the slots, and none is ever freed.
     need(state["n"] == supports.m == supports.top, "the projection should be onto the span of the supports")
@@ -307,9 +318,39 @@ def _projection(state: Any, supports: Supports) -> Projection:
     need(
         np.array_equal(supports.order[: supports.m], np.arange(supports.m)), "slots should be filled in order"
     )
+    places = np.arange(supports.m)
+    need(np.all(factor[places * (places + 3) // 2] > 0.0), "the factor's diagonal should be above 0")
     projection: Any = Projection()
     projection.__setstate__(state)
     made: Projection = projection
+    return made
+
+
+def _gaussian(state: Any, fresh: Gaussian, supports: Supports) -> Gaussian:
+    """The Gaussian over functions of these supports; `fresh` is one of the same rule's, over one feature."""
+    names(state, set(fresh.__reduce__()[2]), "the Gaussian")
+    for name in ("linear", "scale"):
+        own = getattr(fresh, name)
+        need(
+            type(state[name]) is type(own) and state[name] == own, f"{name} of the Gaussian is not the rule's"
+        )
+    d, diagonal = supports.d, state["diagonal"]
+    need(state["d"] == d and type(state["d"]) is int, f"the Gaussian should be of {d} features")
+    need(type(diagonal) is bool and diagonal <= fresh.linear, "diagonal should be true or false")
+    fixed = (1 if diagonal else d + 1) if fresh.linear else 0
+    n, capacity = fixed + supports.m, fixed + supports.capacity
+    need(type(state["n"]) is int and state["n"] == n, f"the Gaussian should have {n} coordinates")
+    array(state["sigma"], np.float64, (capacity * (capacity + 1) // 2,), "covariance of the Gaussian")
+    array(state["spreads"], np.float64, (d if diagonal else 0,), "spreads of the Gaussian")
+    for name in ("sigma", "spreads"):  # variances begin at 1, and only become less
+        need(np.all(np.abs(state[name]) < 2.0), f"{name} of the Gaussian should be at most 1")
+    array(state["mean"], np.float64, (capacity,), "mean of the Gaussian")
+    array(state["slopes"], np.float64, (d if diagonal else 0,), "slopes of the Gaussian")
+    for name in ("mean", "slopes"):
+        moderate(state[name], 1.0, f"{name} of the Gaussian")
+    gaussian: Any = Gaussian(d, fresh.linear, diagonal, fresh.scale)
+    gaussian.__setstate__(state)
+    made: Gaussian = gaussian
     return made
 
 
@@ -327,9 +368,15 @@ def _average(state: Any, places: int) -> Average:
 def _covariance(state: Any, d: int) -> Covariance:
     names(state, {"columns", "variances", "direction", "projections", "d"}, "the covariance")
     need(state["d"] == d and type(state["d"]) is int, f"the covariance should be of {d} features")
-    array(state["columns"], np.float64, (d * (d - 1) // 2,), "columns of the covariance")
+    columns = array(state["columns"], np.float64, (d * (d - 1) // 2,), "columns of the covariance")
+    moderate(columns, 1.0, "columns of the covariance")
     for name in ("variances", "direction", "projections"):
-        array(state[name], np.float64, (d,), f"{name} of the covariance")
+        moderate(
+            array(state[name], np.float64, (d,), f"{name} of the covariance"),
+            1.0,
+            f"{name} of the covariance",
+        )
+    need(np.all(state["variances"] >= 0.0), "variances should not be below 0")
     covariance: Any = Covariance(0)
     covariance.__setstate__(state)
     made: Covariance = covariance

@@ -281,6 +281,7 @@ class Reader:
         if learned is not None:
             found = self.value(learned)
             need(isinstance(found, dict), f"{name} should have learned a table of names")
+            model._validate_params()
             names(found, _learned_names(model), name, NAMED if isinstance(model, _WITH_ROWS) else frozenset())
             _learn(model, found)
         self._made.append(model)
@@ -447,7 +448,11 @@ def _check_algorithm(model: ExpertAlgorithm, found: dict[str, Any]) -> None:
 
 def _check_experts(found: dict[str, Any]) -> None:
     learners, algorithms, classes = found["learners_"], found["algorithms_"], found["classes_"]
-    need(isinstance(found["started_with_"], dict), "the parameters of the start should be a table of names")
+    names(
+        found["started_with_"],
+        set(experts.ExpertClassifier._get_param_names()),
+        "the parameters of the start",
+    )
     _need_no_arrays(found["started_with_"], "the parameters of the start")
     need(isinstance(learners, list) and len(learners) >= 1, "there should be learners")
     for learner in learners:

@@ -18,6 +18,7 @@ from budgetron._core.rule import Rule
 from budgetron._core.supports import Supports
 from budgetron._core.together import Together
 from budgetron._face import Batch, OnlineClassifier
+from budgetron._parameters import MOST_SUPPORTS
 from budgetron.kernels import NAMES, KernelFunction, Normalized, resolve, resolve_gamma
 
 __all__ = ["BudgetedClassifier", "KernelClassifier"]
@@ -112,6 +113,8 @@ class KernelClassifier(OnlineClassifier):
         twin = copy.deepcopy(learner)
         for values in (twin.rule.coef, twin.rule.tail, twin.rule.values):
             np.negative(values, out=values)
+        if twin.rule.gaussian is not None:
+            twin.rule.gaussian.mirror()
         if twin.rule.generator is not None:
             twin.rule.generator.bit_generator.state = generator.bit_generator.state
         return twin
@@ -122,7 +125,10 @@ class KernelClassifier(OnlineClassifier):
         if not supports.sparse:
             state["rows"] = np.pad(state["rows"], ((0, 0), (0, d - supports.d)))
         wider.__setstate__(state)
-        learner.rule.__setstate__(learner.rule.__getstate__() | {"supports": wider})
+        state = learner.rule.__getstate__() | {"supports": wider}
+        if learner.rule.gaussian is not None:
+            state["gaussian"] = learner.rule.gaussian.widened(d)
+        learner.rule.__setstate__(state)
         learner.__setstate__(learner.__getstate__())
         return learner
 
@@ -197,7 +203,7 @@ class BudgetedClassifier(KernelClassifier):
     """A kernel learner with a budget and no other parameter of its own."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = KernelClassifier._parameter_constraints | {
-        "budget": [Interval(Integral, 1, None, closed="left")]
+        "budget": [Interval(Integral, 1, MOST_SUPPORTS, closed="both")]
     }
 
     def __init__(

@@ -12,6 +12,7 @@ from reference.passive_aggressive import PassiveAggressive
 from reference.perceptron import KernelPerceptron, Reference, ShrinkingPerceptron, VotedPerceptron
 from reference.projectron import Projectron, ProjectronPlusPlus
 from reference.randomized import ModifiedRandomizedBudget, RandomizedBudget
+from reference.second_order import SecondOrderProjectron
 
 __all__ = [
     "CKS",
@@ -26,6 +27,7 @@ __all__ = [
     "RandomizedBudget",
     "Reference",
     "RemoveOldest",
+    "SecondOrderProjectron",
     "SelfTunedForgetron",
     "ShrinkingPerceptron",
     "SimplifiedForgetron",

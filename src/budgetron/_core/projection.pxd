@@ -19,6 +19,7 @@ cdef class Projection:
 
     cdef void point(self)
     cdef double project(self, double* k) noexcept nogil
+    cdef double known(self, double* z) noexcept nogil
     cdef double* coefficients(self) noexcept nogil
     cdef int append(self, double delta2, double* k, Supports supports) except -1 nogil
     cdef int check(self, double* k, Supports supports) except -1 nogil
@@ -46,3 +47,8 @@ cdef class Foresight:
     cdef void solve_back(self) noexcept nogil
     cdef void forget(self) noexcept nogil
     cdef void extend(self, Py_ssize_t place, double k) noexcept nogil
+
+
+cdef void solve_one_back(double* factor, Py_ssize_t n, double* d) noexcept nogil
+cdef void solve_many(double* factor, Py_ssize_t n, double* z, Py_ssize_t count, Py_ssize_t ld) noexcept nogil
+cdef double next_entry(Projection projection, double* z, double k) noexcept nogil

@@ -173,6 +173,11 @@ cdef class Projection:
             self.row_z, self.row_d = self._z, NULL
         return bt_dot_d(self.row_z, self.row_z, self.n)
 
+    cdef double known(self, double* z) noexcept nogil:
+        """The same for a row of which z is known."""
+        self.row_z, self.row_d = z, NULL
+        return bt_dot_d(z, z, self.n)
+
     cdef double* coefficients(self) noexcept nogil:
         """d = L^-T z of the row just projected."""
         if self.row_d == NULL:
@@ -260,6 +265,13 @@ cdef class Projection:
         self.refactorise(supports)
 
 
+cdef double next_entry(Projection projection, double* z, double k) noexcept nogil:
+    """The last entry of a row's z, whose value with the newest support is k; the others are there."""
+    cdef Py_ssize_t n = projection.n - 1
+    cdef double* row = projection._factor + row_start(n)
+    return (k - bt_dot_d(row, z, n)) / row[n]
+
+
 cdef class Foresight:
     """Solutions, made together, for the rows of a block that look as if they will need them."""
 
@@ -317,7 +329,7 @@ cdef class Foresight:
         cdef double* z = self.z_at(place)
         cdef double* d = self.d_at(place)
         cdef double* row = self.projection._factor + row_start(n)
-        z[n] = (k - bt_dot_d(row, z, n)) / row[n]
+        z[n] = next_entry(self.projection, z, k)
         if d == NULL:
             return
         if self.projection.steep:

@@ -17,8 +17,9 @@ import numpy as np
 from scipy.sparse import issparse
 
 from budgetron._core.crew cimport Crew
+from budgetron._core.gaussian cimport Gaussian, rows_ahead
 from budgetron._core.kernel cimport NARROW, Kernel, Kind, Rows, dot, real
-from budgetron._core.projection cimport Foresight, Projection
+from budgetron._core.projection cimport Foresight, Projection, solve_many
 from budgetron._core.rows cimport Block, Feed, address, open_dense, open_sparse, others_of
 from budgetron._core.rule cimport ENTRIES, NORM, Q, REMOVED, Rule
 from budgetron._core.supports cimport Supports
@@ -107,6 +108,8 @@ cdef class Learner:
         own = self.supports.square[self.supports.order[:self.supports.m]]
         if self.rule.divides and not self.kernel.has_unit_length():
             return False
+        if self.rule.gaussian is not None and not square * self.rule.gaussian.scale ** 2 < 1e60:
+            return False
         if not np.abs(self.rule.coef).max(initial=0.0) * fabs(self.rule.factor) < 1e20:
             return False  # nothing that rounds make, but a file may hold it
         return self.kernel.is_safe(max(square, own.max(initial=0.0)), self.supports.d, self.supports.single)
@@ -149,6 +152,9 @@ cdef class Learner:
                 play_blocks(self, feed, &labels[0], importances, margins, sizes, ledger, Crew(threads), <double> 0)
         finally:
             self.rule.recording = False
+            if self.rule.gaussian is not None:
+                close_gaussian(self.rule)
+                self.rule.gaussian.forget_block()
             if self.rule.projection is not None:
                 self.rule.projection.foresight = None
 
@@ -249,7 +255,8 @@ cdef class Learner:
 
     def decide(self, X, coef=None, int threads=1):
         """f(x) for each row of X; with other coefficients, in slot order, if given."""
-        return sums(self.supports, X, self.rule.factor * self.rule.coef if coef is None else coef, threads)
+        return sums(self.supports, X, self.rule.factor * self.rule.coef if coef is None else coef, threads,
+                    self.rule if coef is None else None)
 
     def kernel_values(self, X):
         """k(x, s) for each row x of X and each support s from oldest to newest."""
@@ -292,28 +299,30 @@ cdef class Learner:
         return np.concatenate([slab.rounds[slab.order[:slab.m]] for slab in (self.supports, self.rule.departed)])
 
 
-def sums(Supports supports, X, const double[::1] coef, int threads=1):
-    """Kernel values of each row of X over the slots, summed with these coefficients."""
+def sums(Supports supports, X, const double[::1] coef, int threads=1, Rule rule=None):
+    """Kernel values of each row of X over the slots, summed with these coefficients; and what the rule has beside."""
     out = np.zeros((X.shape[0], 1))
-    in_blocks(supports, X, coef, out, threads)
+    in_blocks(supports, X, coef, out, threads, rule)
     return out[:, 0]
 
 
 def values(Supports supports, X, int threads=1):
     """k(x, s) for each row x of X and each support s from oldest to newest."""
     out = np.zeros((X.shape[0], supports.top))
-    in_blocks(supports, X, None, out, threads)
+    in_blocks(supports, X, None, out, threads, None)
     return out[:, supports.order[:supports.m]]
 
 
-cdef in_blocks(Supports supports, X, const double[::1] coef, double[:, ::1] out, int threads):
+cdef in_blocks(Supports supports, X, const double[::1] coef, double[:, ::1] out, int threads, Rule rule):
     cdef Feed feed = Feed(X, supports.square.dtype)
-    if feed.n == 0 or supports.top == 0:
+    if rule is not None and rule.gaussian is None:
+        rule = None
+    if feed.n == 0 or (supports.top == 0 and rule is None):
         return
     if supports.single:
-        predict_blocks(supports, feed, coef, out, Crew(threads), <float> 0)
+        predict_blocks(supports, feed, coef, out, Crew(threads), rule, <float> 0)
     else:
-        predict_blocks(supports, feed, coef, out, Crew(threads), <double> 0)
+        predict_blocks(supports, feed, coef, out, Crew(threads), rule, <double> 0)
 
 
 cdef raise_overflow(int64_t round_number):
@@ -339,7 +348,8 @@ cdef int play_blocks(Learner learner, Feed feed, double* y, double[::1] importan
     cdef real[::1] others = np.empty(longest, dtype)
     cdef double[::1] wide
     cdef Projection projection = rule.projection
-    cdef Foresight foresight = None if projection is None else Foresight(projection, longest)
+    cdef Gaussian gaussian = rule.gaussian
+    cdef Foresight foresight = None if projection is None or gaussian is not None else Foresight(projection, longest)
     cdef real* K = NULL
     cdef real* row
     cdef double* k
@@ -348,6 +358,8 @@ cdef int play_blocks(Learner learner, Feed feed, double* y, double[::1] importan
     with nogil:
         while start < n:
             b = min(block_length(crew, narrow, supports.top, sizeof(real)), n - start)
+            if gaussian is not None:
+                b = min(b, rows_ahead(gaussian))
             if ld < supports.capacity or (rule.budget == 0 and supports.m + b > supports.capacity):
                 with gil:
                     learner.make_slots(b)
@@ -362,7 +374,12 @@ cdef int play_blocks(Learner learner, Feed feed, double* y, double[::1] importan
             supports.values_of(block, kind, K, ld, crew)
             if supports.sparse:
                 supports.need(rows.starts[b] - rows.starts[0])
-            if projection is not None:
+            if gaussian is not None:
+                with gil:
+                    gaussian.open(b)
+                coordinates(gaussian, projection, rows, K, ld, supports.single)
+                gaussian.look_ahead(y + start, b, rows, supports.single)
+            elif projection is not None:
                 with gil:
                     foresight.open(b)
                     projection.foresight = foresight
@@ -371,7 +388,11 @@ cdef int play_blocks(Learner learner, Feed feed, double* y, double[::1] importan
             # The rounds, one after the other, on those numbers.
             for i in range(b):
                 row = K + i * ld
-                rule.margin = rule.factor * dot(row, rule._coef, supports.top)
+                if gaussian is None:
+                    rule.margin = rule.factor * dot(row, rule._coef, supports.top)
+                else:
+                    rule.margin = gaussian.margin(i, rows, supports.single)
+                    gaussian.row = i
                 rule.importance = 1.0 if importances is None else importances[start + i]
                 if margins is not None:
                     margins[start + i] = rule.margin
@@ -384,7 +405,7 @@ cdef int play_blocks(Learner learner, Feed feed, double* y, double[::1] importan
                     k = row
                 else:
                     k = &wide[0]
-                if projection is not None:
+                if foresight is not None:
                     projection.row = i
                 if not passes(rule, y[start + i], rows.own[i]):
                     settle(rule, y[start + i], k, rows, i, row)
@@ -392,7 +413,10 @@ cdef int play_blocks(Learner learner, Feed feed, double* y, double[::1] importan
                     others_of(block, kind, i, &others[0])
                     for j in range(i + 1, b):
                         K[j * ld + rule.added] = others[j - i - 1]
-                    if projection is not None:
+                    if gaussian is not None:
+                        for j in range(i + 1, b):
+                            gaussian.extend(j, projection, others[j - i - 1])
+                    elif projection is not None:
                         for j in range(i + 1, b):
                             if foresight.place[j] >= 0:
                                 foresight.extend(foresight.place[j], others[j - i - 1])
@@ -402,8 +426,29 @@ cdef int play_blocks(Learner learner, Feed feed, double* y, double[::1] importan
                     rule.entry[<int> NORM] = rule.norm()
                     for j in range(columns.shape[0]):
                         ledger[start + i, j] = rule.entry[columns[j]]
+            if gaussian is not None:
+                close_gaussian(rule)
             start += b
     return 0
+
+
+cdef void close_gaussian(Rule rule) noexcept nogil:
+    """The block is over: what its rounds did to the Gaussian becomes what they did to the coefficients."""
+    if rule.gaussian.ahead:
+        rule.gaussian.close()
+        rule.gaussian.coefficients(rule.projection, rule._coef)
+
+
+cdef void coordinates(Gaussian gaussian, Projection projection, Rows* rows, real* K, Py_ssize_t ld,
+                      bint single) noexcept nogil:
+    """The coordinates of all rows of a block, solved for together."""
+    cdef Py_ssize_t i, j
+    cdef double* z
+    for i in range(rows.n):
+        z = gaussian.expect(rows, i, single)
+        for j in range(projection.n):
+            z[j] = K[i * ld + j]
+    solve_many(projection._factor, projection.n, gaussian._phis + gaussian.fixed, rows.n, gaussian.ld)
 
 
 cdef void foresee(Rule rule, Foresight foresight, Rows* rows, double* y, real* K, Py_ssize_t ld) noexcept nogil:
@@ -512,29 +557,33 @@ cdef double open_row(Learner learner, real* values) except? -1:
     cdef double margin
     supports.values_of(learner.block, supports.kind_with(learner.block), values, supports.top, None)
     margin = learner.rule.factor * dot(values, learner.rule._coef, supports.top)
+    margin += learner.rule.beside(&learner.block.rows, 0)
     if not isfinite(margin) or not isfinite(learner.block.rows.own[0]):
         raise_overflow(learner.rule.rounds)
     return margin
 
 
 cdef int predict_blocks(Supports supports, Feed feed, const double[::1] coef, double[:, ::1] out, Crew crew,
-                        real zero) except -1:
-    """Sums of kernel values, weighted by `coef`, or with coef None the values themselves."""
+                        Rule rule, real zero) except -1:
+    """Sums of kernel values, weighted by `coef`, with what a rule has beside; or with coef None the values themselves."""
     cdef Py_ssize_t start = 0, b, i, j, top = supports.top, n = feed.n, longest = min(longest_block(crew), feed.n)
     dtype = supports.square.dtype
     cdef Block block = Block(supports.kernel, supports.d, dtype, longest, supports.sparse, True)
-    cdef real[:, ::1] cross_block = np.empty((longest, top), dtype)
+    cdef real[:, ::1] cross_block = np.empty((longest, max(top, 1)), dtype)
     cdef real* K = &cross_block[0, 0]
     cdef real* row
     with nogil:
         while start < n:
             b = min(block_length(crew, supports.d <= NARROW, top, sizeof(real)), n - start)
             feed.open(block, start, b)
-            supports.values_of(block, supports.kind_with(block), K, top, crew)
+            if top:
+                supports.values_of(block, supports.kind_with(block), K, top, crew)
             for i in range(b):
                 row = K + i * top
                 if coef is not None:
-                    out[start + i, 0] = dot(row, <double*> &coef[0], top)
+                    out[start + i, 0] = dot(row, <double*> &coef[0], top) if top else 0.0
+                    if rule is not None:
+                        out[start + i, 0] += rule.beside(&block.rows, i)
                 else:
                     for j in range(top):
                         out[start + i, j] = row[j]

@@ -1,13 +1,14 @@
 from libc.stdint cimport int64_t
 from numpy.random cimport bitgen_t
 
+from budgetron._core.gaussian cimport Gaussian
 from budgetron._core.history cimport Average, Journal
 from budgetron._core.kernel cimport Rows
 from budgetron._core.projection cimport Projection
 from budgetron._core.supports cimport Supports
 
 cdef enum Entry:
-    NORM, REMOVED, PHI, PSI, Q, DELTA, THRESHOLD, TAU, BETA, GRAD_ERROR, Z, ENTRIES
+    NORM, REMOVED, PHI, PSI, Q, DELTA, THRESHOLD, TAU, BETA, GRAD_ERROR, Z, VARIANCE, ENTRIES
 
 
 cdef class Rule:
@@ -18,6 +19,7 @@ cdef class Rule:
     cdef readonly bint divides
     cdef readonly object generator
     cdef readonly Projection projection
+    cdef readonly Gaussian gaussian
     cdef readonly Average average
     cdef readonly Journal journal
     # Supports that were removed, and what each weighs in the sum of the hypotheses
@@ -70,6 +72,10 @@ cdef class Rule:
         if self.keeps_gram:
             return self.factor * self._values[self.supports._order[position]]
         return self.value_anywhere(position)
+
+    cdef inline double beside(self, Rows* rows, Py_ssize_t i) noexcept nogil:
+        """What f(x) of row i is beside the sum over the supports."""
+        return 0.0 if self.gaussian is None else self.gaussian.beside(rows, i, self.supports.single)
 
     cdef double value_anywhere(self, Py_ssize_t position) except? -1 nogil
     cdef double norm(self) noexcept nogil

@@ -3,6 +3,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetron._core.gaussian import Gaussian
 from budgetron._core.history import Average, Journal
 from budgetron._core.projection import Projection
 from budgetron._core.supports import Supports
@@ -16,6 +17,7 @@ class Rule:
     divides: bool
     generator: np.random.Generator | None
     projection: Projection | None
+    gaussian: Gaussian | None
     average: Average | None
     journal: Journal | None
     departed: Supports | None

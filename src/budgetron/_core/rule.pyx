@@ -32,7 +32,8 @@ there of the part of f made of that support and all newer ones; it costs O(B) a 
 and, once a support is the oldest, is f itself; only the oldest may then be removed. The
 Gram matrix keeps f at all supports under any removal. With neither, f(x_p) is computed
 when asked for, at the price of a kernel row. `projection` keeps the factor that
-projects onto the span of the supports.
+projects onto the span of the supports. A rule that sets `gaussian` (before `attach`) keeps its hypothesis there, in
+coordinates of that span and perhaps of the row itself; the coefficients follow.
 """
 
 from cpython.pycapsule cimport PyCapsule_GetPointer
@@ -41,6 +42,7 @@ from libc.stdint cimport uint32_t, uint64_t
 
 import numpy as np
 
+from budgetron._core.gaussian cimport Gaussian
 from budgetron._core.history cimport Average, Journal
 from budgetron._core.projection cimport Projection
 
@@ -63,7 +65,7 @@ cdef double CANCELLED = 1e-7
 
 ENTRY_NAMES = {
     "norm": NORM, "removed": REMOVED, "phi": PHI, "psi": PSI, "Q": Q, "delta": DELTA,
-    "threshold": THRESHOLD, "tau": TAU, "beta": BETA, "grad_error": GRAD_ERROR, "Z": Z,
+    "threshold": THRESHOLD, "tau": TAU, "beta": BETA, "grad_error": GRAD_ERROR, "Z": Z, "variance": VARIANCE,
 }
 
 
@@ -133,6 +135,8 @@ cdef class Rule:
                 self.gram[:len(old), :len(old)] = old
         if self.projection is not None:
             self.projection.reserve(capacity)
+        if self.gaussian is not None:
+            self.gaussian.reserve(capacity)
         if self.average is not None:
             self.average.reserve(capacity)
         self.point()
@@ -166,6 +170,8 @@ cdef class Rule:
                   "scratch": self.scratch}
         if self.projection is not None:
             arrays |= self.projection.arrays()
+        if self.gaussian is not None:
+            arrays |= {f"gaussian {name}": array for name, array in self.gaussian.arrays().items()}
         if self.average is not None:
             arrays["lag"] = self.average.lag
         if self.journal is not None:
@@ -183,6 +189,8 @@ cdef class Rule:
             "projection": self.projection, "average": self.average, "journal": self.journal,
             "departed": self.departed, "departed_sums": self.departed_sums,
         }
+        if self.gaussian is not None:
+            state["gaussian"] = self.gaussian
         if self.generator is not None:
             state["bits"] = self.generator.bit_generator.state
         return state
@@ -196,6 +204,7 @@ cdef class Rule:
         self.projection, self.average = state["projection"], state["average"]
         self.journal, self.departed = state["journal"], state["departed"]
         self.departed_sums = writeable(state["departed_sums"])
+        self.gaussian = state.get("gaussian")
         if self.generator is not None:
             self.generator.bit_generator.state = state["bits"]
         self.point()

@@ -256,6 +256,7 @@ cdef int play_block(Rule rule, Supports supports, Block block, Kind kind, real* 
             rule.margin = rule.factor * bt_dot_at_d(row, places, rule._coef, supports.top)
         else:
             rule.margin = rule.factor * bt_dot_at_f(row, places, rule._coef, supports.top)
+        rule.margin += rule.beside(&block.rows, i)
         rule.importance = 1.0 if importances == NULL else importances[i]
         if margins != NULL:
             margins[i] = rule.margin

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
+
+from budgetron._parameters import Checked
 
 Vector = NDArray[np.float64]
 Loss = Callable[[Vector, Vector], Vector]
@@ -55,7 +56,7 @@ class ExpertTrace:
         return float(self.losses.sum() - self.expert_losses.min())
 
 
-class ExpertAlgorithm(BaseEstimator):
+class ExpertAlgorithm(Checked):
     """A rule that weighs experts by their losses.
 
     A subclass says how losses make weights: `_start` for N experts, `_log_weights` before

@@ -10,12 +10,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from budgetron._face import OnlineClassifier, Rows, check_classes, encode
+from budgetron._parameters import Checked
 from budgetron._trace import Trace
 from budgetron._unchanged import going_back
 from budgetron.experts._base import ExpertAlgorithm
@@ -25,7 +26,7 @@ from budgetron.experts._majority import RandomizedWeightedMajority, WeightedMajo
 Codes = NDArray[np.intp]
 
 
-class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, Checked):
     """Several learners at once, combined by an expert algorithm.
 
     For when it is not known beforehand which learner, kernel width or budget suits the

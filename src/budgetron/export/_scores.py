@@ -149,6 +149,12 @@ def _expansion(model: Any, learner: KernelClassifier) -> tuple[Any, NDArray[np.f
             "coefficients alone. The average of the kernel Perceptron's hypotheses is "
             "AveragedClassifier(KernelPerceptron())"
         )
+    gaussian = learner._learners[0].rule.gaussian
+    if gaussian is not None and gaussian.linear:
+        raise TypeError(
+            f"{type(learner).__name__} with a linear part beside its supports cannot be exported; learn one "
+            "with linear=False"
+        )
     return learner.support_vectors_, learner.dual_coef_
 
 

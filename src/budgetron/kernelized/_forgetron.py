@@ -12,6 +12,7 @@ from cython.cimports.libc.math import sqrt as root
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from budgetron._kernel_face import KernelClassifier
+from budgetron._parameters import MOST_SUPPORTS
 from budgetron.kernels import KernelFunction, Normalized
 
 SHARE = cython.declare(cython.double, 15.0 / 32.0)  # of each mistake, what removals may spoil
@@ -236,7 +237,7 @@ class Forgetron(KernelClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = KernelClassifier._parameter_constraints | {
-        "budget": [Interval(Integral, 1, None, closed="left")],
+        "budget": [Interval(Integral, 1, MOST_SUPPORTS, closed="both")],
         "variant": [StrOptions({"self-tuned", "basic", "greedy", "simplified"})],
         "eta": [Interval(Real, 0.0, None, closed="neither"), None],
         "decay": [Interval(Real, 0.0, None, closed="left"), None],

@@ -10,6 +10,7 @@ from cython.cimports.libc.math import sqrt
 from sklearn.utils._param_validation import Interval
 
 from budgetron._kernel_face import KernelClassifier
+from budgetron._parameters import MOST_SUPPORTS
 from budgetron.kernels import KernelFunction, Normalized
 
 
@@ -178,7 +179,7 @@ class Projectron(KernelClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = KernelClassifier._parameter_constraints | {
         "eta": [Interval(Real, 0.0, None, closed="left"), None],
         "norm_bound": [Interval(Real, 0.0, None, closed="neither"), None],
-        "budget": [Interval(Integral, 1, None, closed="left"), None],
+        "budget": [Interval(Integral, 1, MOST_SUPPORTS, closed="both"), None],
     }
 
     def __init__(
@@ -262,7 +263,7 @@ class ProjectronPlusPlus(KernelClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = KernelClassifier._parameter_constraints | {
         "norm_bound": [Interval(Real, 0.0, None, closed="neither")],
         "eta": [Interval(Real, 0.0, None, closed="left"), None],
-        "budget": [Interval(Integral, 1, None, closed="left"), None],
+        "budget": [Interval(Integral, 1, MOST_SUPPORTS, closed="both"), None],
     }
 
     def __init__(

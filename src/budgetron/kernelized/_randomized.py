@@ -9,6 +9,7 @@ from cython.cimports.budgetron._core.rule import Rule
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from budgetron._kernel_face import KernelClassifier
+from budgetron._parameters import MOST_SUPPORTS
 from budgetron.kernels import KernelFunction, Normalized
 
 
@@ -107,7 +108,7 @@ class RandomizedBudgetPerceptron(KernelClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = KernelClassifier._parameter_constraints | {
-        "budget": [Interval(Integral, 1, None, closed="left")],
+        "budget": [Interval(Integral, 1, MOST_SUPPORTS, closed="both")],
         "variant": [StrOptions({"original", "modified"})],
         "eta": [Interval(Real, 0.0, None, closed="neither"), None],
         "radius": [Interval(Real, 0.0, None, closed="neither"), None],

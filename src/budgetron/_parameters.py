@@ -1,0 +1,32 @@
+"""What parameters of all estimators have in common."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+from sklearn.base import BaseEstimator
+
+__all__ = ["MOST_SUPPORTS", "Checked"]
+
+# Slots are counted in 32 bits.
+MOST_SUPPORTS = 2**31 - 2
+
+# Python's whole numbers know no limit, and floats do.
+MOST = 2**1000
+
+
+class Checked(BaseEstimator):
+    """An estimator whose numbers are numbers that the computer can hold."""
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        for name, value in self.get_params(deep=False).items():
+            if isinstance(value, Integral) and abs(_whole(value)) > MOST:
+                raise ValueError(
+                    f"the {name!r} parameter of {type(self).__name__} must be a number up to 2 ** 1000"
+                )
+
+
+def _whole(value: Any) -> int:
+    return int(value)

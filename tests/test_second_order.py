@@ -1,0 +1,230 @@
+"""The second-order Projectron with its linear part: every kind of rows, and what is proven of it."""
+
+import copy
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import reference as ref
+from cases import STREAMS, gram_of, stream
+from scipy.sparse import csr_array, random_array
+from sklearn.svm import SVC
+
+import budgetron
+from budgetron import SecondOrderProjectron, batch, linear
+
+GAMMA = ref.KERNELS["rbf"][1]["gamma"]
+
+
+def model(**parameters):
+    return SecondOrderProjectron(**{"budget": 10, "threshold": 0.05, "r": 0.7, "gamma": GAMMA} | parameters)
+
+
+def play(X, y, K, **parameters):
+    """The reference's run, with a linear part."""
+    given = {"budget": 10, "threshold": 0.05, "r": 0.7} | parameters
+    run = ref.SecondOrderProjectron(K, y, linear=GAMMA * X @ X.T + 1.0, **given)
+    margins, ledger = [], []
+    for t in range(len(y)):
+        margins.append(run.play(t))
+        ledger.append(run.entry)
+    return run, np.array(margins), ledger
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("name", STREAMS)
+def test_equals_reference(name, sparse):
+    X, y = stream(name)
+    run, margins, ledger = play(X, y, gram_of(name, "rbf"))
+    learned = model()
+    trace = learned.progressive_fit(csr_array(X) if sparse else X, y, ledger=True)
+    np.testing.assert_allclose(trace.margins, margins, atol=1e-10)
+    np.testing.assert_array_equal(learned.support_, list(run.alpha))
+    np.testing.assert_allclose(learned.dual_coef_[0], list(run.alpha.values()), atol=1e-10)
+    for entry in ("delta", "variance", "tau", "norm"):
+        np.testing.assert_allclose(trace.ledger[entry], [row[entry] for row in ledger], atol=1e-7)
+    single = model()
+    played = [single.play(x, label, classes=[-1, 1]) for x, label in zip(X, y, strict=True)]
+    np.testing.assert_allclose(played, margins, atol=1e-10)
+    np.testing.assert_allclose(single.decision_function(X), learned.decision_function(X), atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "parameters", [{"budget": 1}, {"budget": 200}, {"threshold": 0.0}, {"threshold": 2.0}]
+)
+def test_extremes(parameters):
+    X, y = stream("random", 150)
+    _, margins, _ = play(X, y, gram_of("random", "rbf", 150), **parameters)
+    learned = model(**parameters)
+    np.testing.assert_allclose(learned.progressive_fit(X, y).margins, margins, atol=1e-8)
+    if parameters.get("threshold") == 2.0:  # nothing is that novel, and what is left is a linear learner
+        assert learned.n_support_ == 0
+        augmented = np.hstack([np.ones((150, 1)), np.sqrt(GAMMA) * X])
+        alone = linear.AROW(r=0.7).progressive_fit(augmented, y)
+        np.testing.assert_allclose(alone.margins, margins, atol=1e-10)
+
+
+def test_float32():
+    X, y = stream("random")
+    whole = model().progressive_fit(X.astype(np.float32).astype(float), y)
+    half = model().progressive_fit(X.astype(np.float32), y)
+    np.testing.assert_allclose(half.margins, whole.margins, atol=1e-3)
+    np.testing.assert_array_equal(half.support_sizes, whole.support_sizes)
+
+
+@pytest.mark.parametrize("given", ["sparse", "dense", "played"])
+def test_wide_rows_have_variances_alone(given):
+    """Against AROW by hand: a full covariance over supports and constant, a diagonal one over features."""
+    rng = np.random.default_rng(0)
+    X = random_array((150, 1500), density=0.01, rng=rng, format="csr")
+    dense = X.toarray()
+    y = np.where(dense[:, :700].sum(axis=1) > dense[:, 700:].sum(axis=1), 1.0, -1.0)
+    gamma, r, budget = 0.5, 0.8, 12
+    learned = SecondOrderProjectron(budget, 0.05, r, gamma=gamma)
+    if given == "played":
+        margins = np.array([learned.play(X[[t]], y[t], classes=[-1, 1]) for t in range(150)])
+    else:
+        margins = learned.progressive_fit(csr_array(X) if given == "sparse" else dense, y).margins
+    square = (dense**2).sum(axis=1)
+    K = np.exp(-gamma * (square[:, None] + square - 2 * dense @ dense.T))
+    S, slopes, spreads = [], np.zeros(1500), np.ones(1500)
+    mean, sigma = np.zeros(budget + 1), np.eye(budget + 1)
+    for t in range(150):
+        L = np.linalg.cholesky(K[np.ix_(S, S)]) if S else np.zeros((0, 0))
+        z = np.linalg.solve(L, K[S, t])
+        x, phi = np.sqrt(gamma) * dense[t], np.zeros(budget + 1)
+        phi[0], phi[1 : len(S) + 1] = 1.0, z
+        margin = mean @ phi + slopes @ x
+        assert margins[t] == pytest.approx(margin, abs=1e-9)
+        if y[t] * margin < 1.0:
+            if 1.0 - z @ z > 0.05 and len(S) < budget:
+                phi[len(S) + 1] = np.sqrt(1.0 - z @ z)
+                S.append(t)
+            v = phi @ sigma @ phi + spreads @ x**2
+            step = y[t] * (1.0 - y[t] * margin) / (v + r)
+            mean += step * sigma @ phi
+            slopes += step * spreads * x
+            sigma -= np.outer(sigma @ phi, sigma @ phi) / (v + r)
+            spreads /= 1.0 + spreads * x**2 / r
+    np.testing.assert_array_equal(learned.support_, S)
+
+
+def test_many_coordinates_in_blocks_of_every_length():
+    """More supports than a panel has rows, more rows than a block: any cut gives the same."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(700, 40))
+    y = np.where(X[:, 0] * X[:, 1] + 0.5 * X[:, 2] > 0.0, 1, -1)
+    whole = SecondOrderProjectron(120, gamma=0.02)
+    margins = whole.progressive_fit(X, y).margins
+    parts = SecondOrderProjectron(120, gamma=0.02)
+    cuts = [0, 1, 2, 35, 36, 200, 700]
+    pieces = [parts.progressive_fit(X[a:b], y[a:b], classes=[-1, 1]) for a, b in pairwise(cuts)]
+    assert whole.n_support_ == 120
+    np.testing.assert_allclose(np.concatenate([piece.margins for piece in pieces]), margins, atol=1e-9)
+    gaussian = whole._learners[0].rule.gaussian
+    sigma = gaussian.covariance()
+    assert np.linalg.eigvalsh(sigma).min() > 0.0
+    np.testing.assert_allclose(parts._learners[0].rule.gaussian.covariance(), sigma, atol=1e-9)
+
+
+def test_the_bound_of_arow():
+    """AROW's bound on mistakes (Crammer, Kulesza, Dredze 2009, theorem 2), taken on the images."""
+    X, y = stream("random", 240)
+    r = 1.0
+    learned = SecondOrderProjectron(40, 0.02, r, linear=False, gamma=GAMMA)
+    trace = learned.progressive_fit(X, y, ledger=True)
+    updates = ~np.isnan(trace.ledger["tau"])
+    mistakes = trace.mistakes.sum()
+    # Images in the final span, zeros where a support was not there yet
+    K = gram_of("random", "rbf", 240)
+    S = learned.support_.tolist()
+    L = np.linalg.cholesky(K[np.ix_(S, S)])
+    phi = np.zeros((240, len(S)))
+    for t in range(240):
+        m = np.searchsorted(S, t, side="right")
+        phi[t, :m] = np.linalg.solve(L[:m, :m], K[S[:m], t])
+    used = phi[updates]
+    # The best of some competitors: support vector machines on the images
+    for C in (0.1, 1.0, 10.0):
+        machine = SVC(kernel="linear", C=C).fit(phi, y)
+        u = machine.coef_[0]
+        hinge = np.maximum(0.0, 1.0 - y * (phi @ u))[updates].sum()
+        information = used.T @ used
+        size = r * u @ u + u @ information @ u
+        gain = np.linalg.slogdet(np.eye(len(u)) + information / r)[1]
+        only_margin_errors = updates.sum() - mistakes
+        bound = np.sqrt(size) * np.sqrt(gain + only_margin_errors) + hinge - only_margin_errors
+        assert mistakes <= bound
+
+
+def test_far_fewer_mistakes_than_the_projectron():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(3000, 6))
+    y = np.where(np.sin(2 * X[:, 0]) + X[:, 1] ** 2 > 0.9, 1, -1)
+    ours = SecondOrderProjectron(100, gamma=0.2).progressive_fit(X, y).mistakes.sum()
+    first = budgetron.ProjectronPlusPlus(budget=100, gamma=0.2).progressive_fit(X, y).mistakes.sum()
+    assert ours < 0.75 * first
+
+
+def test_three_classes_alone_or_together():
+    X, y = stream("random")
+    y = y.copy()
+    y[::5] = 2.0
+    together, alone = model(), model()
+    traces = (
+        together.progressive_fit(X, y),
+        [alone.play(x, c, classes=[-1, 1, 2]) for x, c in zip(X, y, strict=True)],
+    )
+    np.testing.assert_allclose(traces[0].margins, traces[1], atol=1e-9)
+
+
+def test_bytes_do_not_grow():
+    X, y = stream("random", 600)
+    learned = model().partial_fit(X[:50], y[:50], classes=[-1, 1])
+    before = learned.nbytes_
+    assert learned.partial_fit(X[50:], y[50:]).nbytes_ == before
+    n = 11 + X.shape[1] + 1
+    assert before > 4 * n * n
+
+
+@pytest.mark.parametrize("scale", [1e80, 1e160])
+def test_rows_that_are_too_large_change_nothing(scale):
+    X, y = stream("random", 60)
+    learned = model().fit(X, y)
+    before = copy.deepcopy(vars(learned))
+    huge = X[:3] * scale
+    for attempt in (
+        lambda: learned.partial_fit(huge, y[:3]),
+        lambda: learned.play(huge[0], y[0]),
+    ):
+        try:
+            attempt()
+        except ValueError as error:
+            assert "scale the features" in str(error)  # noqa: PT017
+            kept = copy.deepcopy(vars(learned))
+            np.testing.assert_array_equal(
+                kept["_learners"][0].rule.gaussian.mean, before["_learners"][0].rule.gaussian.mean
+            )
+        assert np.isfinite(learned.decision_function(X)).all()
+
+
+def test_unscaled_features_keep_their_sign():
+    """Variances that rounding makes of almost nothing do not turn the steps around."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(2000, 5)) * [1e5, 1e3, 1.0, 1e-2, 1e4] + 1e4
+    y = np.where(X[:, 0] > 1e4, 1, -1)
+    learned = SecondOrderProjectron(50, gamma=1.0)
+    trace = learned.progressive_fit(X, y, ledger=True)
+    tau = trace.ledger["tau"]
+    assert (tau[~np.isnan(tau)] >= 0.0).all()
+    assert np.isfinite(trace.margins).all()
+
+
+def test_what_is_refused():
+    X, y = stream("random", 60)
+    for converter in (batch.AveragedClassifier, batch.PenalizedRiskClassifier):
+        with pytest.raises(ValueError, match="kept in coordinates, and not averaged"):
+            converter(model()).fit(X, y)
+    with pytest.raises(TypeError, match="linear=False"):
+        budgetron.export.c(model().fit(X, y))
+    assert budgetron.export.c(model(linear=False).fit(X, y))
