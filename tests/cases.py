@@ -104,6 +104,9 @@ CASES = {
     ),
     "pa": simple(budgetron.PassiveAggressive, ref.PassiveAggressive, C=1.0, variant="PA"),
     "pa-i": simple(budgetron.PassiveAggressive, ref.PassiveAggressive, C=0.6, variant="PA-I"),
+    "pa-i budget": simple(
+        budgetron.PassiveAggressive, ref.PassiveAggressive, C=0.6, variant="PA-I", budget=10
+    ),
     "pa-ii": simple(budgetron.PassiveAggressive, ref.PassiveAggressive, C=0.6, variant="PA-II"),
     "voted": Case(budgetron.VotedKernelPerceptron, ref.VotedPerceptron),
 }

@@ -101,6 +101,9 @@ def models():
         for row, label in zip(X, labels.tolist(), strict=True):
             face.learn_one(dict(zip("abc", row.tolist(), strict=True)), label)
         yield face
+    many = rng.normal(size=(70, 3))
+    yield budgetron.BudgetClassifier("90kB", random_state=0).fit(many, np.where(many[:, 0] > 0, "yes", "no"))
+    yield budgetron.BudgetClassifier("90kB", random_state=0).fit(wide, y)
     yield budgetron.Forgetron()
     yield AveragedClassifier(linear.AROW())
 

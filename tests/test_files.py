@@ -720,3 +720,14 @@ def test_protocol_2_without_class_weight():
     np.testing.assert_array_equal(model.decision_function(X), extras["margins"])
     trace = model.progressive_fit(X, np.where(X[:, 0] + X[:, 1] > 0, "yes", "no"))
     np.testing.assert_allclose(trace.margins, extras["going on"], rtol=1e-12)
+
+
+def test_protocol_3():
+    path = DATA / "protocol3.budgetron"
+    model, extras = budgetron.load(path), files.load_extras(path)
+    assert repr(model) == "CalibratedClassifier(learner=PassiveAggressive(C=0.5, gamma=0.7))"
+    assert model.learner.budget is None
+    X = extras["rows"]
+    np.testing.assert_allclose(model.decision_function(X), extras["odds"], rtol=1e-12)
+    trace = model.progressive_fit(X, np.where(X[:, 0] * X[:, 1] > 0, "yes", "no"))
+    np.testing.assert_allclose(trace.margins, extras["going on"], rtol=1e-9)

@@ -41,6 +41,7 @@ def models():
         PenalizedRiskClassifier(linear.PassiveAggressive()),
         CalibratedClassifier(budgetron.Forgetron()),
         CalibratedClassifier(linear.AROW()),
+        budgetron.BudgetClassifier("1MB", random_state=0),
     ]
 
 

@@ -28,10 +28,12 @@ from budgetron.certificates import Certificate, certify
 from budgetron.files import ModelFileError, load, save
 from budgetron.kernelized import *  # noqa: F403 - each learner is registered there, and only there
 from budgetron.kernelized import learners
+from budgetron.portfolio import BudgetClassifier
 
 __version__ = version("budgetron")
 
 __all__ = [
+    "BudgetClassifier",
     "CalibratedClassifier",
     "Certificate",
     "ModelFileError",

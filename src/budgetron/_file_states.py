@@ -28,7 +28,18 @@ from budgetron._kernel_face import KernelClassifier
 from budgetron._linear_face import LinearClassifier
 from budgetron.kernels import resolve
 
-__all__ = ["array", "hypotheses", "names", "need", "number", "states_of", "whole"]
+__all__ = [
+    "array",
+    "check_bits",
+    "finite",
+    "hypotheses",
+    "moderate",
+    "names",
+    "need",
+    "number",
+    "states_of",
+    "whole",
+]
 
 State = dict[str, Any]
 
@@ -108,7 +119,10 @@ def states_of(made: Sequence[Any]) -> State:
     return {"dtype": made[0].row.dtype.name, "states": [_state_of(one) for one in made]}
 
 
-def _state_of(hypothesis: Learner | LinearRule) -> State:
+def _state_of(hypothesis: Any) -> State:
+    if hasattr(hypothesis, "to_state"):
+        told: State = hypothesis.to_state()
+        return told
     rule: Any = hypothesis.rule if isinstance(hypothesis, Learner) else hypothesis
     return {
         name: value.__reduce__()[2] if isinstance(value, PARTS) else value
@@ -131,11 +145,13 @@ def hypotheses(cls: type[OnlineClassifier], found: State) -> list[Any]:
         isinstance(kept["states"], list) and len(kept["states"]) == (outputs if outputs > 2 else 1),
         "there should be a hypothesis for each output",
     )
-    if isinstance(maker, KernelClassifier):
+    if hasattr(maker, "_restore"):
+        made: list[Any] = maker._restore(kept["states"], d, dtype)
+    elif isinstance(maker, KernelClassifier):
         maker.gamma_ = number(found["gamma_"], "gamma")
         need(maker.gamma_ > 0.0, "gamma should be above 0")
         kernel = resolve(maker.kernel, maker.gamma_, maker.degree, maker.coef0)
-        made: list[Any] = [_kernel_hypothesis(maker, kernel, state, d, dtype) for state in kept["states"]]
+        made = [_kernel_hypothesis(maker, kernel, state, d, dtype) for state in kept["states"]]
     else:
         made = [_linear_hypothesis(maker, state, d, dtype == np.float32) for state in kept["states"]]
     need(
@@ -206,7 +222,7 @@ def _kernel_hypothesis(
     if state["journal"] is not None:
         state["journal"] = _journal(state["journal"], rounds, np.sort(ever))
     if "bits" in state:
-        _check_bits(state["bits"])
+        check_bits(state["bits"])
     rule.__setstate__(state)
     learner = Learner.__new__(Learner)
     learner.__setstate__({"kernel": kernel, "rule": rule})
@@ -416,7 +432,7 @@ def _journal(state: Any, rounds: int, known: NDArray[Any]) -> Journal:
     return made
 
 
-def _check_bits(bits: Any) -> None:
+def check_bits(bits: Any) -> None:
     names(bits, {"bit_generator", "state", "has_uint32", "uinteger"}, "the generator")
     need(bits["bit_generator"] == "PCG64", "the generator should be a PCG64")
     names(bits["state"], {"state", "inc"}, "the generator's state")

@@ -37,6 +37,7 @@ from budgetron._file_states import MOST, array, hypotheses, names, need, number,
 from budgetron._kernel_face import KernelClassifier
 from budgetron.experts._base import ExpertAlgorithm
 from budgetron.kernels import NAMES, Normalized
+from budgetron.portfolio import BudgetClassifier
 
 __all__ = ["CLASSES", "Reader", "Writer", "is_river"]
 
@@ -45,6 +46,7 @@ CLASSES: dict[str, type[Any]] = {
     **{f"linear.{cls.__name__}": cls for cls in linear.learners()},
     **{f"batch.{name}": getattr(batch, name) for name in batch.__all__},
     "CalibratedClassifier": calibration.CalibratedClassifier,
+    "BudgetClassifier": BudgetClassifier,
     **{f"experts.{name}": getattr(experts, name) for name in experts.__all__ if name != "ExpertTrace"},
 }
 
@@ -61,6 +63,7 @@ FITTED: list[tuple[type[Any], set[str]]] = [
     (batch.AveragedClassifier, SHARED | {"learner_", "total_loss_", "largest_loss_"}),
     (calibration.CalibratedClassifier, SHARED | {"learner_", "sigmoids_"}),
     (batch.PenalizedRiskClassifier, SHARED | {"learner_", "losses_", "births_"}),
+    (BudgetClassifier, SHARED | {"_learners", "sigmoids_"}),
     (KernelClassifier, SHARED | {"_learners", "gamma_"}),
     (OnlineClassifier, SHARED | {"_learners"}),
     (
@@ -402,6 +405,8 @@ def _check_online(model: Any, found: dict[str, Any]) -> dict[str, Any]:
         _check_kept(model, found)
     else:
         found["_learners"] = hypotheses(type(model), found)
+        if isinstance(model, BudgetClassifier):
+            need(sound(found["sigmoids_"], 1), "sigmoids should be of finite numbers")
     whole(found["_mistakes"], 0, found["_learners"][0].rounds, "mistakes")
     return found
 

@@ -14,7 +14,7 @@ the one that was saved would have; `load` believes nothing that it reads.
 #
 # and nothing else. model.json is
 #
-#     {"format": "budgetron model", "protocol": 3, "version": <of the library that wrote it>,
+#     {"format": "budgetron model", "protocol": 4, "version": <of the library that wrote it>,
 #      "arrays": [<sha256 of arrays/0.npy>, ...], "model": <tree>, "extras": <tree or null>}
 #
 # where trees are told in `_file_tree` and the state of the compiled learners in
@@ -39,7 +39,7 @@ the one that was saved would have; `load` believes nothing that it reads.
 #
 # What changed: in 2, slabs may keep the non-zeros of their rows alone, kernel learners have `n_jobs`, and the
 # Gram matrix is gone where none is needed; in 3, learners with a C have
-# `class_weight`, and there are models of river's face.
+# `class_weight`, and there are models of river's face; in 4, the kernel PassiveAggressive may have a budget.
 #
 # Old files are read for ever. Newer ones are refused with the version that wrote them.
 
@@ -65,12 +65,13 @@ from budgetron._file_tree import CLASSES, KINDS, Reader, Writer, is_river
 from budgetron._kernel_face import KernelClassifier
 from budgetron._replacing import replacing
 from budgetron._weighted import WeightedClassifier
+from budgetron.kernelized import PassiveAggressive
 
 __all__ = ["ModelFileError", "load", "load_extras", "save"]
 
 Path = str | os.PathLike[str]
 
-PROTOCOL = 3
+PROTOCOL = 4
 FORMAT = "budgetron model"
 HEAD = "model.json"
 
@@ -253,7 +254,7 @@ def _read(path: Path, part: str) -> Any:
         with zipfile.ZipFile(file) as archive:
             members = _members(archive, size)
             head = _head(archive, members, path)
-            for step in (_from_protocol_1, _from_protocol_2)[head["protocol"] - 1 :]:
+            for step in (_from_protocol_1, _from_protocol_2, _from_protocol_3)[head["protocol"] - 1 :]:
                 head = step(head)
             sums = head["arrays"]
             need(isinstance(sums, list) and len(members) == len(sums) + 1, "arrays are missing or too many")
@@ -283,6 +284,10 @@ def _from_protocol_1(head: Any) -> Any:
 
 def _from_protocol_2(head: Any) -> Any:
     return _with_parameter(head, WeightedClassifier, "class_weight")
+
+
+def _from_protocol_3(head: Any) -> Any:
+    return _with_parameter(head, PassiveAggressive, "budget")
 
 
 def _members(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:

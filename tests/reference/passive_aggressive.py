@@ -4,11 +4,10 @@ from reference.perceptron import Reference
 
 
 class PassiveAggressive(Reference):
-    names = ("tau", "norm")
-
-    def __init__(self, K, y, C, variant):
+    def __init__(self, K, y, C, variant, budget=None):
         super().__init__(K, y)
-        self.C, self.variant = C, variant
+        self.C, self.variant, self.budget = C, variant, budget
+        self.names = ("tau", "norm") if budget is None else ("tau", "removed", "norm")
 
     def learn(self, t, margin):
         loss = max(0.0, 1 - self.y[t] * margin)
@@ -26,3 +25,5 @@ class PassiveAggressive(Reference):
             self.entry["tau"] = tau
             if tau > 0:
                 self.alpha[t] = tau * self.y[t]
+            if self.budget is not None and len(self.alpha) > self.budget:
+                self.remove(next(iter(self.alpha)))

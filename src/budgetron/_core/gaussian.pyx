@@ -34,8 +34,9 @@ cdef extern from "simd.h" nogil:
 
 cdef Py_ssize_t PANEL = 32
 
-# The rows of a block, and what is kept of each, should stay in the cache.
-cdef Py_ssize_t AHEAD_BYTES = 1 << 19, MOST_AHEAD = 128, LEAST_AHEAD = 16
+# The more coordinates, the longer a block should be, lest Sigma be read for a few rows; what is kept of its rows is then
+# a quarter of Sigma.
+cdef Py_ssize_t SHARE_AHEAD = 16, MOST_AHEAD = 128, LEAST_AHEAD = 24
 
 # Rows whose product is made together with others in the time of one that is made alone.
 cdef Py_ssize_t DEARER = 4
@@ -47,8 +48,7 @@ cdef Py_ssize_t panel_start(Py_ssize_t p) noexcept nogil:
 
 cdef Py_ssize_t rows_ahead(Gaussian gaussian) noexcept nogil:
     """How many rows a block should have at most."""
-    cdef Py_ssize_t fitting = AHEAD_BYTES // <Py_ssize_t> (3 * max(1, gaussian.capacity) * sizeof(double))
-    return min(MOST_AHEAD, max(LEAST_AHEAD, fitting))
+    return min(MOST_AHEAD, max(LEAST_AHEAD, gaussian.capacity // SHARE_AHEAD))
 
 
 # One row, by its non-zeros or, without features, as it is.
@@ -120,13 +120,16 @@ cdef void lessen_many(double* sigma, Py_ssize_t n, double* losses, Py_ssize_t co
     """Sigma less s s' for each of `count` vectors s."""
     cdef int rows, end, width, columns = <int> count, step = <int> ld
     cdef double one = 1.0, minus = -1.0
-    cdef Py_ssize_t p
+    cdef double* panel
+    cdef Py_ssize_t p, i, j, first
     for p in range((n + PANEL - 1) // PANEL):
-        width = <int> ((p + 1) * PANEL)
+        panel, first, width = sigma + panel_start(p), p * PANEL, <int> ((p + 1) * PANEL)
         end = <int> min(<Py_ssize_t> width, n)
-        rows = end - <int> (p * PANEL)
-        dgemm("N", "T", &end, &rows, &columns, &minus, losses, &step, losses + p * PANEL, &step, &one,
-              sigma + panel_start(p), &width)
+        rows = end - <int> first
+        dgemm("N", "T", &end, &rows, &columns, &minus, losses, &step, losses + first, &step, &one, panel, &width)
+        for i in range(rows):  # BLAS need not round both halves alike, and one is what a file holds
+            for j in range(i):
+                panel[j * width + first + i] = panel[i * width + first + j]
 
 
 cdef class Gaussian:
@@ -426,7 +429,9 @@ cdef class Gaussian:
         self.at = NULL
 
     def forget_block(self):
-        """Give the memory back that a block needs."""
+        """Give the memory back that a block needs, and what was expected: a batch does not depend on those before."""
         self.close()
+        self.slack = 0.5
+        self.missed = self.used = self.expected = 0
         self.phis = self.products = self.losses = self.places = None
         self.ld = 0

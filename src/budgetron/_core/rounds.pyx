@@ -158,6 +158,13 @@ cdef class Learner:
             if self.rule.projection is not None:
                 self.rule.projection.foresight = None
 
+    def extend(self, Py_ssize_t budget):
+        """From here on, keep up to `budget` supports, which are more than before."""
+        if not 0 < self.rule.budget <= budget:
+            raise ValueError(f"a budget can only grow; it is {self.rule.budget}, got {budget}")
+        self.rule.budget = budget
+        self.reserve(self.rule.capacity())
+
     def reserve(self, Py_ssize_t capacity):
         """Room for `capacity` slots in the slab, in the rule and for single rounds."""
         self.supports.reserve(capacity)

@@ -1,6 +1,6 @@
 """Kernel Passive-Aggressive learning: PA, PA-I (002 section 5) and PA-II."""
 
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import cython
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from budgetron._kernel_face import KernelClassifier
+from budgetron._parameters import MOST_SUPPORTS
 from budgetron._weighted import CLASS_WEIGHT, WeightedClassifier
 from budgetron.kernels import KernelFunction, Normalized
 
@@ -21,8 +22,9 @@ class PassiveAggressiveRule(Rule):
     most: cython.double  # the largest tau
     slack: cython.double  # added to k(x, x)
 
-    def __init__(self, most: float, slack: float) -> None:
-        Rule.__init__(self, 0, ("tau", "norm"), False, False, False, None, True)
+    def __init__(self, budget: int, most: float, slack: float) -> None:
+        ledger = ("tau", "removed", "norm") if budget else ("tau", "norm")
+        Rule.__init__(self, budget, ledger, False, False, False, None, True)
         self.most = most
         self.slack = slack
 
@@ -47,15 +49,18 @@ class PassiveAggressiveRule(Rule):
         self.note(TAU, tau)
         if tau > 0.0:
             self.add(tau * self.y)
+            if self.budget > 0 and self.size() > self.budget:
+                self.remove(0)
         return 1
 
 
 @cython.annotation_typing(False)  # here they are for readers
 class PassiveAggressive(WeightedClassifier, KernelClassifier):
-    """Passive-Aggressive learning with kernels, without a budget.
+    """Passive-Aggressive learning with kernels, without a budget or, if one is given, forgetting the oldest.
 
     Learns from correct but unsure predictions too, and so makes clearly fewer mistakes
-    than the Perceptron with about twice its supports. Memory and time grow without end.
+    than the Perceptron with about twice its supports. Memory and time grow without end, unless there is a
+    budget.
 
     Parameters
     ----------
@@ -65,6 +70,9 @@ class PassiveAggressive(WeightedClassifier, KernelClassifier):
     variant : {"PA", "PA-I", "PA-II"}, default="PA-I"
         With loss = 1 - y f(x), the step is loss / k(x, x) for "PA", at most C for "PA-I", and
         loss / (k(x, x) + 1 / (2 C)) for "PA-II".
+    budget : int, default=None
+        The most supports (of each class, if there are more than two), if given; the oldest is then removed.
+        Good where the stream drifts. No bound is proven for it.
     class_weight : dict, default=None
         Weights of classes, 1 for those that are not named. A row of weight w is learned with C w.
     kernel, gamma, degree, coef0
@@ -98,6 +106,7 @@ class PassiveAggressive(WeightedClassifier, KernelClassifier):
         | {
             "C": [Interval(Real, 0.0, None, closed="neither")],
             "variant": [StrOptions({"PA", "PA-I", "PA-II"})],
+            "budget": [Interval(Integral, 1, MOST_SUPPORTS, closed="both"), None],
         }
     )
 
@@ -105,6 +114,7 @@ class PassiveAggressive(WeightedClassifier, KernelClassifier):
         self,
         C: float = 1.0,
         variant: str = "PA-I",
+        budget: int | None = None,
         *,
         class_weight: dict[Any, float] | None = None,
         kernel: str | KernelFunction | Normalized = "rbf",
@@ -116,12 +126,13 @@ class PassiveAggressive(WeightedClassifier, KernelClassifier):
         super().__init__(kernel=kernel, gamma=gamma, degree=degree, coef0=coef0, n_jobs=n_jobs)
         self.C = C
         self.variant = variant
+        self.budget = budget
         self.class_weight = class_weight
 
     def _rule(self, generator: np.random.Generator) -> PassiveAggressiveRule:
         most = self.C if self.variant == "PA-I" else np.inf
         slack = 1 / (2 * self.C) if self.variant == "PA-II" else 0.0
-        return PassiveAggressiveRule(most, slack)
+        return PassiveAggressiveRule(self.budget or 0, most, slack)
 
     def _importances(self, X: Any, labels: NDArray[Any], weights: Any) -> NDArray[np.float64] | None:
         importances = super()._importances(X, labels, weights)

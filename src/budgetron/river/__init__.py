@@ -31,12 +31,15 @@ except ImportError as error:
     raise ImportError("budgetron.river needs river: pip install 'budgetron[river]'") from error
 
 from budgetron import kernelized
+from budgetron.portfolio import BudgetClassifier as _BudgetClassifier
 from budgetron.river import linear
 from budgetron.river._face import RiverClassifier, face_of
 
-__all__ = ["RiverClassifier", "linear", *(cls.__name__ for cls in kernelized.learners())]
+_learners = [*kernelized.learners(), _BudgetClassifier]
 
-for _learner in kernelized.learners():
+__all__ = ["RiverClassifier", "linear", *(cls.__name__ for cls in _learners)]
+
+for _learner in _learners:
     globals()[_learner.__name__] = face_of(_learner, __name__)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from contextlib import AbstractContextManager
 from itertools import pairwise
 from operator import itemgetter
@@ -183,6 +183,11 @@ class RiverClassifier(base.MiniBatchClassifier):
     @property
     def _multiclass(self) -> bool:
         return True
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        # Small models: river's checks are about manners
+        yield {"memory": "256kB"} if "memory" in cls._signature.parameters else {}
 
     # ------------------------------------------------------------------ files
 

@@ -1,0 +1,217 @@
+"""The learner to use where nothing is known beforehand."""
+
+from __future__ import annotations
+
+import re
+from math import log, sqrt
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from budgetron._core.calibration import calibrate, log_odds, sigmoids
+from budgetron._face import OnlineClassifier, Rows
+from budgetron.calibration import probabilities
+from budgetron.portfolio._experts import Plan
+from budgetron.portfolio._portfolio import Portfolio
+
+__all__ = ["BudgetClassifier"]
+
+UNITS = {"": 1, "k": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def bytes_of(memory: int | str) -> int:
+    """A number of bytes, as 1000000, "64kB", "16MB" or "1GB"."""
+    if isinstance(memory, str):
+        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kMG]?)i?B?\s*", memory)
+        if found:
+            return int(float(found[1]) * UNITS[found[2]])
+    elif isinstance(memory, int) and not isinstance(memory, bool) and memory > 0:
+        return memory
+    raise ValueError(f'memory must be a number of bytes, or text like "16MB"; got {memory!r}')
+
+
+class BudgetClassifier(OnlineClassifier):
+    """The learner that needs no choice: one memory budget, and the fewest mistakes on the stream.
+
+    Linear and kernel experts of several kinds and widths learn side by side, on rows as they are and
+    standardised; a second-order learner combines them, and exponential weights see to it that the prediction
+    is nearly as good as the best of them all. Memory moves to the experts that earn it.
+
+    Parameters
+    ----------
+    memory : int or str, default="16MB"
+        The most bytes that the model keeps, from the first round on; "64kB", "16MB" and "1GB" are counted by
+        1024. More memory means more supports: fewer mistakes, and more time a round.
+    random_state : int, RandomState or None, default=None
+        Draws the sample of rows that tells whether the stream's scale has changed.
+
+    Attributes
+    ----------
+    experts_ : list of dict
+        For each expert its name, error, share of the vote, supports and bytes, and whether it is active.
+
+    Notes
+    -----
+    The experts: AROW and two passive-aggressive learners; kernel PA-I that forgets its oldest supports, at
+    two widths; and `SecondOrderProjectron` at four widths on rows as they are, and four on standardised ones.
+    Kernel experts begin after 64 rows. After 500 rounds, 1000, 2000 and so on, the weaker half of the
+    second-order ones ends and the others grow into its memory, until two are left. A width is a number by the
+    median squared distance between rows; an expert begins anew if this distance has changed fourfold. The
+    labels of late stand among what the combiner sees, for streams where one label follows another.
+
+    Rows of more than 1000 features have linear experts alone. With more than two classes, each has
+    an equal part of the memory.
+
+    Guarantee: with N experts, the combiner among them, the loss of the vote over T rounds exceeds that of the
+    best one by at most 2 sqrt(T log(N) / 2) + sqrt(log(N) / 8), whatever the stream (004 Theorem 8.7 has a
+    larger constant, for weights that start anew in periods). The loss of a round is the weight of those that
+    were wrong. An expert that has ended, or has not begun, says what the combiner says. `certify` reports it.
+
+    References
+    ----------
+    Mohri, Rostamizadeh, Talwalkar: Foundations of Machine Learning, chapter 8, for the weights. Cesa-Bianchi,
+    Lugosi: Prediction, Learning, and Games, Theorem 2.3, for their rate.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from budgetron import BudgetClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = BudgetClassifier(memory="2MB")
+    >>> trace = model.progressive_fit(X, y % 2)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "memory": [int, str],
+        "random_state": ["random_state"],
+    }
+    _plan: ClassVar[Plan] = Plan()
+
+    sigmoids_: NDArray[np.float64]
+    _learners: Any
+
+    def __init__(self, memory: int | str = "16MB", random_state: Any = None) -> None:
+        self.memory = memory
+        self.random_state = random_state
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        bytes_of(self.memory)
+
+    def _make(self, X: Any, outputs: int) -> Any:
+        self.sigmoids_ = sigmoids(1)
+        share = bytes_of(self.memory) // outputs - self.sigmoids_.nbytes
+        generators = self._generators(outputs)
+        return [Portfolio(X.shape[1], X.dtype, share, generator, self._plan) for generator in generators]
+
+    def _another(self, generator: np.random.Generator) -> Portfolio:
+        one = self._learners[0]
+        outputs = max(len(self._learners) + 1, 3)
+        share = bytes_of(self.memory) // outputs - self.sigmoids_.nbytes
+        for portfolio in self._learners:
+            portfolio.shrink(min(portfolio.memory, share))
+        return Portfolio(one.d, one.row.dtype, share, generator, self._plan)
+
+    def _widened(self, learner: Portfolio, d: int) -> Portfolio:
+        return learner.widened(d)
+
+    def _close_batch(self, batch: Any) -> Any:
+        trace = super()._close_batch(batch)
+        # One sigmoid for all classes, so that the most probable one is the one predicted
+        calibrate(self.sigmoids_[0], batch.margins.T.ravel(), np.stack(batch.signs, axis=1).ravel())
+        return trace
+
+    def play(self, x: Rows, y: Any, classes: ArrayLike | None = None) -> float | NDArray[np.float64]:
+        if not self.__sklearn_is_fitted__():
+            return super().play(x, y, classes)  # which comes back here, with a model
+        margins = super().play(x, y, classes)
+        signs = np.where(np.arange(max(2, len(self._learners))) == self._codes[y], 1.0, -1.0)
+        told = np.atleast_1d(np.asarray(margins, np.float64))
+        calibrate(self.sigmoids_[0], told, signs if len(told) > 1 else signs[1:])
+        return margins
+
+    play.__doc__ = OnlineClassifier.play.__doc__
+
+    def _open_batch(self, *args: Any, **options: Any) -> Any:
+        # Margins are always wanted: the sigmoids learn from them
+        return super()._open_batch(*args, **options | {"trace": True})
+
+    def _restore(self, states: list[Any], d: int, dtype: np.dtype[Any]) -> list[Portfolio]:
+        from budgetron.portfolio._state import portfolio_of  # which needs files, and these this
+
+        return [portfolio_of(state, d, dtype, self._plan) for state in states]
+
+    def predict_proba(self, X: Rows) -> NDArray[np.float64]:
+        """The probability of each class for each row.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        margins = self.decision_function(X)
+        odds = log_odds(self.sigmoids_[0], margins.ravel()).reshape(margins.shape)
+        if margins.ndim == 1:  # what is predicted is the more probable one
+            odds = np.where(margins > 0.0, np.maximum(odds, 1e-9), np.minimum(odds, 0.0))
+        return probabilities(odds)
+
+    @property
+    def nbytes_(self) -> int:
+        """Bytes of all arrays that the model keeps."""
+        return super().nbytes_ + self.sigmoids_.nbytes
+
+    @property
+    def experts_(self) -> list[dict[str, Any]]:
+        """What is inside: the combiner, and every expert of every class."""
+        told = []
+        for output, portfolio in enumerate(self._fitted()):
+            assert isinstance(portfolio, Portfolio)
+            label = self.classes_[1 if len(self._learners) == 1 else output]
+            shares = portfolio.weights.weights_
+            here = [True, *(expert.learner is not None for expert in portfolio.experts)]
+            shares = np.where(here, shares, 0.0)
+            shares[0] = 1.0 - shares[1:].sum()  # who is not there says what the combiner says
+            shares = shares.tolist()
+            told.append(
+                {
+                    "class": label,
+                    "name": "combiner",
+                    "error": portfolio.weights.expert_losses_[0] / max(portfolio.seen, 1),
+                    "share": shares[0],
+                    "supports": 0,
+                    "bytes": int(portfolio.combiner.nbytes),
+                    "active": True,
+                }
+            )
+            told += [
+                {
+                    "class": label,
+                    "name": expert.name,
+                    "error": expert.mistakes / expert.rounds if expert.rounds else np.nan,
+                    "share": share,
+                    "supports": expert.supports,
+                    "bytes": expert.nbytes,
+                    "active": expert.learner is not None,
+                }
+                for expert, share in zip(portfolio.experts, shares[1:], strict=True)
+            ]
+        return told
+
+    @property
+    def regret_(self) -> float:
+        """Loss of the vote less that of the best expert; with more than two classes, the largest of them."""
+        return max(
+            portfolio.weights.regret_ for portfolio in self._fitted() if isinstance(portfolio, Portfolio)
+        )
+
+    @property
+    def regret_bound_(self) -> float:
+        """What the regret cannot exceed."""
+        portfolio = self._fitted()[0]
+        assert isinstance(portfolio, Portfolio)
+        n = log(portfolio.weights.n_experts_)
+        return 2.0 * sqrt(portfolio.seen * n / 2.0) + sqrt(n / 8.0)

@@ -1,0 +1,201 @@
+"""The experts of a portfolio: who they are, what rows they see, and how large they may be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from budgetron._core.rounds import Learner
+from budgetron._core.scaling import advance, apply
+from budgetron._kernel_face import KernelClassifier
+from budgetron.kernelized import PassiveAggressive, SecondOrderProjectron
+from budgetron.linear import AROW
+from budgetron.linear import PassiveAggressive as LinearPassiveAggressive
+
+__all__ = ["WIDE", "Expert", "Plan", "Scaler", "Views", "experts_for"]
+
+# Kernel widths: these numbers by the median squared distance, the most promising first.
+WIDTHS = (2.0, 8.0, 0.5, 32.0)
+RECENT_WIDTHS = (0.5, 32.0)
+# Supports that an expert has at least to begin with, and at most.
+FEWEST, MOST, MOST_RECENT = 60, 1500, 500
+# Rows of more features have linear experts alone.
+WIDE = 1000
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which parts a portfolio has: all of them, but for those who want to see what each is good for."""
+
+    second_order: bool = True
+    combiner: bool = True
+    recency: bool = True
+    moving: bool = True
+
+
+@dataclass
+class Expert:
+    """One learner among others, and its account."""
+
+    name: str
+    model: Any  # the estimator whose parameters the hypothesis has
+    standardised: bool
+    width: float = 0.0
+    learner: Any = None  # its hypothesis; None before it begins and after its end
+    mistakes: int = 0
+    late: int = 0  # mistakes since memory moved last
+    rounds: int = 0
+    ended: bool = False
+
+    @property
+    def kernel(self) -> bool:
+        """Whether it has a kernel and, with it, supports."""
+        return isinstance(self.model, KernelClassifier)
+
+    @property
+    def second_order(self) -> bool:
+        """Whether it is one of those among which memory moves."""
+        return isinstance(self.model, SecondOrderProjectron)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its arrays."""
+        return 0 if self.learner is None else int(self.learner.nbytes)
+
+    @property
+    def supports(self) -> int:
+        """Supports that it keeps."""
+        return int(self.learner.supports.m) if self.kernel and self.learner is not None else 0
+
+    def begin(self, row: NDArray[Any], median: float, share: int) -> bool:
+        """Get a hypothesis over a kernel, as large as this share of the memory allows; whether one fits."""
+        parameters: dict[str, Any] = {"gamma": float(self.width / median)}
+        if self.second_order:  # features beside the supports, if they do not take the supports' room
+            parameters["linear"] = 4 * (len(row) + 1) ** 2 <= share // 8
+        self.model = changed(self.model, parameters)
+        budget = self.largest(row, share, FEWEST)
+        self.model = changed(self.model, {"budget": max(budget, FEWEST)})
+        self.ended, self.learner = not budget, made(self.model, row) if budget else None
+        return not self.ended
+
+    def grow(self, row: NDArray[Any], share: int) -> None:
+        """Take up this share of the memory."""
+        budget = self.largest(row, share, self.model.budget)
+        if budget > self.model.budget:
+            self.learner.extend(budget)
+            self.model = changed(self.model, {"budget": budget})
+
+    def largest(self, row: NDArray[Any], share: int, least: int) -> int:
+        """The largest budget that fits in a share of the memory; 0 if not even `least` does."""
+
+        def fits(budget: int) -> bool:
+            return made(changed(self.model, {"budget": budget}), row).nbytes <= share
+
+        return _largest(fits, least, MOST if self.second_order else MOST_RECENT)
+
+    def end(self) -> None:
+        """Give the memory back."""
+        self.learner, self.ended = None, True
+
+
+def experts_for(d: int, dtype: Any, memory: int, plan: Plan) -> list[Expert]:
+    """The experts on rows of d features; those without a kernel can begin."""
+    wide = d > WIDE
+    # A full covariance takes 4 d^2 bytes.
+    full = not wide and 4 * (d + 1) ** 2 <= memory // 16
+    second = AROW(covariance="full" if full else "diagonal")
+    experts = [Expert("AROW", second, not wide)]
+    if not wide:
+        experts.append(Expert("AROW, raw", second, False))
+    if plan.recency:
+        experts += [Expert(f"PA, C = {C:g}", LinearPassiveAggressive(C), not wide) for C in (1.0, 0.1)]
+    for expert in experts:
+        expert.learner = expert.model._rule(d + (not wide), dtype == np.float32)
+    if wide:
+        return experts
+    if plan.second_order:
+        experts += [
+            Expert(
+                f"second order, {'' if standardised else 'raw, '}width {width:g}",
+                SecondOrderProjectron(FEWEST),
+                standardised,
+                width,
+            )
+            for width in WIDTHS
+            for standardised in (False, True)
+        ]
+    if plan.recency:
+        recent = PassiveAggressive(budget=FEWEST)
+        experts += [Expert(f"kernel PA, width {width:g}", recent, True, width) for width in RECENT_WIDTHS]
+    return experts
+
+
+def changed(model: Any, parameters: dict[str, Any]) -> Any:
+    """An estimator with other parameters."""
+    return type(model)(**model.get_params() | parameters)
+
+
+def made(model: Any, row: NDArray[Any]) -> Learner:
+    """A new hypothesis of this learner, over rows like this one."""
+    learners: list[Learner] = model._make(row.reshape(1, -1), 1)
+    return learners[0]
+
+
+def _largest(fits: Callable[[int], bool], least: int, most: int) -> int:
+    if most < least or not fits(least):
+        return 0
+    while least < most:
+        middle = (least + most + 1) // 2
+        if fits(middle):
+            least = middle
+        else:
+            most = middle - 1
+    return least
+
+
+# ---------------------------------------------------------------------- rows
+
+
+@dataclass
+class Scaler:
+    """Means of the features and sums of their squared deviations, up to now."""
+
+    mean: NDArray[np.float64]
+    spread: NDArray[np.float64]
+    count: int = 0
+
+    def advance(self, X: NDArray[Any]) -> NDArray[Any]:
+        """The rows standardised, each by those before it; and seen."""
+        out = np.empty_like(X)
+        self.count = advance(X, self.mean, self.spread, self.count, out)
+        return out
+
+    def apply(self, X: NDArray[Any]) -> NDArray[Any]:
+        """The rows standardised by what was seen."""
+        out = np.empty_like(X)
+        apply(X, self.mean, self.spread, self.count, out)
+        return out
+
+
+@dataclass
+class Views:
+    """Rows in each of the forms that an expert may want."""
+
+    raw: Any
+    standardised: Any = None
+    _with_one: dict[bool, Any] = field(default_factory=dict)
+
+    def of(self, expert: Expert) -> Any:
+        """The rows as this expert takes them; those without a kernel get a feature that is 1."""
+        rows = self.standardised if expert.standardised else self.raw
+        if expert.kernel or issparse(rows) or self.standardised is None:
+            return rows
+        if expert.standardised not in self._with_one:
+            one = np.ones((len(rows), 1), rows.dtype)
+            self._with_one[expert.standardised] = np.hstack([one, rows])
+        return self._with_one[expert.standardised]

@@ -1,0 +1,411 @@
+"""Many experts in one memory, and one answer: a hypothesis over rows labelled -1 or +1.
+
+A round goes like this. The row is seen as it is, and standardised. Every expert gives a margin. A
+second-order learner, the combiner, has learned whom to believe from their margins and the labels of late.
+Exponential weights over the combiner and all experts make the prediction, so that over any stream it loses
+little against the best of them. Then the label is seen, and all learn.
+
+Experts over kernels begin after the first rows have shown how far rows are apart, at several widths of the
+kernel, and with equal shares of the memory. After STAGE rounds, twice as many, and so on, the weaker half of
+the second-order ones ends, and those that are left grow into its memory, until KEPT are left.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from budgetron.experts import ExponentialWeights
+from budgetron.linear import AROW
+from budgetron.portfolio._experts import WIDE, Expert, Plan, Scaler, Views, experts_for
+
+__all__ = ["Portfolio"]
+
+# Rows of the reservoir at most, when there are so many experts over kernels begin.
+RESERVOIR = 64
+# Rounds after which memory moves for the first time; and how many experts keep it in the end.
+STAGE, KEPT = 500, 2
+# The labels of late are averages at these rates.
+RATES = np.array([1.0, 0.1])
+# By how much the median distance may change before an expert begins anew.
+MOVED = 4.0
+
+
+class Portfolio:
+    """A hypothesis that needs no choice.
+
+    Parameters
+    ----------
+    d : int
+        Number of features.
+    dtype : dtype
+        Of the rows, float32 or float64.
+    memory : int
+        The most bytes that it may ever keep.
+    generator : numpy.random.Generator
+        Draws the rows of the reservoir.
+    plan : Plan
+        Which parts there are.
+    """
+
+    ledger: tuple[str, ...] = ()
+    average = journal = None
+
+    def __init__(
+        self, d: int, dtype: Any, memory: int, generator: np.random.Generator, plan: Plan | None = None
+    ) -> None:
+        self.d, self.memory, self.generator, self.plan = (
+            d,
+            memory,
+            generator,
+            Plan() if plan is None else plan,
+        )
+        self.row = np.zeros(d, dtype)
+        self.rounds = self.mistakes = 0
+        self.seen = 0  # rounds that were learned; a class that came late has others too
+        self.labels = np.zeros(len(RATES))
+        wide = d > WIDE
+        self.scaler = None if wide else Scaler(np.zeros(d), np.zeros(d))
+        room = 0 if wide else int(np.clip(memory // 16 // (d * self.row.itemsize), 16, RESERVOIR))
+        self.reservoir: NDArray[Any] = np.zeros((room, d), dtype)
+        self.first_labels = np.zeros(room)
+        self.medians = np.zeros(2)  # of squared distances, as rows are and standardised
+        self.experts = experts_for(d, self.row.dtype, memory, self.plan)
+        self.combiner: Any = AROW()._rule(len(self.experts) + len(RATES) + 1, False)
+        self.weights = ExponentialWeights()
+        self.weights._begin(len(self.experts) + 1)
+        self._opened: tuple[Any, float] | None = None
+        if self.nbytes > memory:
+            raise ValueError(
+                f"memory must be at least {self.nbytes:,} bytes for each class of rows of {d:,} features; "
+                f"got {memory:,}. Give more, or hash the features (sklearn.feature_extraction.FeatureHasher)"
+            )
+
+    # ------------------------------------------------------------------ what it is
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays that outlive a call."""
+        arrays = [self.row, self.reservoir, self.first_labels, self.labels, self.medians]
+        arrays += [self.weights._totals, self.weights.expert_losses_]
+        if self.scaler is not None:
+            arrays += [self.scaler.mean, self.scaler.spread]
+        return (
+            sum(array.nbytes for array in arrays)
+            + int(self.combiner.nbytes)
+            + sum(expert.nbytes for expert in self.experts)
+        )
+
+    @property
+    def supports(self) -> int:
+        """Supports of all experts."""
+        return sum(expert.supports for expert in self.experts)
+
+    def is_safe(self, square: float) -> bool:
+        """Whether rows of at most this squared norm cannot make a margin or a step overflow."""
+        # Steps of linear experts make margins right: they are no longer than what rows and weights are.
+        return square < 1e30 and all(
+            expert.learner.is_safe(square) if expert.kernel else expert.learner.norm2 < 1e60
+            for expert in self.experts
+            if expert.learner is not None
+        )
+
+    def may_fail(self) -> bool:
+        """Whether the second half of the round that was opened might overflow."""
+        assert self._opened is not None
+        return not self._suits(self._opened[0])
+
+    def _suits(self, row: Any) -> bool:
+        values = row.data if issparse(row) else row
+        with np.errstate(over="ignore"):
+            return self.is_safe(float(np.square(values, dtype=np.float64).sum()))
+
+    # ------------------------------------------------------------------ learning
+
+    def learn(
+        self,
+        X: Any,
+        y: NDArray[np.float64],
+        margins: NDArray[np.float64] | None = None,
+        sizes: NDArray[np.int64] | None = None,
+        ledger: Any = None,
+        importances: Any = None,
+    ) -> None:
+        """Play one round per row of X, in order."""
+        start = 0
+        for stop in self._cuts(X.shape[0]):
+            made = self._rounds(self._rows(X[start:stop]), y[start:stop])
+            if margins is not None:
+                margins[start:stop] = made
+            if sizes is not None:
+                sizes[start:stop] = self.supports
+            start = stop
+
+    def _cuts(self, n: int) -> Iterator[int]:
+        """Where a batch is cut: where something begins or ends, and so that blocks are small."""
+        done, before = 0, self.seen
+        while done < n:
+            at = before + done
+            event = len(self.reservoir) if at < len(self.reservoir) else STAGE
+            while event <= at:
+                event *= 2
+            done = min(n, done + min(self._longest(), event - at))
+            yield done
+
+    def _longest(self) -> int:
+        return int(np.clip(self.memory // 32 // (8 * self.d), 16, 256))
+
+    def _rows(self, X: Any) -> Any:
+        """Rows as the views need them: an array, or as they are where rows are wide."""
+        if self.scaler is None:
+            return X
+        return np.ascontiguousarray(X.toarray() if issparse(X) else X)
+
+    def _rounds(self, X: Any, y: NDArray[np.float64]) -> NDArray[np.float64]:
+        views = Views(X, None if self.scaler is None else self.scaler.advance(X))
+        said = np.zeros((X.shape[0], len(self.experts)))
+        for i, expert in enumerate(self.experts):
+            if expert.learner is not None:
+                said[:, i] = teach(expert, views.of(expert), y)
+        combined = np.empty(len(y))
+        self.combiner.learn(self._features(said, y), y, combined, None, None)
+        votes, outcomes = self._votes(said, combined), y > 0.0
+        shares = self.weights.play(votes, outcomes).predictions
+        assert shares is not None
+        margins = margins_of(shares, combined)
+        wrong = np.count_nonzero(votes[:, 1:] != outcomes[:, None], axis=0)
+        for expert, count in zip(self.experts, wrong.tolist(), strict=True):
+            if expert.learner is not None:
+                expert.mistakes, expert.late = expert.mistakes + count, expert.late + count
+                expert.rounds += len(y)
+        self.mistakes += int(np.count_nonzero(y * margins <= 0.0))
+        self._sample(X, y)
+        self.rounds += len(y)
+        if self.scaler is not None:
+            self._look()
+        return margins
+
+    def _features(self, said: NDArray[np.float64], y: NDArray[np.float64] | None) -> NDArray[np.float64]:
+        """What the combiner sees: margins within limits, the labels of late, and 1."""
+        n, N = said.shape
+        features = np.ones((n, N + len(RATES) + 1))
+        np.tanh(said, out=features[:, :N])
+        late = features[:, N : N + len(RATES)]
+        if not self.plan.recency:
+            late[:] = 0.0
+        elif y is None:
+            late[:] = self.labels
+        else:
+            for t in range(n):
+                late[t] = self.labels
+                self.labels += RATES * (y[t] - self.labels)
+        return features
+
+    def _votes(self, said: NDArray[np.float64], combined: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What the combiner and each expert predict, 0 or 1; who is not there says what the combiner says."""
+        votes = np.empty((len(said), len(self.experts) + 1))
+        votes[:, 0] = combined > 0.0 if self.plan.combiner else 0.0
+        for i, expert in enumerate(self.experts):
+            votes[:, i + 1] = votes[:, 0] if expert.learner is None else said[:, i] > 0.0
+        return votes
+
+    def play(self, x: Any, y: float, importance: float = 1.0) -> float:
+        """One round on one row: the margin before y is seen; then learn."""
+        row, margin = self._one(x), np.empty(1)
+        before = None if self._suits(row) else copy.deepcopy(self)
+        try:
+            self.learn(row, np.array([y]), margin)
+        except BaseException:
+            if before is not None:
+                self.__setstate__(before.__getstate__())
+            raise
+        return float(margin[0])
+
+    def open_round(self, x: Any) -> float:
+        """The first half of a round: check the row and predict."""
+        row = self._one(x)
+        margin = float(self.decide(row)[0])
+        self._opened = row, margin
+        return margin
+
+    def close_round(self, y: float, importance: float = 1.0) -> None:
+        """The second half: the label is seen."""
+        assert self._opened is not None
+        self.learn(self._opened[0], np.array([y]))
+        self._opened = None
+
+    def _one(self, x: Any) -> Any:
+        shape = np.shape(x) if not issparse(x) else x.shape
+        if shape[-1:] != (self.d,) or shape[:-1] not in ((), (1,)):
+            raise ValueError(f"x must be one row of {self.d} features; got an array of shape {shape}")
+        if issparse(x):
+            row: Any = x.reshape((1, -1)).tocsr().astype(self.row.dtype)
+        else:
+            row = np.asarray(x, self.row.dtype).reshape(1, -1).copy()
+        if not np.isfinite(row.data if issparse(row) else row).all():
+            raise ValueError("x must be finite")
+        return row
+
+    # ------------------------------------------------------------------ prediction
+
+    def decide(self, X: Any) -> NDArray[np.float64]:
+        """The margin for each row of X."""
+        margins = np.empty(X.shape[0])
+        for start in range(0, X.shape[0], self._longest()):
+            rows = self._rows(X[start : start + self._longest()])
+            views = Views(rows, None if self.scaler is None else self.scaler.apply(rows))
+            said = np.zeros((rows.shape[0], len(self.experts)))
+            for i, expert in enumerate(self.experts):
+                if expert.learner is not None:
+                    said[:, i] = expert.learner.decide(views.of(expert))
+            combined = self.combiner.decide(self._features(said, None))
+            shares = self._votes(said, combined) @ self.weights.weights_
+            margins[start : start + rows.shape[0]] = margins_of(shares, combined)
+        return margins
+
+    # ------------------------------------------------------------------ memory
+
+    def _sample(self, X: Any, y: NDArray[np.float64]) -> None:
+        """Let the reservoir be a sample of all rows so far."""
+        room = len(self.reservoir)
+        if room and self.seen < room:  # which is where batches are cut
+            self.reservoir[self.seen : self.seen + len(y)] = X
+            self.first_labels[self.seen : self.seen + len(y)] = y
+        elif room:
+            places = self.generator.random(len(y)) * (self.seen + 1 + np.arange(len(y)))
+            for t in np.flatnonzero(places < room):
+                self.reservoir[int(places[t])] = X[t]
+        self.seen += len(y)
+
+    def _look(self) -> None:
+        """Let experts begin, end and grow, if it is time."""
+        stage = self.seen // STAGE if self.seen % STAGE == 0 else 0
+        if self.seen == len(self.reservoir):
+            self._begin()
+        elif stage and stage & (stage - 1) == 0:
+            self._move()
+
+    def _measure(self) -> NDArray[np.float64]:
+        assert self.scaler is not None
+        return np.array([median_distance(self.reservoir), median_distance(self.scaler.apply(self.reservoir))])
+
+    def _begin(self) -> None:
+        """Let the experts over kernels begin, and learn the rows so far."""
+        assert self.scaler is not None
+        self.medians = self._measure()
+        recent = [expert for expert in self.experts if expert.kernel and not expert.second_order]
+        second = [expert for expert in self.experts if expert.second_order]
+        labels, self.first_labels = self.first_labels, np.zeros(0)
+        share = (self.memory - self.nbytes) // 8 // max(len(recent), 1)
+        for expert in recent:
+            expert.begin(self.row, self.medians[int(expert.standardised)], share)
+        room = self.memory - self.nbytes
+        # As many as can have a fair number of supports each, the most promising first
+        while second:
+            share = room // len(second)
+            if all(
+                expert.begin(self.row, self.medians[int(expert.standardised)], share) for expert in second
+            ):
+                break
+            for expert in second:
+                expert.end()
+            second.pop()
+        views = Views(self.reservoir, self.scaler.apply(self.reservoir))
+        for expert in self.experts:
+            if expert.kernel and expert.learner is not None:
+                teach(expert, views.of(expert), labels)
+
+    def _move(self) -> None:
+        """Let the weaker half of the second-order experts end, and the others grow into their memory."""
+        active = [expert for expert in self.experts if expert.second_order and expert.learner is not None]
+        active.sort(key=lambda expert: expert.late)
+        kept = max(KEPT, len(active) // 2)
+        if self.plan.moving and len(active) > kept:
+            for expert in active[kept:]:
+                expert.end()
+        elif active:
+            self._renew(active[-1])
+        if self.plan.moving and active:
+            share = sum(expert.nbytes for expert in active[:kept]) + self.memory - self.nbytes
+            for expert in active[:kept]:
+                expert.grow(self.row, share // len(active[:kept]))
+        for expert in self.experts:
+            expert.late = 0
+
+    def _renew(self, weakest: Expert) -> None:
+        """Let an expert begin anew, if rows are now much farther apart, or nearer, than when it began."""
+        now, place = self._measure(), int(weakest.standardised)
+        if not 1.0 / MOVED < now[place] / self.medians[place] < MOVED:
+            self.medians[place] = now[place]
+            weakest.begin(self.row, now[place], weakest.nbytes)
+
+    def widened(self, d: int) -> Portfolio:
+        """The same over rows of d features, of which those that are new were 0 all along."""
+        assert self.scaler is not None
+        for expert in self.experts:
+            if expert.learner is not None:
+                expert.learner = expert.model._widened(expert.learner, d if expert.kernel else d + 1)
+        more = d - self.d
+        self.scaler.mean = np.pad(self.scaler.mean, (0, more))
+        self.scaler.spread = np.pad(self.scaler.spread, (0, more))
+        self.reservoir = np.pad(self.reservoir, ((0, 0), (0, more)))
+        self.row, self.d = np.pad(self.row, (0, more)), d
+        self.shrink(self.memory)
+        return self
+
+    def shrink(self, memory: int) -> None:
+        """Keep to less memory from here on: the weakest experts end until the others fit."""
+        self.memory = memory
+        while self.nbytes > memory:
+            kernels = [expert for expert in self.experts if expert.kernel and expert.learner is not None]
+            if not kernels:
+                raise ValueError(
+                    f"memory must be at least {self.nbytes:,} bytes for each class; got {memory:,}"
+                )
+            max(kernels, key=lambda expert: expert.mistakes / max(expert.rounds, 1)).end()
+
+    # ------------------------------------------------------------------ state
+
+    def __getstate__(self) -> dict[str, Any]:
+        return dict(self.__dict__)
+
+    def to_state(self) -> dict[str, Any]:
+        """What a file holds, as plain tables and arrays."""
+        from budgetron.portfolio._state import state_of  # which needs this module
+
+        return state_of(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.clear()
+        self.__dict__.update(state)
+
+
+def teach(expert: Expert, X: Any, y: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Play a round per row with one expert; the margins before the labels."""
+    if X.shape[0] == 1 and not issparse(X):
+        return np.array([expert.learner.play(X[0], y[0])])
+    margins = np.empty(X.shape[0])
+    expert.learner.learn(X, y, margins, None, None)
+    return margins
+
+
+def margins_of(shares: NDArray[np.float64], combined: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The vote, from -1 to 1: the nearer to 0, the less the combiner is sure of it."""
+    vote = np.where(shares > 0.5, 2.0 * shares - 1.0, np.minimum(2.0 * shares - 1.0, -1e-9))
+    sure: NDArray[np.float64] = vote * (0.55 + 0.45 * np.sign(vote) * np.tanh(combined))
+    return sure
+
+
+def median_distance(X: NDArray[Any]) -> float:
+    """The median squared distance between rows that differ; the number of features, if none do."""
+    rows = X.astype(np.float64)
+    square = np.einsum("ij,ij->i", rows, rows)
+    between = square[:, None] + square - 2.0 * np.einsum("id,jd->ij", rows, rows)
+    apart = between[np.triu_indices(len(rows), 1)]
+    apart = apart[apart > 1e-12 * max(float(square.max()), 1e-300)]
+    return float(np.median(apart)) if len(apart) else float(X.shape[1])

@@ -1,0 +1,175 @@
+"""A portfolio as plain tables and arrays, and back; nothing that is read is believed (see `_file_states`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from budgetron._file_states import (
+    array,
+    check_bits,
+    finite,
+    hypotheses,
+    names,
+    need,
+    number,
+    states_of,
+    whole,
+)
+from budgetron.linear import AROW
+from budgetron.portfolio._experts import MOST, WIDE, Expert, Plan, Scaler, changed
+from budgetron.portfolio._portfolio import Portfolio
+
+__all__ = ["portfolio_of", "state_of"]
+
+State = dict[str, Any]
+
+COUNTS = ("rounds", "seen", "mistakes", "memory")
+ACCOUNT = ("mistakes", "late", "rounds")
+CHOSEN = ("gamma", "budget", "linear")
+
+
+def state_of(portfolio: Portfolio) -> State:
+    """All that a portfolio must remember."""
+    scaler, weights = portfolio.scaler, portfolio.weights
+    return {
+        **{name: getattr(portfolio, name) for name in COUNTS},
+        "labels": portfolio.labels,
+        "reservoir": portfolio.reservoir,
+        "first_labels": portfolio.first_labels,
+        "medians": portfolio.medians,
+        "bits": portfolio.generator.bit_generator.state,
+        "scaler": None if scaler is None else {"mean": scaler.mean, "spread": scaler.spread},
+        "experts": [_expert_state(expert) for expert in portfolio.experts],
+        "combiner": states_of([portfolio.combiner]),
+        "totals": weights._totals,
+        "losses": weights.expert_losses_,
+        "loss": weights.loss_,
+    }
+
+
+def _expert_state(expert: Expert) -> State:
+    parameters = expert.model.get_params()
+    state: State = {name: getattr(expert, name) for name in ACCOUNT}
+    state |= {name: parameters[name] for name in CHOSEN if expert.kernel and name in parameters}
+    return state | {
+        "ended": expert.ended,
+        "learner": None if expert.learner is None else states_of([expert.learner]),
+    }
+
+
+def portfolio_of(state: Any, d: int, dtype: np.dtype[Any], plan: Plan) -> Portfolio:
+    """The portfolio that has this state."""
+    expected = {
+        *COUNTS,
+        "labels",
+        "reservoir",
+        "first_labels",
+        "medians",
+        "bits",
+        "scaler",
+        "experts",
+        "combiner",
+    }
+    names(state, expected | {"totals", "losses", "loss"}, "the portfolio")
+    seen, memory = whole(state["seen"], 0, 2**62, "seen"), whole(state["memory"], 1, 2**62, "memory")
+    _check_width(state, d)
+    made = Portfolio(d, dtype, memory, np.random.Generator(np.random.PCG64(0)), plan)
+    made.rounds, made.seen = whole(state["rounds"], seen, 2**62, "rounds"), seen
+    made.mistakes = whole(state["mistakes"], 0, seen, "mistakes")
+    made.labels = array(state["labels"], np.float64, made.labels.shape, "labels of late")
+    need(np.all(np.abs(made.labels) <= 1.0), "labels of late should lie between -1 and 1")
+    finite(array(state["reservoir"], dtype, made.reservoir.shape, "the reservoir"), "the reservoir")
+    begun = seen >= len(made.reservoir)
+    room = (0,) if begun and made.scaler is not None else made.first_labels.shape
+    made.reservoir, made.first_labels = (
+        state["reservoir"],
+        array(state["first_labels"], np.float64, room, "labels"),
+    )
+    made.medians = array(state["medians"], np.float64, (2,), "medians")
+    need(np.all(np.isfinite(made.medians) & (made.medians >= 0.0)), "medians should not be below 0")
+    need(not begun or made.scaler is None or np.all(made.medians > 0.0), "medians should be above 0")
+    check_bits(state["bits"])
+    made.generator.bit_generator.state = state["bits"]
+    if made.scaler is not None:
+        made.scaler = _scaler(state["scaler"], d, seen)
+    else:
+        need(state["scaler"] is None, "there should be no scaler")
+    need(
+        isinstance(state["experts"], list) and len(state["experts"]) == len(made.experts),
+        "experts are missing or too many",
+    )
+    for expert, told in zip(made.experts, state["experts"], strict=True):
+        _restore(expert, told, d, dtype, seen, begun)
+    n = len(made.experts) + 1
+    features = n + len(made.labels)
+    made.combiner = _one(AROW(), state["combiner"], features, np.dtype(np.float64))
+    made.weights._totals = array(state["totals"], np.float64, (n,), "totals of the experts")
+    made.weights.expert_losses_ = array(state["losses"], np.float64, (n,), "losses of the experts")
+    for totals in (made.weights._totals, made.weights.expert_losses_):
+        need(np.all((totals >= 0.0) & (totals <= seen)), "losses should be those of rounds played")
+    made.weights.loss_ = number(state["loss"], "loss")
+    need(0.0 <= made.weights.loss_ <= seen, "loss should be that of rounds played")
+    made.weights.rounds_ = seen
+    need(made.nbytes <= memory, "a portfolio should keep to its memory")
+    return made
+
+
+def _check_width(state: State, d: int) -> None:
+    """Whether the state is of d features, before room is made for so many."""
+    experts = state["experts"]
+    need(isinstance(experts, list) and experts and isinstance(experts[0], dict), "there should be experts")
+    learner = experts[0].get("learner")
+    states = learner.get("states") if isinstance(learner, dict) else None
+    first = states[0] if isinstance(states, list) and states else None
+    need(isinstance(first, dict), "the first expert should be there")
+    assert isinstance(first, dict)
+    array(first.get("weights"), np.float64, (d + (d <= WIDE),), "weights")
+
+
+def _scaler(state: Any, d: int, seen: int) -> Scaler:
+    names(state, {"mean", "spread"}, "the scaler")
+    mean = array(state["mean"], np.float64, (d,), "means")
+    spread = array(state["spread"], np.float64, (d,), "spreads")
+    for values in (mean, spread):
+        finite(values, "means and spreads")
+    need(np.all(spread >= 0.0), "spreads should not be below 0")
+    return Scaler(mean, spread, seen)
+
+
+def _restore(expert: Expert, state: Any, d: int, dtype: np.dtype[Any], seen: int, begun: bool) -> None:
+    chosen = [name for name in CHOSEN if expert.kernel and name in expert.model.get_params()]
+    names(state, {*ACCOUNT, *chosen, "ended", "learner"}, "an expert")
+    expert.rounds = whole(state["rounds"], 0, seen, "rounds of an expert")
+    expert.mistakes = whole(state["mistakes"], 0, expert.rounds, "mistakes of an expert")
+    expert.late = whole(state["late"], 0, expert.mistakes, "late mistakes of an expert")
+    need(type(state["ended"]) is bool, "ended should be true or false")
+    expert.ended = state["ended"]
+    need(
+        (state["learner"] is None) == (expert.kernel and (expert.ended or not begun)),
+        "an expert is missing or too many",
+    )
+    if chosen:
+        whole(state["budget"], 1, MOST, "budget of an expert")
+        if begun and not isinstance(state["gamma"], str):
+            need(0.0 < number(state["gamma"], "gamma") < np.inf, "gamma should be above 0")
+        expert.model = changed(expert.model, {name: state[name] for name in chosen})
+    if state["learner"] is not None:
+        width = d if expert.kernel or d > WIDE else d + 1
+        expert.learner = _one(expert.model, state["learner"], width, dtype)
+
+
+def _one(model: Any, kept: Any, d: int, dtype: np.dtype[Any]) -> Any:
+    """The one hypothesis of a learner with these parameters."""
+    found: State = {
+        "_started_with": model.get_params(),
+        "n_features_in_": d,
+        "classes_": [0, 1],
+        "_learners": kept,
+    }
+    if hasattr(model, "gamma"):
+        found["gamma_"] = model.gamma
+    made = hypotheses(type(model), found)[0]
+    need(made.row.dtype == dtype, "rows of an expert should be those of the portfolio")
+    return made

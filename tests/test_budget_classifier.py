@@ -1,0 +1,308 @@
+"""The learner that needs no choice: its rounds, its memory, its guarantee, and its manners."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import skops.io
+from reference.portfolio import Portfolio as Reference
+from scipy.sparse import csr_array, random_array
+from sklearn.datasets import load_digits
+
+import budgetron
+from budgetron import BudgetClassifier, SecondOrderProjectron, linear
+from budgetron.portfolio import Plan, _portfolio
+
+
+def noisy(n, d=6, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * np.geomspace(0.5, 20.0, d) + 3.0
+    y = np.where((X[:, 0] - 3.0) * (X[:, 1] - 3.0) + 0.3 * rng.normal(size=n) > 0.0, 1, -1)
+    return X, y
+
+
+def easy(n, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    return X, np.where(X[:, 0] * X[:, 1] > 0.0, 1, -1)
+
+
+def batches(model, X, y, cuts, classes=(-1, 1)):
+    for start, stop in zip([0, *cuts], [*cuts, len(y)], strict=True):
+        model.partial_fit(X[start:stop], y[start:stop], classes=list(classes))
+    return model
+
+
+def test_equals_reference(monkeypatch):
+    """Round by round, through the beginning of the kernel experts and the first move of memory."""
+    monkeypatch.setattr(_portfolio, "STAGE", 120)
+    X, y = noisy(200)
+    model = BudgetClassifier("8MB", random_state=0)
+    margins = model.progressive_fit(X, y).margins
+    portfolio = model._learners[0]
+    # Who began, with which width and budget at first, and who was let go: told by the model itself.
+    begun = BudgetClassifier("8MB", random_state=0).fit(X[:119], y[:119])._learners[0].experts
+    first = [
+        (type(e.model)(**e.model.get_params()), e.standardised) for e in begun if e.kernel and not e.ended
+    ]
+    assert len(first) == 10
+    ended = [i for i, e in enumerate(e for e in portfolio.experts if e.kernel) if e.ended]
+    assert len(ended) == 4
+    # The second-order ones that are left have grown: none is full yet, so that their rounds are the same.
+    reference = Reference(
+        [(type(e.model)(**e.model.get_params()), e.standardised) for e in begun if not e.kernel],
+        first,
+        _portfolio.RATES,
+        64,
+        {120: ended},
+    )
+    told = [reference.play(x, label) for x, label in zip(X, y, strict=True)]
+    shares, combined = map(np.array, zip(*told, strict=True))
+    np.testing.assert_allclose(_portfolio.margins_of(shares, combined), margins, atol=1e-8)
+    weakest = sorted(e.mistakes for e in portfolio.experts if e.second_order and not e.ended)
+    assert len(weakest) == 4
+
+
+def test_the_best_are_kept(monkeypatch):
+    monkeypatch.setattr(_portfolio, "STAGE", 200)
+    X, y = noisy(1700)
+    model = BudgetClassifier("1MB", random_state=0).fit(X[:199], y[:199])
+    portfolio = model._learners[0]
+    for stage, left in ((200, 4), (400, 2), (800, 2), (1600, 2)):
+        if portfolio.rounds < stage - 1:
+            model.partial_fit(X[portfolio.rounds : stage - 1], y[portfolio.rounds : stage - 1])
+        before = {e.name: e.late for e in portfolio.experts if e.second_order and e.learner is not None}
+        sizes = {e.name: e.nbytes for e in portfolio.experts}
+        model.partial_fit(X[stage - 1 : stage], y[stage - 1 : stage])
+        after = [e for e in portfolio.experts if e.second_order and e.learner is not None]
+        assert len(after) == left
+        gone = [late for name, late in before.items() if name not in {e.name for e in after}]
+        kept = [late for name, late in before.items() if name in {e.name for e in after}]
+        assert max(kept) <= min(gone, default=stage) + 1  # the round at hand counts too
+        if gone:
+            assert all(e.nbytes > sizes[e.name] for e in after)
+        assert model.nbytes_ <= 1 << 20
+
+
+@pytest.mark.parametrize("memory", ["150kB", "1MB", "5MB"])
+@pytest.mark.parametrize("d", [1, 8, 300])
+def test_memory_is_a_limit(d, memory):
+    X, y = noisy(1200, d) if d > 1 else (noisy(1200, 2)[0][:, :1], noisy(1200, 2)[1])
+    model = BudgetClassifier(memory, random_state=0)
+    most = 0
+    for start in range(0, 1200, 50):
+        model.partial_fit(X[start : start + 50], y[start : start + 50], classes=[-1, 1])
+        most = max(most, model.nbytes_)
+    limit = {"150kB": 150 << 10, "1MB": 1 << 20, "5MB": 5 << 20}[memory]
+    assert most <= limit
+    if d == 8 and memory != "150kB":
+        assert most > 0.8 * limit  # and it is used
+
+
+def test_any_cut_is_the_loop():
+    X, y = noisy(700)
+    whole = BudgetClassifier("500kB", random_state=0).fit(X, y)
+    parts = batches(BudgetClassifier("500kB", random_state=0), X, y, [1, 10, 63, 64, 65, 300, 499, 500, 501])
+    played = BudgetClassifier("500kB", random_state=0)
+    for x, label in zip(X, y, strict=True):
+        played.play(x, label, classes=[-1, 1])
+    for other in (parts, played):
+        np.testing.assert_allclose(other.decision_function(X), whole.decision_function(X), atol=1e-7)
+        assert (other.mistakes_, other.nbytes_) == (whole.mistakes_, whole.nbytes_)
+        np.testing.assert_allclose(other.predict_proba(X), whole.predict_proba(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("stop", [30, 300, 700])
+@pytest.mark.parametrize("kind", ["dense", "float32", "three classes", "wide"])
+def test_going_on_is_as_if_never_stopped(kind, stop, tmp_path):
+    X, y = noisy(1100)
+    classes = [-1, 1]
+    if kind == "float32":
+        X = X.astype(np.float32)
+    elif kind == "three classes":
+        y, classes = np.where(X[:, 2] > 4.0, 2, y), [-1, 1, 2]
+    elif kind == "wide":
+        X = csr_array(random_array((1100, 1500), density=0.01, rng=np.random.default_rng(0), format="csr"))
+    model = BudgetClassifier("600kB", random_state=0).partial_fit(X[:stop], y[:stop], classes=classes)
+    budgetron.save(model, tmp_path / "model")
+    data = skops.io.dumps(model)
+    copies = [
+        budgetron.load(tmp_path / "model"),
+        pickle.loads(pickle.dumps(model)),
+        copy.deepcopy(model),
+        skops.io.loads(data, trusted=skops.io.get_untrusted_types(data=data)),
+    ]
+    margins = model.progressive_fit(X[stop:], y[stop:]).margins
+    for other in copies:
+        assert other.nbytes_ <= 600 << 10
+        np.testing.assert_array_equal(other.progressive_fit(X[stop:], y[stop:]).margins, margins)
+        np.testing.assert_array_equal(other.predict_proba(X), model.predict_proba(X))
+        assert other.nbytes_ == model.nbytes_
+
+
+def test_damaged_files_are_refused(tmp_path):
+    X, y = noisy(200)
+    model = BudgetClassifier("500kB", random_state=0).fit(X, y)
+    state = model.__getstate__()
+    for path, value, message in [
+        (("memory",), 1000, "memory must be at least"),
+        (("seen",), -1, "seen should be a whole number"),
+        (("reservoir",), np.zeros((3, 6)), "the reservoir should be"),
+        (("scaler", "mean"), np.full(6, np.nan), "means and spreads should be finite"),
+        (("experts", 4, "ended"), True, "an expert is missing or too many"),
+        (("experts", 4, "budget"), 10**6, "budget of an expert"),
+        (("losses",), np.full(15, 1e9), "losses should be those of rounds played"),
+    ]:
+        damaged = copy.deepcopy(state)
+        node = damaged["_learners"]["states"][0]
+        for key in path[:-1]:
+            node = node[key]
+        node[path[-1]] = value
+        with pytest.raises(ValueError, match=message):
+            BudgetClassifier().__setstate__(damaged)
+
+
+def test_regret_is_within_the_bound():
+    for seed in range(3):
+        X, y = noisy(900, seed=seed)
+        model = BudgetClassifier("500kB", random_state=0).fit(X, y)
+        assert model.regret_ <= model.regret_bound_
+        # and the bound is what it says, of the losses that were counted by hand
+        weights = model._learners[0].weights
+        assert weights.loss_ - weights.expert_losses_.min() == model.regret_
+        assert model.regret_bound_ < 2.0 * np.sqrt(900 * np.log(15) / 2.0) + 1.0
+
+
+def test_when_the_best_expert_changes_it_ends_below_all_of_them():
+    """First what rows say, which kernels learn; then what the last label says, which none of them sees."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 4))
+    y = np.where(X[:, 0] * X[:, 1] > 0.0, 1, -1)
+    y[2000:] = np.where(rng.random(2000) < 0.03, -1, 1).cumprod()
+    model = BudgetClassifier("1MB", random_state=0)
+    mistakes = model.progressive_fit(X, y).mistakes.sum()
+    losses = model._learners[0].weights.expert_losses_[1:]
+    assert mistakes < losses.min()
+    assert mistakes < 0.8 * SecondOrderProjectron(100).progressive_fit(X, y).mistakes.sum()
+    assert mistakes < 0.8 * linear.PassiveAggressive().progressive_fit(X, y).mistakes.sum()
+
+
+def test_what_parts_are_good_for():
+    X, y = easy(1500)
+
+    def error(**parts):
+        class Without(BudgetClassifier):
+            _plan = Plan(**parts)
+
+        return Without("500kB", random_state=0).progressive_fit(X, y).mistakes.mean()
+
+    assert error() < 0.7 * error(second_order=False)
+    names = {e["name"] for e in BudgetClassifier("1MB").fit(X, y).experts_}
+
+    class Steady(BudgetClassifier):
+        _plan = Plan(recency=False, moving=False)
+
+    steady = Steady("1MB", random_state=0).fit(X, y)
+    assert {e["name"] for e in steady.experts_} < names
+    assert sum(e["active"] and "second" in e["name"] for e in steady.experts_) == 8
+
+
+def test_what_is_inside():
+    X, y = noisy(900)
+    model = BudgetClassifier("1MB", random_state=0).fit(X, np.where(y > 0, "yes", "no"))
+    told = model.experts_
+    assert told[0]["name"] == "combiner"
+    assert {e["class"] for e in told} == {"yes"}
+    assert sum(e["share"] for e in told) == pytest.approx(1.0)
+    assert sum(e["bytes"] for e in told) <= model.nbytes_
+    assert sum(e["supports"] for e in told) == model.progressive_fit(X[:1], ["yes"]).support_sizes[-1]
+    assert all(0.0 <= e["error"] <= 1.0 for e in told if e["active"])
+
+
+def test_dense_and_sparse_are_the_same():
+    X, y = load_digits(return_X_y=True)
+    X = X[:700]
+    dense, sparse = (
+        BudgetClassifier("1MB", random_state=0).fit(rows, y[:700] % 2) for rows in (X, csr_array(X))
+    )
+    np.testing.assert_array_equal(dense.predict(X), sparse.predict(csr_array(X)))
+    assert dense.mistakes_ == sparse.mistakes_
+
+
+def test_wide_rows_are_linear_and_within_memory():
+    rng = np.random.default_rng(0)
+    X = csr_array(random_array((600, 20000), density=0.002, rng=rng, format="csr"))
+    y = np.where(X[:, :10000].sum(axis=1) > X[:, 10000:].sum(axis=1), 1, -1)
+    model = BudgetClassifier("2MB").fit(X, y)
+    assert model.nbytes_ <= 2 << 20
+    assert {e["name"] for e in model.experts_} == {"combiner", "AROW", "PA, C = 1", "PA, C = 0.1"}
+    assert model.mistakes_ < 300
+    with pytest.raises(ValueError, match=r"memory must be at least 1,\d+,\d+ bytes.*hash the features"):
+        BudgetClassifier("1MB").fit(X, y)
+
+
+def test_probabilities():
+    X, y = easy(3000)
+    model = BudgetClassifier("1MB", random_state=0).fit(X[:2000], y[:2000])
+    told = model.predict_proba(X[2000:])[:, 1]
+    np.testing.assert_array_equal(told > 0.5, model.predict(X[2000:]) == 1)
+    assert abs(told.mean() - (y[2000:] == 1).mean()) < 0.05
+    sure = told > 0.9
+    assert sure.sum() > 100
+    assert (y[2000:][sure] == 1).mean() > 0.85
+    many, digits = load_digits(return_X_y=True)
+    model = BudgetClassifier("8MB", random_state=0).fit(many[:500], digits[:500])
+    told = model.predict_proba(many[500:700])
+    np.testing.assert_allclose(told.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(told.argmax(axis=1), model.predict(many[500:700]))
+
+
+def test_classes_that_come_late():
+    X, y = noisy(900)
+    late = np.where(X[:, 3] > X[:, 3].mean() + 5.0, 2, y)
+    model = BudgetClassifier("1MB", random_state=0).partial_fit(X[:400], y[:400], classes=[-1, 1])
+    model.partial_fit(X[400:], late[400:], admit=True)
+    assert model.classes_.tolist() == [-1, 1, 2]
+    assert model.nbytes_ <= 1 << 20
+    assert (model.predict(X[400:]) == late[400:]).mean() > 0.7
+
+
+@pytest.mark.parametrize("memory", ["16 apples", "", -5, 0, "-1MB", True, 1.5])
+def test_memory_that_is_none(memory):
+    X, y = noisy(80)
+    with pytest.raises(ValueError, match="memory"):
+        BudgetClassifier(memory).fit(X, y)
+
+
+@pytest.mark.parametrize("memory", [1 << 20, "1MB", "1 MB", "1024kB", "1048576", "1MiB"])
+def test_memory_by_many_names(memory):
+    X, y = noisy(80)
+    model = BudgetClassifier(memory, random_state=0).fit(X, y)
+    assert model._learners[0].memory == (1 << 20) - model.sigmoids_.nbytes
+
+
+def test_rows_that_are_too_large_change_nothing():
+    X, y = noisy(150)
+    model = BudgetClassifier("500kB", random_state=0).fit(X, y)
+    before = model.decision_function(X)
+    huge = np.full((4, X.shape[1]), 1e200)
+    for attempt in (lambda: model.partial_fit(huge, y[:4]), lambda: model.play(huge[0], 1)):
+        with pytest.raises(ValueError, match=r"finite|overflow|scale"):
+            attempt()
+        np.testing.assert_array_equal(model.decision_function(X), before)
+    for x in ([np.nan] * 6, [1.0] * 5):
+        with pytest.raises(ValueError, match="x must be"):
+            model.play(x, 1)
+    np.testing.assert_array_equal(model.decision_function(X), before)
+
+
+def test_a_stream_whose_scale_changes_renews_an_expert():
+    X, y = easy(4100)
+    X[500:] *= 100.0
+    model = BudgetClassifier("300kB", random_state=0).fit(X[:499], y[:499])
+    widths = [e.model.gamma for e in model._learners[0].experts if e.second_order and e.learner is not None]
+    model.partial_fit(X[499:], y[499:])
+    later = [e.model.gamma for e in model._learners[0].experts if e.second_order and e.learner is not None]
+    assert min(later) < min(widths) / 100.0
+    assert model.nbytes_ <= 300 << 10
