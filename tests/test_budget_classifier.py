@@ -306,3 +306,17 @@ def test_a_stream_whose_scale_changes_renews_an_expert():
     later = [e.model.gamma for e in model._learners[0].experts if e.second_order and e.learner is not None]
     assert min(later) < min(widths) / 100.0
     assert model.nbytes_ <= 300 << 10
+
+
+def test_certificate():
+    X, y = easy(800)
+    model = BudgetClassifier("500kB", random_state=0)
+    trace = model.progressive_fit(X, y)
+    certificate = budgetron.certify(model, X, y, trace)
+    assert certificate.holds
+    assert certificate.count == model._learners[0].weights.loss_
+    assert certificate.bound == certificate.losses + model.regret_bound_
+    assert "the best expert, " in str(certificate)
+    assert 2.0 * certificate.count >= model.mistakes_  # half of the votes at least were wrong in a mistake
+    with pytest.raises(ValueError, match='competitor must be "best"'):
+        budgetron.certify(model, X, y, trace, competitor=np.ones(3))

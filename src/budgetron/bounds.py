@@ -490,6 +490,17 @@ def exponential_weights_doubling(experts: int, rounds: int, *, check: Check = Tr
     return sqrt(2) / (sqrt(2) - 1) * sqrt(rounds / 2 * log(experts)) + sqrt(log(experts) / 2)
 
 
+@_state(
+    "Cesa-Bianchi, Lugosi (2006) Theorem 2.3",
+    '`experts.ExponentialWeights(eta="anytime")`, `BudgetClassifier`',
+    "regret",
+    "convex losses in [0, 1]",
+)
+def exponential_weights_anytime(experts: int, rounds: int, *, check: Check = True) -> float:
+    """2 sqrt(T log(N) / 2) + sqrt(log(N) / 8), for rates sqrt(8 log(N) / t); 004 Theorem 8.7 gives more."""
+    return 2 * sqrt(rounds / 2 * log(experts)) + sqrt(log(experts) / 8)
+
+
 @_state("004 exercise 8.7", "`experts.Prod`", "regret", "1/2 <= beta < 1, losses in [0, 1]")
 def prod(experts: int, rounds: int, beta: float | None = None, *, check: Check = True) -> float:
     """log N / (1 - beta) + (1 - beta) T; without beta at the best, 2 sqrt(T log N)."""

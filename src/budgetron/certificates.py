@@ -8,7 +8,7 @@ bound beside the mistakes that were made.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import inf, sqrt
+from math import inf, nan, sqrt
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from budgetron._svm import Dual
 from budgetron._trace import Trace
 from budgetron.bounds import THEOREMS, Assumption, AssumptionError
 from budgetron.kernelized import Projectron, ProjectronPlusPlus
+from budgetron.portfolio import BudgetClassifier
 
 __all__ = ["Certificate", "certify"]
 
@@ -43,16 +44,16 @@ class Certificate:
     theorem : str
         Where the bound is stated.
     quantity : str
-        What it bounds: mistakes, updates, or expected mistakes.
-    count : int
+        What it bounds: mistakes, updates, expected mistakes, or the loss of a vote.
+    count : int or float
         How many there were.
     bound : float
         How many there could be at the most.
     competitor : str
         What the run is compared with.
     norm, losses, shift : float
-        Of the competitor: its norm (the largest, if it drifts), the sum of its hinge losses on the
-        stream, and the way that it drifts in all.
+        Of the competitor: its norm (the largest, if it drifts; not a number for an expert), the sum of its
+        hinge losses on the stream (of an expert its mistakes), and the way that it drifts in all.
     assumptions : list of Assumption
         What the theorem assumes, and whether it is so.
     expansion : (rows, coefficients), or None
@@ -62,7 +63,7 @@ class Certificate:
     learner: str
     theorem: str
     quantity: str
-    count: int
+    count: float
     bound: float
     competitor: str
     norm: float
@@ -108,15 +109,16 @@ class Certificate:
         if self.holds and self.vacuous:
             verdict += ", but is vacuous: no smaller than the number of rounds"
         drift = f", drifts by {self.shift:.4g}" if self.shift else ""
+        size = f"norm {self.norm:.4g}, hinge losses" if self.norm == self.norm else "mistakes"
         lines = [
             f"{self.learner} after {self.rounds} rounds",
             f"  theorem      {self.theorem}",
-            f"  competitor   {self.competitor}: norm {self.norm:.4g}, hinge losses {self.losses:.6g}{drift}",
+            f"  competitor   {self.competitor}: {size} {self.losses:.6g}{drift}",
             *(
                 f"  {'' if i else 'assumes':<12} {'yes' if a.holds else 'NO'}: {a.text}; it is {a.value:.4g}"
                 for i, a in enumerate(self.assumptions)
             ),
-            f"  {self.quantity:<12} {self.count}",
+            f"  {self.quantity:<12} {self.count:.10g}",
             f"  bound        {self.bound:.6g}, of which that is {100 * self.ratio:.1f} %",
             f"  the bound {verdict}",
         ]
@@ -171,6 +173,30 @@ def _solution(dual: Dual, run: Run, limit: float) -> Expansion:
 
 
 # ---------------------------------------------------------------------- the certificate
+
+
+def _of_experts(model: BudgetClassifier, competitor: Any, theorem: str | None) -> Certificate:
+    """What exponential weights promise against the best expert, which the model has counted itself."""
+    name = "exponential_weights_anytime"
+    if theorem not in (None, name):
+        raise ValueError(f"theorem must be one of {[name]} for BudgetClassifier; got {theorem!r}")
+    if not isinstance(competitor, str) or competitor != "best":
+        raise ValueError('competitor must be "best" for BudgetClassifier: the best of its experts')
+    weights = model._learners[0].weights
+    best = int(weights.expert_losses_.argmin())
+    least = float(weights.expert_losses_[best])
+    return Certificate(
+        learner=repr(model),
+        theorem=THEOREMS[name].source,
+        quantity="loss",
+        count=float(weights.loss_),
+        bound=least + model.regret_bound_,
+        competitor=f"the best expert, {model.experts_[best]['name']}",
+        norm=nan,
+        losses=least,
+        shift=0.0,
+        rounds=model.rounds_,
+    )
 
 
 def certify(
@@ -243,6 +269,8 @@ def certify(
             f"trace must be the model's own: it has {int(trace.mistakes.sum())} mistakes, "
             f"the model {model.mistakes_}"
         )
+    if isinstance(model, BudgetClassifier):
+        return _of_experts(model, competitor, theorem)
     kernel = _kernel(model)
     radius = sqrt(float(kernel.diagonal(rows).max()))
     cases = [] if isinstance(model, linear.Winnow) else cases_of(model, radius)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from math import log, sqrt
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from budgetron import bounds
 from budgetron._core.calibration import calibrate, log_odds, sigmoids
 from budgetron._face import OnlineClassifier, Rows
 from budgetron.calibration import probabilities
@@ -213,5 +213,4 @@ class BudgetClassifier(OnlineClassifier):
         """What the regret cannot exceed."""
         portfolio = self._fitted()[0]
         assert isinstance(portfolio, Portfolio)
-        n = log(portfolio.weights.n_experts_)
-        return 2.0 * sqrt(portfolio.seen * n / 2.0) + sqrt(n / 8.0)
+        return bounds.exponential_weights_anytime(portfolio.weights.n_experts_, portfolio.seen)
