@@ -1,5 +1,10 @@
+import os
 import sys
 from pathlib import Path
+
+# Tests run side by side, one for each processor: threads of BLAS would wait for each other and do nothing
+# else. Before NumPy is imported, and for the processes that tests start.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from hypothesis import settings
 

@@ -239,9 +239,6 @@ def test_decision_function_is_the_hypothesis():
 @pytest.mark.parametrize("label", CASES)
 def test_long_streams_of_many_blocks(label):
     case = with_budget(CASES[label], 25) or CASES[label]
-    n = (
-        700 if not label.startswith("pa") else 400
-    )  # these update in most rounds, and the literal ones take their time
-    run = replay(case, "random", "rbf", n=n, seed=1)
+    run = replay(case, "random", "rbf", n=700, seed=1)
     model = case.model("rbf")
     assert_same(model, model.progressive_fit(run[0], run[1], classes=[-1, 1], ledger=True), run)

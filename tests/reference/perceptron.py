@@ -22,12 +22,18 @@ class Reference:
         self.gap = inf
         self.entry: dict[str, float] = {}
 
+    def terms(self, alpha=None):
+        """The rounds of a hypothesis and their coefficients."""
+        alpha = self.alpha if alpha is None else alpha
+        return np.fromiter(alpha, int, len(alpha)), np.fromiter(alpha.values(), float, len(alpha))
+
     def f(self, t, alpha=None):
-        return sum(c * self.K[i, t] for i, c in (self.alpha if alpha is None else alpha).items())
+        rounds, c = self.terms(alpha)
+        return float(c @ self.K[rounds, t])
 
     def norm(self, alpha=None):
-        alpha = self.alpha if alpha is None else alpha
-        square = sum(c * b * self.K[i, j] for i, c in alpha.items() for j, b in alpha.items())
+        rounds, c = self.terms(alpha)
+        square = c @ self.K[np.ix_(rounds, rounds)] @ c
         return sqrt(max(square, 0.0))
 
     def near(self, difference):
