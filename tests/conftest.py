@@ -1,3 +1,4 @@
+import gc
 import os
 import sys
 from pathlib import Path
@@ -13,3 +14,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 # Machines are noisy: a slow example is no failure.
 settings.register_profile("budgetron", deadline=None, derandomize=True)
 settings.load_profile("budgetron")
+
+
+def pytest_collection_finish():
+    # What thousands of collected tests keep is looked through by every full collection of garbage, and none
+    # of it is any.
+    gc.collect()
+    gc.freeze()
