@@ -73,7 +73,13 @@ def serve():
     from budgetron.cli import app
 
     # A first command, that ends at once: what is imported when one comes is there for all.
-    with contextlib.redirect_stderr(io.StringIO()), contextlib.suppress(SystemExit):
+    # Whatever is wrong with it, the others will say.
+    quiet = io.StringIO()
+    with (
+        contextlib.redirect_stdout(quiet),
+        contextlib.redirect_stderr(quiet),
+        contextlib.suppress(SystemExit, Exception),
+    ):
         app(["run", os.path.join(os.devnull, "absent.csv")])
     for line in sys.stdin:
         child = os.fork()
