@@ -21,7 +21,7 @@ demo: .venv/installed
 	$(BIN)/budgetron compare data:two-gaussians data:digits --budget 50 --report demo.html
 
 test: .venv/installed
-	$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST_ARGS)
 
 # The interpreter is not built with sanitizers: their run-time must be there before it is, and C++'s for those who
 # throw; and what it keeps to its end is no leak of ours. Left out are tests that count instructions or take times,
