@@ -51,7 +51,7 @@ def build(folder, module, name):
     subprocess.run([shutil.which("cython"), *include, path, "-o", folder / f"{name}.c"], check=True)
     library = folder / (name + sysconfig.get_config_var("EXT_SUFFIX"))
     headers = [f"-I{sysconfig.get_path('include')}", f"-I{np.get_include()}"]
-    command = ["cc", "-shared", "-fPIC", "-O1", "-w", *headers, folder / f"{name}.c", "-o", library]
+    command = ["cc", "-shared", "-fPIC", "-O0", "-w", *headers, folder / f"{name}.c", "-o", library]
     if sys.platform == "darwin":
         command += ["-undefined", "dynamic_lookup"]
     subprocess.run(command, check=True)
