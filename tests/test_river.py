@@ -206,6 +206,7 @@ def test_files_that_do_not_fit(tmp_path):
         {"features": [*good["features"][:-1], "f0"]},
         {"labels": good["labels"] + ["more"]},
         {"labels": good["labels"][:-1]},
+        {"labels": [*good["labels"][:-1], None]},
         {"sigmoids": good["sigmoids"][:1]},
         {"sigmoids": good["sigmoids"] * np.nan},
         {"model": small(river.Forgetron, budget=3)._model},
@@ -224,6 +225,11 @@ def test_files_that_do_not_fit(tmp_path):
         ({"new": 1.0, "newer": None}, "newest", "'newer' must be a finite number"),
         ({f"g{j}": 1.0 for j in range(1000)}, True, "max_features is 1,000"),
         ({"f0": 1.0}, ["unhashable"], "unhashable"),
+        ({"f0": 1.0}, None, "the label must be a value; got None"),
+        ({"new": 1.0}, float("nan"), "the label must be a value; got nan"),
+        ({"f0": 1.0}, np.float32("nan"), "the label must be a value"),
+        ({"f0": 1.0}, pd.NA, "the label must be a value; got <NA>"),
+        ({"f0": 1.0}, pd.NaT, "the label must be a value; got NaT"),
     ],
 )
 @pytest.mark.parametrize("cls", [river.Forgetron, linear.AROW], **names)
@@ -250,6 +256,19 @@ def test_bad_tables_change_nothing():
         with pytest.raises(ValueError, match=r"encode it|finite|a label for each row"):
             model.learn_many(X, pd.Series(y))
         assert pickle.dumps(model) == before
+
+
+@pytest.mark.parametrize("cls", FACES, **names)
+@pytest.mark.parametrize("gap", [None, float("nan"), pd.NA])
+def test_a_gap_in_the_labels_is_no_class(cls, gap):
+    model = small(cls)
+    X, y = pd.DataFrame({"f0": [1.0, 2.0, -1.0]}), pd.Series([True, gap, False], dtype=object)
+    with pytest.raises(ValueError, match="every row needs a label; that of row 1 is"):
+        model.learn_many(X, y)
+    assert model._labels == []
+    assert model.predict_one({"f0": 1.0}) is None
+    model.learn_many(X[y.notna()], y.dropna())
+    assert model._labels == [True, False]
 
 
 @pytest.mark.parametrize(

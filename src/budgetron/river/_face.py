@@ -33,6 +33,7 @@ Features = dict[Hashable, Any]
 RENAMED = {"random_state": "seed"}
 LEFT_OUT = {"class_weight"}
 MOST_FEATURES = 1000
+SKIP = "Leave out rows whose label is not known"
 
 
 class RiverClassifier(base.MiniBatchClassifier):
@@ -74,6 +75,8 @@ class RiverClassifier(base.MiniBatchClassifier):
         if y in self._codes and all(map(self._places.__contains__, x)):
             self._play(x, y)
             return
+        if _is_missing(y):
+            raise ValueError(f"the label must be a value; got {y!r}. {SKIP}")
         with self._unchanged_on_error():
             self._meet(x)
             self._play(x, y)
@@ -102,6 +105,9 @@ class RiverClassifier(base.MiniBatchClassifier):
             )
         if not labels:
             return
+        gap = next((i for i, label in enumerate(labels) if _is_missing(label)), None)
+        if gap is not None:
+            raise ValueError(f"every row needs a label; that of row {gap} is {labels[gap]!r}. {SKIP}")
         with self._unchanged_on_error():
             if self._model._predicts_as_it_learns:
                 self._learn_table(X, values, labels)
@@ -207,6 +213,8 @@ class RiverClassifier(base.MiniBatchClassifier):
         for what in (features, labels):
             if not isinstance(what, list) or len(set(what)) < len(what):
                 raise ValueError("features and labels should be lists, each named once")
+        if any(map(_is_missing, labels)):
+            raise ValueError("labels should be values")
         begun = model.__sklearn_is_fitted__()
         outputs = len(labels) if len(labels) > 2 else 1
         right = (
@@ -323,6 +331,14 @@ class RiverClassifier(base.MiniBatchClassifier):
 
 def _has_budget(learner: Any) -> bool:
     return not hasattr(learner, "rule") or learner.rule.budget > 0
+
+
+def _is_missing(label: Any) -> bool:
+    """Whether this is None, a NaN (each of which would be a class of its own), or pandas' NA or NaT."""
+    try:
+        return label is None or bool(label != label)
+    except TypeError:  # NA cannot be told from itself
+        return True
 
 
 def _number(name: Hashable, value: Any) -> float:
