@@ -139,3 +139,12 @@ def test_probabilities_are_better_than_the_share_of_each_class():
 def test_learners_that_cannot_be_calibrated(learner):
     with pytest.raises(ValueError, match=r"calibrate another learner|must be a kernel or linear learner"):
         CalibratedClassifier(learner).fit([[0.0], [1.0]], [0, 1])
+
+
+@pytest.mark.parametrize("model", [Forgetron(), linear.AROW(), AveragedClassifier(Forgetron())])
+def test_learners_tell_where_probabilities_are(model):
+    assert not hasattr(model, "predict_proba")
+    with pytest.raises(
+        AttributeError, match=rf"{type(model).__name__} says .* CalibratedClassifier\(learner\)"
+    ):
+        model.predict_proba([[1.0]])

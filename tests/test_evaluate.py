@@ -338,3 +338,11 @@ def test_bad_arguments():
         evaluate.compare([linear.AROW()], (X, np.ones(100)))
     with pytest.raises(ValueError, match="must hold the classes"):
         evaluate.compare([linear.AROW()], (X, y), classes=[0, 1])
+
+
+def test_a_class_is_no_learner():
+    X, y = stream("random", 50)
+    with pytest.raises(TypeError, match=r"must be an instance, like Forgetron\(\)"):
+        evaluate.progressive(Forgetron, (X, y))
+    with pytest.raises(TypeError, match=r"must be an instance, like Forgetron\(\)"):
+        evaluate.compare([KernelPerceptron(), Forgetron], (X, y))

@@ -5,10 +5,12 @@ import pytest
 from cases import stream
 from scipy.sparse import csr_array
 from sklearn.base import clone
+from sklearn.utils.validation import has_fit_parameter
 
 import budgetron
 from budgetron import Forgetron, PassiveAggressive, evaluate, linear, streams
 from budgetron.batch import AveragedClassifier
+from budgetron.experts import ExpertClassifier
 
 WEIGHTED = [
     PassiveAggressive(C=0.3, gamma=0.5),
@@ -138,6 +140,32 @@ def test_bad_weights_of_classes():
         model.set_params(class_weight=None).partial_fit(X, y)
 
 
+@pytest.mark.parametrize("around", [lambda model: model, AveragedClassifier])
+def test_weights_of_what_is_no_class(around):
+    X, _ = stream("random", 60)
+    y = np.array(["normal", "warm", "cold"])[np.arange(60) % 3]
+    reason = r"about the classes \['cold', 'normal', 'warm'\]; it has 'hot', which is none"
+    model = around(linear.PassiveAggressive(class_weight={"hot": 2.0, "cold": 3.0}))
+    for learn in (model.fit, model.progressive_fit):
+        with pytest.raises(ValueError, match=reason):
+            learn(X, y)
+    with pytest.raises(ValueError, match=reason):
+        model.play(X[0], "cold", ["normal", "warm", "cold"])
+    assert not hasattr(model, "classes_")
+
+
+def test_weights_of_classes_that_are_not_in_the_batch():
+    X, y = stream("random", 60)
+    y = np.where(np.arange(60) < 40, y, 2)
+    whole, cut, late = (linear.PassiveAggressive(class_weight={-1: 0.5, 2: 3.0}) for _ in range(3))
+    whole.fit(X, y)
+    for start in range(0, 60, 20):
+        cut.partial_fit(X[start : start + 20], y[start : start + 20], [-1, 1, 2])
+        late.partial_fit(X[start : start + 20], y[start : start + 20], admit=True)
+    np.testing.assert_allclose(whole.coef_, cut.coef_, rtol=1e-9)
+    assert late.classes_.tolist() == [-1, 1, 2]
+
+
 def test_wherever_they_are_learned():
     # In a cohort that shares, under an average, and among the experts.
     X, y = stream("random", 300)
@@ -157,7 +185,23 @@ def test_who_has_no_meaning_for_weights():
     for model in (PassiveAggressive(variant="PA"), linear.PassiveAggressive(variant="PA")):
         with pytest.raises(ValueError, match="has no C for weights to weigh"):
             model.fit(X, y, sample_weight=np.ones(50))
-    with pytest.raises(TypeError, match="sample_weight"):
-        Forgetron().fit(X, y, sample_weight=np.ones(50))
-    with pytest.raises(TypeError, match="sample_weight"):
-        AveragedClassifier(linear.PassiveAggressive()).fit(X, y, sample_weight=np.ones(50))
+    for model in (
+        Forgetron(),
+        linear.AROW(),
+        AveragedClassifier(linear.PassiveAggressive()),
+        ExpertClassifier([Forgetron()]),
+    ):
+        reason = f"{type(model).__name__} has no meaning for weights.* linear.OnlineSVM do"
+        for learn in (model.fit, model.partial_fit):
+            with pytest.raises(TypeError, match=reason):
+                learn(X, y, sample_weight=np.ones(50))
+        assert not has_fit_parameter(model, "sample_weight")
+        assert not hasattr(model, "classes_")
+
+
+@pytest.mark.parametrize("model", [Forgetron(), linear.OnlineSVM(), ExpertClassifier([Forgetron()])])
+def test_unknown_keywords_are_refused_by_name(model):
+    X, y = stream("random", 50)
+    for method in ("fit", "partial_fit"):
+        with pytest.raises(TypeError, match=rf"\.{method}\(\) got an unexpected keyword argument 'epochs'"):
+            getattr(model, method)(X, y, epochs=3)

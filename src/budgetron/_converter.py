@@ -70,6 +70,9 @@ class Converter(OnlineClassifier):
     def _importance(self, label: Any) -> float:
         return self.learner_._importance(label)
 
+    def _check_class_weight(self, classes: NDArray[Any]) -> None:
+        self.learner._check_class_weight(classes)
+
     def _admit(self, label: Any) -> None:
         raise ValueError(
             f"{type(self).__name__} cannot admit the class {label!r}: its hypotheses speak for all rounds "

@@ -7,10 +7,10 @@ nothing are written once, here, over hypotheses that play rounds of rows labelle
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Never, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,7 +27,16 @@ from budgetron._threads import one_thread
 from budgetron._trace import Trace
 from budgetron._unchanged import going_back
 
-__all__ = ["Batch", "Hypothesis", "OnlineClassifier", "Rows", "check_classes", "encode", "lead"]
+__all__ = [
+    "Batch",
+    "Hypothesis",
+    "OnlineClassifier",
+    "Rows",
+    "check_classes",
+    "encode",
+    "lead",
+    "refuse_unknown",
+]
 
 # What scikit-learn takes for X: anything like an array, a data frame, or a CSR matrix.
 Rows = Any
@@ -118,6 +127,9 @@ class OnlineClassifier(ClassifierMixin, Checked):
         """The weight of a row of this class."""
         return 1.0
 
+    def _check_class_weight(self, classes: NDArray[Any]) -> None:
+        """Refuse weights of what is no class, and never will be."""
+
     def _decide(self, learner: Any, X: NDArray[Any]) -> NDArray[np.float64]:
         """The values that `decision_function` returns for one hypothesis."""
         values: NDArray[np.float64] = learner.decide(X)
@@ -125,7 +137,8 @@ class OnlineClassifier(ClassifierMixin, Checked):
 
     # ------------------------------------------------------------------ learning
 
-    def fit(self, X: Rows, y: ArrayLike) -> Self:
+    # What is unknown is taken only to be refused: for weights, Python's own message gives no reason.
+    def fit(self, X: Rows, y: ArrayLike, **unknown: Never) -> Self:
         """Forget everything, then play one round per row, in the given order.
 
         Parameters
@@ -137,13 +150,20 @@ class OnlineClassifier(ClassifierMixin, Checked):
         -------
         self
         """
+        refuse_unknown(self, "fit", unknown)
         with self._unchanged_on_error():
             self._forget()
             self._learn(X, y, classes_from_y=True)
         return self
 
     def partial_fit(
-        self, X: Rows, y: ArrayLike, classes: ArrayLike | None = None, *, admit: bool = False
+        self,
+        X: Rows,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        *,
+        admit: bool = False,
+        **unknown: Never,
     ) -> Self:
         """Play one round per row, in the given order, going on from where the model is.
 
@@ -165,6 +185,7 @@ class OnlineClassifier(ClassifierMixin, Checked):
         -------
         self
         """
+        refuse_unknown(self, "partial_fit", unknown)
         with self._unchanged_on_error():
             if admit:
                 self._learn_and_admit(X, y, classes)
@@ -242,7 +263,9 @@ class OnlineClassifier(ClassifierMixin, Checked):
         with self._unchanged_on_error():
             self._validate_params()
             checked = self._check_rows(row.reshape((1, -1)).tocsr() if issparse(row) else row.reshape(1, -1))
-            self._start(checked, check_classes(self, classes))
+            known = check_classes(self, classes)
+            self._check_class_weight(known)
+            self._start(checked, known)
             return self.play(checked if issparse(checked) else checked[0], y)
 
     def _learn(
@@ -255,9 +278,17 @@ class OnlineClassifier(ClassifierMixin, Checked):
         trace: bool = False,
         ledger: bool = False,
         weights: Any = None,
+        admit: bool = False,
     ) -> Trace | None:
         batch = self._open_batch(
-            X, y, classes, classes_from_y=classes_from_y, trace=trace, ledger=ledger, weights=weights
+            X,
+            y,
+            classes,
+            classes_from_y=classes_from_y,
+            trace=trace,
+            ledger=ledger,
+            weights=weights,
+            admit=admit,
         )
         may_fail = batch.importances is not None or self._batch_may_fail(batch.X)
         with self._restored_on_error(may_fail), one_thread():
@@ -274,7 +305,7 @@ class OnlineClassifier(ClassifierMixin, Checked):
         known = set(np.asarray(classes).tolist()) if first else set(self._codes)
         new = [label for label in appearing.tolist() if label not in known]
         if not new:
-            self._learn(X, y, classes if first else None, weights=weights)
+            self._learn(X, y, classes if first else None, weights=weights, admit=True)
             return
         self._check_parameters()
         X, labels = self._check_rows(X, labels)  # all of it, before any of it is learned
@@ -289,7 +320,8 @@ class OnlineClassifier(ClassifierMixin, Checked):
             if stop > start:
                 rows = slice(start, stop)
                 begun = classes if first and label is None else None
-                self._learn(X[rows], labels[rows], begun, weights=None if weights is None else weights[rows])
+                weighed = None if weights is None else weights[rows]
+                self._learn(X[rows], labels[rows], begun, weights=weighed, admit=True)
 
     def _go_on_with_copies(self) -> None:
         """Learn with copies: the hypotheses as they were are put back if a part of a batch fails."""
@@ -360,6 +392,7 @@ class OnlineClassifier(ClassifierMixin, Checked):
         trace: bool = True,
         ledger: bool = False,
         weights: Any = None,
+        admit: bool = False,
     ) -> Batch:
         """Check the rows and labels of a batch, and start if it is the first."""
         self._check_parameters()
@@ -381,6 +414,8 @@ class OnlineClassifier(ClassifierMixin, Checked):
         codes = encode(y, known)
         importances = self._importances(X, y, weights)
         if first:
+            if not admit:  # else others may come
+                self._check_class_weight(known)
             self._start(X, known)
 
         outputs = len(self._learners)
@@ -476,6 +511,14 @@ class OnlineClassifier(ClassifierMixin, Checked):
         codes = margins.argmax(axis=1) if margins.ndim == 2 else (margins > 0.0).astype(np.intp)
         labels: NDArray[Any] = self.classes_[codes]
         return labels
+
+    @property
+    def predict_proba(self) -> Any:
+        """What `CalibratedClassifier` has, and the learner alone has not."""
+        raise AttributeError(
+            f"{type(self).__name__} says f(x) (decision_function) and no probabilities; "
+            "CalibratedClassifier(learner) learns as a learner does, and has predict_proba"
+        )
 
     # ------------------------------------------------------------------ what was learned
 
@@ -581,6 +624,17 @@ def _sit_out(learner: Any, rounds: int) -> None:
     """Let a new hypothesis have been there, and empty, for so many rounds."""
     rule = getattr(learner, "rule", learner)
     rule.__setstate__(rule.__getstate__() | {"rounds": rounds})
+
+
+def refuse_unknown(model: Any, method: str, unknown: Mapping[str, object]) -> None:
+    """Refuse keywords that a method does not have, as Python does; weights with the reason."""
+    if "sample_weight" in unknown:
+        raise TypeError(
+            f"{type(model).__name__} has no meaning for weights, and takes no sample_weight; "
+            "PassiveAggressive, linear.PassiveAggressive and linear.OnlineSVM do"
+        )
+    for name in unknown:
+        raise TypeError(f"{type(model).__name__}.{method}() got an unexpected keyword argument {name!r}")
 
 
 def canonical(X: Any) -> Any:

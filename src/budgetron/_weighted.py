@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any, Self
+from typing import Any, Never, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import _check_sample_weight
 
-from budgetron._face import OnlineClassifier, Rows
+from budgetron._face import OnlineClassifier, Rows, refuse_unknown
 
 __all__ = ["CLASS_WEIGHT", "WeightedClassifier"]
 
@@ -23,7 +22,7 @@ class WeightedClassifier(OnlineClassifier):
 
     class_weight: dict[Any, float] | None
 
-    def fit(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None, **unknown: Never) -> Self:
         """Forget everything, then play one round per row, in the given order.
 
         Parameters
@@ -37,6 +36,7 @@ class WeightedClassifier(OnlineClassifier):
         -------
         self
         """
+        refuse_unknown(self, "fit", unknown)
         with self._unchanged_on_error():
             self._forget()
             self._learn(X, y, classes_from_y=True, weights=sample_weight)
@@ -50,6 +50,7 @@ class WeightedClassifier(OnlineClassifier):
         sample_weight: ArrayLike | None = None,
         *,
         admit: bool = False,
+        **unknown: Never,
     ) -> Self:
         """Play one round per row, in the given order, going on from where the model is.
 
@@ -68,6 +69,7 @@ class WeightedClassifier(OnlineClassifier):
         -------
         self
         """
+        refuse_unknown(self, "partial_fit", unknown)
         with self._unchanged_on_error():
             if admit:
                 self._learn_and_admit(X, y, classes, sample_weight)
@@ -79,12 +81,23 @@ class WeightedClassifier(OnlineClassifier):
         if weights is None and self.class_weight is None:
             return None
         given = _check_sample_weight(weights, X, dtype=np.float64, ensure_non_negative=True)
-        importances: NDArray[np.float64] = given * compute_sample_weight(self.class_weight, labels)
+        # Not by scikit-learn's function, which asks a batch to have the classes that there are weights of.
+        of_class = self.class_weight or {}
+        importances: NDArray[np.float64] = given * [of_class.get(label, 1.0) for label in labels.tolist()]
         return importances
 
     def _importance(self, label: Any) -> float:
         weights = self._started_with["class_weight"]  # which was checked, and has not changed
         return 1.0 if weights is None else float(weights.get(label, 1.0))
+
+    def _check_class_weight(self, classes: NDArray[Any]) -> None:
+        known = classes.tolist()
+        unknown = [label for label in self.class_weight or {} if label not in known]
+        if unknown:
+            raise ValueError(
+                f"class_weight must be about the classes {known}; "
+                f"it has {', '.join(map(repr, unknown))}, which {'is' if len(unknown) == 1 else 'are'} none"
+            )
 
     def _validate_params(self) -> None:
         super()._validate_params()

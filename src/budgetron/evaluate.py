@@ -581,6 +581,9 @@ def _name(learners: Sequence[Any]) -> list[str]:
 
 def named_learners(learners: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
     """Learners by name; those that have none are called by what tells them apart."""
+    for learner in learners.values() if isinstance(learners, Mapping) else learners:
+        if isinstance(learner, type):
+            raise TypeError(f"a learner must be an instance, like {learner.__name__}(); got the class itself")
     if isinstance(learners, Mapping):
         return dict(learners)
     return dict(zip(_name(learners), learners, strict=True))

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Never, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from budgetron._face import OnlineClassifier, Rows, check_classes, encode
+from budgetron._face import OnlineClassifier, Rows, check_classes, encode, refuse_unknown
 from budgetron._parameters import Checked
 from budgetron._trace import Trace
 from budgetron._unchanged import going_back
@@ -110,7 +110,7 @@ class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, Checked):
 
     # ------------------------------------------------------------------ learning
 
-    def fit(self, X: Rows, y: ArrayLike) -> Self:
+    def fit(self, X: Rows, y: ArrayLike, **unknown: Never) -> Self:
         """Forget everything, then play one round per row, in the given order.
 
         Parameters
@@ -122,13 +122,14 @@ class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, Checked):
         -------
         self
         """
+        refuse_unknown(self, "fit", unknown)
         with self._unchanged_on_error():
             for name in [name for name in self.__dict__ if name.endswith("_")]:
                 del self.__dict__[name]
             self._learn(X, y, None, classes_from_y=True)
         return self
 
-    def partial_fit(self, X: Rows, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
+    def partial_fit(self, X: Rows, y: ArrayLike, classes: ArrayLike | None = None, **unknown: Never) -> Self:
         """Play one round per row, in the given order, going on from where the model is.
 
         Parameters
@@ -142,6 +143,7 @@ class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, Checked):
         -------
         self
         """
+        refuse_unknown(self, "partial_fit", unknown)
         with self._unchanged_on_error():
             self._learn(X, y, classes, classes_from_y=False)
         return self
