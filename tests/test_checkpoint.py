@@ -254,6 +254,7 @@ def test_another_source(half):
     rows.write_text(original + lines[-1] + "\n")
     assert "was changed since the checkpoint" in refused(folder, *options)
     assert "its size was" in refused(folder, *options)
+    assert "it must stay as it was, without rows added" in refused(folder, *options)
 
     rows.write_text("\n".join([*lines[:100], *lines[101:103], lines[100], *lines[103:]]) + "\n")
     assert "its first 1,500 rows are not those that were learned" in refused(folder, *options)
@@ -267,7 +268,12 @@ def test_pipes_and_odd_options(tmp_path, table):
         (["-", "--target", "y", "--checkpoint", tmp_path / "c"], "a pipe cannot be read again"),
         ([table, "--target", "label", "--every", 10], "give --checkpoint FOLDER too"),
         ([table, "--target", "label", "--checkpoint", table], "is a file; give the name of a folder"),
-        ([table, "--target", "label", "--checkpoint", table / "below"], "Not a directory"),
+        (
+            [table, "--target", "label", "--checkpoint", table / "below"],
+            "Not a directory; give a folder where",
+        ),
+        ([table.parent / "nosuch.csv", "--checkpoint", tmp_path / "c" / "d"], "no such file"),
+        ([table, "--target", "nosuch", "--checkpoint", tmp_path / "c"], "no column"),
     ):
         done = run(*arguments)
         assert done.exit_code == 2

@@ -4,6 +4,7 @@ import atexit
 import gzip
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,7 +18,8 @@ import pandas as pd
 import pytest
 
 import budgetron
-from budgetron import Forgetron, evaluate, streams
+from budgetron import Forgetron, evaluate, river, streams
+from budgetron.cli._sources import BUNDLED
 
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "BUDGETRON_DATA"} | {
     "COLUMNS": "200"
@@ -318,6 +320,11 @@ def test_datasets_and_help():
     said = json.loads(done.stdout)
     assert {"adult", "mnist", "vehicle"} <= {entry["name"] for entry in said["datasets"]}
     assert {"digits", "two-gaussians"} == {entry["name"] for entry in said["bundled"]}
+    assert {"name", "rows", "features", "classes", "description"} == set(said["bundled"][0])
+    for entry in said["bundled"]:
+        X, y = BUNDLED[entry["name"]].load()
+        assert (entry["rows"], entry["features"], entry["classes"]) == (*X.shape, len(np.unique(y)))
+    assert " 1,797 " in budgetron_command("datasets").stdout.decode()
     listed = budgetron_command("--help").stdout.decode()
     for command in ("run", "compare", "predict", "tune", "reproduce", "datasets"):
         assert f" {command} " in listed
@@ -398,7 +405,11 @@ def test_bad_files(name, tmp_path):
         (["run", "t.csv", "-t", "label", "-l", "forgtron"], "there is no learner 'forgtron'"),
         (["run", "t.csv", "-t", "label", "-g", "-1"], "'gamma' parameter"),
         (["run", "t.csv", "-t", "label", "--save", "no/such/m"], "there is no folder"),
-        (["run", "data:nosuch"], "there is no data set 'nosuch'"),
+        (["run", "data:nosuch"], "there is no data set 'nosuch'; there are digits"),
+        (["run", "data:digit"], "there is no data set 'digit'; did you mean data:digits?"),
+        (["run", "digits"], "digits: no such file; the data set of this name is data:digits"),
+        (["run", "https://example.org/a.csv"], "addresses are not read; fetch the file first"),
+        (["run", "t.csv", "-t", "income"], 'column "income": more than 1000 different labels'),
         (["predict", "t.csv", "t.csv"], "t.csv"),
         (["tune", "t.csv", "-t", "label", "-l", "arow"], "no width to tune"),
         (["run", "t.csv", "-t", "label", "--certify", "--delay", "3"], "labels that come at once"),
@@ -414,6 +425,95 @@ def test_bad_arguments(table, tmp_path, arguments, said):
     assert said in done.stderr.decode()
     assert "Traceback" not in done.stderr.decode()
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+
+
+@pytest.fixture(scope="module")
+def rows_and_models(tmp_path_factory):
+    """Files of each kind, and a model of each that was learned from one of them."""
+    folder = tmp_path_factory.mktemp("models")
+    (folder / "t.csv").write_text("a,b,y\n" + "1.5,red,u\n-0.5,blue,v\n" * 20)
+    (folder / "bare.csv").write_text("1.5,red,u\n-0.5,blue,v\n" * 20)
+    (folder / "less.csv").write_text("b,y\nred,u\nblue,v\n")
+    (folder / "one.libsvm").write_text("1 1:2 2:1\n0 1:-2 2:1\n" * 20)
+    (folder / "zero.libsvm").write_text("1 0:2 1:1\n0 0:-2 1:1\n" * 20)
+    (folder / "wide.libsvm").write_text("1 1:2 9:1\n")
+    for source, options in {
+        "t.csv": ["-t", "y"],
+        "one.libsvm": [],
+        "zero.libsvm": ["--zero-based"],
+    }.items():
+        done = budgetron_command("run", source, *options, "--save", f"{source}.model", cwd=folder)
+        assert done.returncode == 0, text_of(done)
+    budgetron.save(river.Forgetron(), folder / "river.model")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("model", "source", "options", "said"),
+    [
+        (
+            "t.csv",
+            "less.csv",
+            [],
+            'column "a" is missing; columns must be named as those that the model learned',
+        ),
+        ("t.csv", "bare.csv", ["--no-header"], 'learned, and are "c1", "c2", "c3"'),
+        ("t.csv", "one.libsvm", [], "and the model learned a table; give rows with its columns"),
+        ("t.csv", "digits", [], "the data set of this name is data:digits"),
+        (
+            "one.libsvm",
+            "wide.libsvm",
+            [],
+            "index 9 is above 2, the highest that the model knows; leave it out",
+        ),
+        ("one.libsvm", "zero.libsvm", [], "indices count from 1, as in the rows that the model learned"),
+        ("one.libsvm", "t.csv", [], "the model takes LIBSVM rows, of which a line is `label index:value"),
+        ("one.libsvm", "t.csv", ["--format", "csv"], "the model takes LIBSVM rows; t.csv is csv"),
+        ("river", "one.libsvm", [], "cannot be asked here; load it in Python"),
+    ],
+)
+def test_rows_that_a_model_cannot_take(rows_and_models, model, source, options, said):
+    done = budgetron_command("predict", f"{model}.model", source, *options, cwd=rows_and_models)
+    message = done.stderr.decode()
+    assert done.returncode == 2, text_of(done)
+    assert said in message
+    known = {
+        "--output",
+        "--margins",
+        "--format",
+        "--header",
+        "--delimiter",
+        "--target",
+        "--missing",
+        "--json",
+    }
+    assert set(re.findall(r"--[a-z]+", message)) <= known
+
+
+def test_a_quantity_is_no_class(rows_and_models, tmp_path):
+    done = budgetron_command("run", "t.csv", "-t", "a", cwd=rows_and_models)
+    assert done.returncode == 2
+    assert (
+        't.csv: column "a" has decimals, like -0.5, and what learns here are classifiers; choose another '
+        in (done.stderr.decode())
+    )
+    (tmp_path / "a.libsvm").write_text("1.5 1:1\n2 1:2\n")
+    done = budgetron_command("run", "a.libsvm", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "its labels have decimals, like 1.5" in done.stderr.decode()
+
+
+def test_indices_from_zero(rows_and_models):
+    done = budgetron_command("run", "zero.libsvm", cwd=rows_and_models)
+    assert done.returncode == 2
+    assert "index 0; indices count from 1, unless --zero-based is given" in done.stderr.decode()
+    predicted = budgetron_command("predict", "zero.libsvm.model", "zero.libsvm", cwd=rows_and_models)
+    assert predicted.returncode == 0, text_of(predicted)
+    assert "40 rows predicted, 0.00 %" in predicted.stderr.decode()
+    advised = budgetron_command("compare", "zero.libsvm", "--zero-based", "--json", cwd=rows_and_models)
+    assert advised.returncode == 0, text_of(advised)
+    done = budgetron_command("run", "t.csv", "-t", "y", "--zero-based", cwd=rows_and_models)
+    assert "--features and --zero-based are for LIBSVM files; t.csv is csv" in done.stderr.decode()
 
 
 def wait_until_idle(process):

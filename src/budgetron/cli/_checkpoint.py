@@ -46,12 +46,23 @@ def checkpoint_in(
         raise ValueError("--checkpoint: a pipe cannot be read again after a crash; put its rows into a file")
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--checkpoint: {folder} is a file; give the name of a folder")
-    folder.mkdir(parents=True, exist_ok=True)
-    check_output(folder / NAME, [source])
-    with _alone(folder):
-        every = every or EVERY
-        told = {"source": source} | command | {"every": every, "version": version("budgetron")}
-        yield Checkpoint(folder, every, told)
+    new = [place for place in (folder, *folder.parents) if not place.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(
+            f"--checkpoint: {folder} cannot be made: {error.strerror}; give a folder where you may write"
+        ) from None
+    try:
+        check_output(folder / NAME, [source])
+        with _alone(folder):
+            every = every or EVERY
+            told = {"source": source} | command | {"every": every, "version": version("budgetron")}
+            yield Checkpoint(folder, every, told)
+    finally:
+        for place in new:  # if nothing was put there
+            with suppress(OSError):
+                place.rmdir()
 
 
 @contextmanager
@@ -208,7 +219,8 @@ class Checkpoint:
 
     def _changed(self, blocks: Any, how: str) -> NoReturn:
         raise ValueError(
-            f"{blocks.name} was changed since the checkpoint in {self.folder}: {how}; {BEGIN_ANEW}"
+            f"{blocks.name} was changed since the checkpoint in {self.folder}: {how}; it must stay as "
+            f"it was, without rows added: {BEGIN_ANEW}"
         )
 
 

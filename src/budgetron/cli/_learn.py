@@ -58,7 +58,9 @@ def run(
     average: Annotated[
         bool,
         typer.Option(
-            "--average", help="Learn the average of all hypotheses: steadier on other rows, but it grows."
+            "--average",
+            help="Learn the average of all hypotheses: steadier on other rows, but it grows, and to ask it "
+            "before each row takes long.",
         ),
     ] = False,
     save: opt.Save = None,
@@ -257,7 +259,13 @@ class Prefix:
 
     def extras(self) -> dict[str, Any]:
         """What `predict` needs beside a model."""
-        return {"encoder": self.encoder, "target": self.target, "constant": self.constant}
+        zero_based = getattr(self.stream, "zero_based", False)
+        return {
+            "encoder": self.encoder,
+            "target": self.target,
+            "constant": self.constant,
+            "zero_based": zero_based,
+        }
 
     def _cut(self, block: tuple[Any, Any], seen: int) -> tuple[Any, Any]:
         if self.rows is None:

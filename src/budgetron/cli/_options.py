@@ -83,6 +83,7 @@ Header = Annotated[
 ]
 Delimiter = Annotated[str | None, _rows("--delimiter", text="What separates the fields of a CSV file.")]
 Features = Annotated[int | None, _rows("--features", text="Number of features of a LIBSVM file.")]
+ZeroBased = Annotated[bool, _rows("--zero-based", text="Whether indices of a LIBSVM file count from 0.")]
 
 Window = Annotated[int, typer.Option("--window", min=1, help="Rounds that the recent error looks back.")]
 Delay = Annotated[int, typer.Option("--delay", min=0, help="Rounds after which a label comes.")]

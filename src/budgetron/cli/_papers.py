@@ -27,7 +27,11 @@ def datasets(
         records = sets.available()
         if as_json:
             plain = [{**vars(record)} for record in records]
-            bundled = [{"name": name, "description": text} for name, (text, _) in BUNDLED.items()]
+            facts = ("rows", "features", "classes", "description")
+            bundled = [
+                {"name": name} | {fact: getattr(stream, fact) for fact in facts}
+                for name, stream in BUNDLED.items()
+            ]
             sys.stdout.write(
                 json.dumps({"bundled": bundled, "datasets": plain}, indent=2, default=str) + "\n"
             )
@@ -35,8 +39,9 @@ def datasets(
         table = Table(title="Data sets", title_justify="left", title_style="bold")
         for column in ("name", "rows", "features", "classes", "where"):
             table.add_column(column, justify="right" if column in ("features", "classes") else "left")
-        for name, (text, _) in BUNDLED.items():
-            table.add_row(name, text, "", "", "bundled")
+        for name, stream in BUNDLED.items():
+            where = f"bundled: {stream.description}"
+            table.add_row(name, f"{stream.rows:,}", str(stream.features), str(stream.classes), where)
         for record in records:
             rows = ", ".join(f"{part} {n:,}" for part, n in record.rows.items())
             table.add_row(record.name, rows, str(record.features), str(record.classes), _where(record))

@@ -15,10 +15,24 @@ import typer
 from budgetron import files, streams
 from budgetron._replacing import replacing
 from budgetron.cli import _options as opt
-from budgetron.cli._sources import named, tab_of
-from budgetron.cli._terminal import check_output, err, friendly
+from budgetron.cli._sources import check_path, named, tab_of
+from budgetron.cli._terminal import TYPED, check_output, err, friendly
 
 __all__ = ["predict"]
+
+# Here the model decides what the other commands have options for.
+DECIDED = {
+    "count from 1, unless zero_based is set": "count from 1, as in the rows that the model learned",
+    "the highest so far or by n_features; give n_features": "the highest that the model knows; leave it out",
+    "; target, encoder, scale, categorical and ignore are for tables": (
+        ", and the model learned a table; give rows with its columns"
+    ),
+    "n_features and zero_based are for LIBSVM files": "the model takes LIBSVM rows",
+    "is not a number; a line is": "is not a number; the model takes LIBSVM rows, of which a line is",
+    "is missing; there are": "is missing; columns must be named as those that the model learned, and are",
+    "; the encoder knows it as numbers": "; the model learned numbers",
+    "if it is not the target, name it in ignore": "give it as the model learned it",
+} | TYPED
 
 
 def predict(
@@ -44,9 +58,11 @@ def predict(
 
     budgetron predict model.budgetron new.csv > predictions.csv
     """
-    with friendly():
+    with friendly(DECIDED):
         check_output(output, [source, str(model)])
         learned = files.load(model)
+        if not hasattr(learned, "classes_"):
+            raise ValueError(f"{model}: this model cannot be asked here; load it in Python (budgetron.load)")
         extras = files.load_extras(model) or {}
         stream = _open(learned, extras, source, target, format, header, delimiter, missing)
         if output is None:
@@ -57,7 +73,7 @@ def predict(
                 text = io.TextIOWrapper(file, "utf-8", newline="")
                 wrong, labelled, rows = _write(text, learned, stream, margins, as_json)
                 text.detach()  # flushes, and leaves the file open
-        said = f"{rows:,} rows predicted"
+        said = f"{rows:,} row{'' if rows == 1 else 's'} predicted"
         if labelled:
             said += f", {100 * wrong / labelled:.2f} % of those with a label differ from it"
         err.print(said, highlight=False)
@@ -76,6 +92,7 @@ def _open(
     """The rows, encoded as those that the model learned."""
     if source.startswith("data:"):
         return named(source)
+    check_path(source)
     if extras.get("encoder") is not None:
         try:
             encoder = streams.Encoder.from_state(extras["encoder"])
@@ -103,6 +120,7 @@ def _open(
         n_features=model.n_features_in_ - constant,
         classes=model.classes_.tolist(),
         constant=constant,
+        zero_based=bool(extras.get("zero_based")),
         optional_labels=True,
     )
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter, Signature, signature
-from typing import Any, get_type_hints
+from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 from sklearn.datasets import load_digits
@@ -14,7 +16,7 @@ from sklearn.datasets import load_digits
 from budgetron import datasets, streams
 from budgetron.cli import _options as opt
 
-__all__ = ["BUNDLED", "Source", "described", "named", "tab_of", "takes_rows"]
+__all__ = ["BUNDLED", "Source", "check_path", "described", "named", "tab_of", "takes_rows"]
 
 
 def _digits() -> tuple[Any, Any]:
@@ -23,11 +25,23 @@ def _digits() -> tuple[Any, Any]:
     return X[order] / 16.0, y[order]
 
 
-# Streams that need no file
-BUNDLED: dict[str, tuple[str, Callable[[], tuple[Any, Any]]]] = {
-    "digits": ("scikit-learn's 1,797 digits, ten classes", _digits),
-    "two-gaussians": (
-        "the papers' two Gaussians, 20,000 rows, 10 % of the labels turned",
+class Bundled(NamedTuple):
+    """A stream that needs no file."""
+
+    rows: int
+    features: int
+    classes: int
+    description: str
+    load: Callable[[], tuple[Any, Any]]
+
+
+BUNDLED = {
+    "digits": Bundled(1797, 64, 10, "scikit-learn's digits", _digits),
+    "two-gaussians": Bundled(
+        20_000,
+        2,
+        2,
+        "the papers' two Gaussians, 10 % of the labels turned",
         lambda: streams.two_gaussians(20_000, random_state=0),
     ),
 }
@@ -49,6 +63,7 @@ class Source:
     header: opt.Header = True
     delimiter: opt.Delimiter = None
     features: opt.Features = None
+    zero_based: opt.ZeroBased = False
 
     def typed(self) -> list[str]:
         """The options as one would type them, without those left alone."""
@@ -57,14 +72,19 @@ class Source:
             value = getattr(self, field.name)
             if value == field.default:
                 continue
-            words += [f"--no-{field.name}"] if value is False else [f"--{field.name}", str(value)]
+            option = field.name.replace("_", "-")
+            if isinstance(value, bool):
+                words.append(f"--{option}" if value else f"--no-{option}")
+            else:
+                words += [f"--{option}", str(value)]
         return words
 
     def open(self, name: str, limit: int | None = None) -> Any:
         """The stream `data:NAME`, or over a file or standard input ("-")."""
         if name.startswith("data:"):
             return named(name)
-        return streams.read(
+        check_path(name)
+        stream = streams.read(
             name,
             self.target,
             format=self.format,
@@ -78,8 +98,11 @@ class Source:
             header=self.header,
             delimiter=tab_of(self.delimiter),
             n_features=self.features,
+            zero_based=self.zero_based,
             limit=limit,
         )
+        _check_labels(stream)
+        return stream
 
 
 def tab_of(delimiter: str | None) -> str | None:
@@ -119,14 +142,40 @@ def takes_rows(command: Callable[..., None]) -> Callable[..., None]:
 def named(name: str) -> Any:
     """The stream `data:NAME` over a bundled or a known data set."""
     key = name.removeprefix("data:")
-    if key in BUNDLED:
-        X, y = BUNDLED[key][1]()
-    else:
-        loaders = {record.name: getattr(datasets, record.loader) for record in datasets.available()}
-        if key not in loaders:
-            raise ValueError(f"there is no data set {key!r}; there are {', '.join([*BUNDLED, *loaders])}")
-        X, y = loaders[key]()
+    loaders = _loaders()
+    if key not in loaders:
+        near = get_close_matches(key, loaders, 1)
+        meant = f"did you mean data:{near[0]}?" if near else f"there are {', '.join(loaders)}"
+        raise ValueError(f"there is no data set {key!r}; {meant}")
+    X, y = loaders[key]()
     return streams.arrays(X, y, name=key)
+
+
+def check_path(name: str) -> None:
+    """Refuse what is no path, with a word on what was meant."""
+    if os.path.exists(name):
+        return
+    if "://" in name:
+        raise ValueError(f"{name}: addresses are not read; fetch the file first, or pipe it and give -")
+    if name in _loaders():
+        raise ValueError(f"{name}: no such file; the data set of this name is data:{name}")
+
+
+def _loaders() -> dict[str, Callable[[], tuple[Any, Any]]]:
+    bundled = {name: stream.load for name, stream in BUNDLED.items()}
+    return bundled | {record.name: getattr(datasets, record.loader) for record in datasets.available()}
+
+
+def _check_labels(stream: Any) -> None:
+    """Refuse a quantity: what learns here are classifiers."""
+    odd = next((label for label in stream.classes.tolist() if isinstance(label, float) and label % 1), None)
+    if odd is not None:
+        target = getattr(stream, "target", None)
+        what = f'column "{target}" has' if target is not None else "its labels have"
+        raise ValueError(
+            f"{stream.name}: {what} decimals, like {odd:g}, and what learns here are classifiers; "
+            "choose another column, or cut it into classes first"
+        )
 
 
 def _split(text: str | None) -> list[str] | None:

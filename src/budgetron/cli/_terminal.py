@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -30,6 +30,7 @@ from budgetron.evaluate import Comparison, Result
 
 __all__ = [
     "BAD_INPUT",
+    "TYPED",
     "Interrupt",
     "bytes_of",
     "check_output",
@@ -46,7 +47,10 @@ TYPED = {
     'set missing to "mean"': "give --missing mean",
     "if there is no header, say so": "if there is no header, give --no-header",
     "; give classes": "; give --classes",
-    "unless zero_based is set": "which is not read here",
+    "unless zero_based is set": "unless --zero-based is given",
+    "n_features and zero_based are": "--features and --zero-based are",
+    "as categorical": "by --categorical",
+    "name it in ignore": "give --ignore and its name",
     "target, encoder, scale, categorical and ignore": "--target, --categorical and --ignore",
     "by n_features; give n_features": "by --features; give --features",
 }
@@ -57,8 +61,8 @@ err = Console(stderr=True)
 
 
 @contextmanager
-def friendly() -> Iterator[None]:
-    """Turn what a user can mend into one message and exit code 2."""
+def friendly(typed: Mapping[str, str] = TYPED) -> Iterator[None]:
+    """Turn what a user can mend into one message and exit code 2, in the words of the command line."""
     try:
         yield
         sys.stdout.flush()  # here, where a full disk can still be told of
@@ -77,8 +81,8 @@ def friendly() -> Iterator[None]:
             if isinstance(error, OSError) and error.strerror
             else str(error)
         )
-        for said, typed in TYPED.items():
-            reason = reason.replace(said, typed)
+        for said, here in typed.items():
+            reason = reason.replace(said, here)
         err.print(f"budgetron: {reason}", style="red", markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(BAD_INPUT) from None
 
@@ -161,9 +165,9 @@ def results_table(results: Sequence[Result], title: str) -> Table:
     most = counts.argmax()
     always = 100 - 100 * counts[most] / max(1, counts.sum())
     title += f"; always answering {results[0].classes[most]} errs in {always:.2f} %"
-    many = " A budget is for one class; supports are those of all." if len(counts) > 2 else ""
+    many = "A budget is for one class; supports are those of all." if len(counts) > 2 else ""
     widths = sorted({f"{result.model.gamma_:.4g}" for result in results if hasattr(result.model, "gamma_")})
-    caption = (f"gamma {', '.join(widths)}." if widths else "") + many
+    caption = " ".join(filter(None, [f"gamma {', '.join(widths)}." if widths else "", many]))
     table = Table(
         caption=caption or None,
         caption_justify="left",

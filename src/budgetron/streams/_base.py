@@ -142,4 +142,7 @@ def check_classes(found: int) -> None:
     if found < 2:
         raise ValueError(f"{found} class found; at least two are needed to learn anything")
     if found > MOST_CLASSES:
-        raise ValueError(f"more than {MOST_CLASSES} different labels: looks like a quantity, not a class")
+        raise ValueError(
+            f"more than {MOST_CLASSES} different labels: looks like a quantity, not a class; "
+            "choose another column, or cut it into classes"
+        )

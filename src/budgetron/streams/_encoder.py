@@ -267,6 +267,21 @@ class Encoder:
         names = [name for column in self._columns for name in column.features(self.hash_columns)]
         return [*names, "constant"] if self.constant else names
 
+    @property
+    def scaling(self) -> dict[str, tuple[float, float]]:
+        """The mean and the deviation of each numeric column: its feature is (x - mean) / deviation.
+
+        As they are now; so are rows to predict encoded. A column that never changed has an infinite
+        deviation: its feature is 0. Without `scale` they are 0 and 1.
+        """
+        names = [name for name, number in self.columns.items() if number]
+        if not self.scale:
+            return dict.fromkeys(names, (0.0, 1.0))
+        deviations = np.where(self._running.std == 0.0, np.inf, self._running.std)
+        return dict(
+            zip(names, zip(self._running.mean.tolist(), deviations.tolist(), strict=True), strict=True)
+        )
+
     def start(self, first: dict[str, Floats | Category]) -> Encoder:
         """Fix the features by the first rows of a table; returns self."""
         self._columns = [self._column(name, values) for name, values in first.items()]

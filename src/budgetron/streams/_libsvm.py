@@ -46,7 +46,7 @@ class Libsvm(Stream):
             raise ValueError(f"n_features must be a whole number of at least 1; got {n_features}")
         self.name, self.size = source.name, source.size
         self._source, self._block = source, int(block)
-        self._zero_based, self._constant = bool(zero_based), bool(constant)
+        self.zero_based, self._constant = bool(zero_based), bool(constant)
         self._width = None if n_features is None else int(n_features)
         self._pipe: tuple[Opened, Iterator[Chunk]] | None = None
         # A file is read through once for what is not known; of a pipe there is only the first chunk.
@@ -125,7 +125,7 @@ class Libsvm(Stream):
     def _parse(self, chunk: Chunk) -> tuple[Any, NDArray[np.float64]]:
         try:
             X, labels = load_svmlight_file(
-                BytesIO(chunk.data), n_features=self._width, zero_based=self._zero_based
+                BytesIO(chunk.data), n_features=self._width, zero_based=self.zero_based
             )
             if not np.isfinite(X.data).all() or not np.isfinite(labels).all():
                 raise ValueError("not finite")
@@ -143,7 +143,7 @@ class Libsvm(Stream):
         """What is wrong with a line, None if nothing is."""
         if not math.isfinite(_float(fields[0])):
             return f"label {fields[0]!r} is not a number; a line is `label index:value ...`"
-        last = -1 if self._zero_based else 0
+        last = -1 if self.zero_based else 0
         for field in fields[1:]:
             index, colon, value = field.partition(":")
             if index == "qid":
@@ -157,7 +157,7 @@ class Libsvm(Stream):
             last = int(index)
             if last >= 2**31:
                 return f"index {index} is too large; indices must be below 2147483648"
-            highest = None if self._width is None else self._width - self._zero_based
+            highest = None if self._width is None else self._width - self.zero_based
             if highest is not None and last > highest:
                 return (
                     f"index {index} is above {highest}, the highest so far or by n_features; give n_features"

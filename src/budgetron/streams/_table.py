@@ -359,7 +359,7 @@ def _check_type(name: str, column: str, kind: Any) -> None:
     if types.is_nested(kind) or types.is_binary(kind) or types.is_large_binary(kind):
         raise StreamError(
             f'{name}: column "{column}" is of type {kind}, neither number nor category; '
-            f'give ignore=["{column}"] if it is not the target'
+            "if it is not the target, name it in ignore"
         )
 
 
