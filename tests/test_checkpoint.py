@@ -263,6 +263,17 @@ def test_another_source(half):
     in_folder(folder, *options)
 
 
+def test_a_folder_that_is_read_only(half, monkeypatch):
+    folder, options = half
+    held = folder / "checkpoint"
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "access", lambda path, mode: mode != os.W_OK or Path(path) != held)
+        assert f"the folder {held} is read-only" in refused(folder, *options)
+    expected = in_folder(folder, *options)
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK or Path(path) != held)
+    assert in_folder(folder, *options) == expected  # it is complete: nothing is written
+
+
 def test_pipes_and_odd_options(tmp_path, table):
     for arguments, said in (
         (["-", "--target", "y", "--checkpoint", tmp_path / "c"], "a pipe cannot be read again"),

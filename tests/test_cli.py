@@ -409,6 +409,7 @@ def test_bad_files(name, tmp_path):
         (["run", "data:digit"], "there is no data set 'digit'; did you mean data:digits?"),
         (["run", "digits"], "digits: no such file; the data set of this name is data:digits"),
         (["run", "https://example.org/a.csv"], "addresses are not read; fetch the file first"),
+        (["run", "t.csv"], 'which column is the target? Give --target; there are "age"'),
         (["run", "t.csv", "-t", "income"], 'column "income": more than 1000 different labels'),
         (["predict", "t.csv", "t.csv"], "t.csv"),
         (["tune", "t.csv", "-t", "label", "-l", "arow"], "no width to tune"),
@@ -488,6 +489,17 @@ def test_rows_that_a_model_cannot_take(rows_and_models, model, source, options, 
         "--json",
     }
     assert set(re.findall(r"--[a-z]+", message)) <= known
+
+
+def test_words_for_one_and_for_many(rows_and_models):
+    done = budgetron_command("predict", "one.libsvm.model", "-", stdin=b"1 1:2\n", cwd=rows_and_models)
+    assert done.stderr.decode().startswith("1 row predicted")
+    note = "A budget is for one class; supports are those of all."
+    done = budgetron_command("run", "data:digits", "--rows", 50, "--average", "-g", "auto")
+    assert note in done.stdout.decode().splitlines()
+    done = budgetron_command("run", "data:digits", "--rows", 50, "-l", "arow")
+    assert done.returncode == 0
+    assert note not in done.stdout.decode()
 
 
 def test_a_quantity_is_no_class(rows_and_models, tmp_path):

@@ -54,11 +54,13 @@ def checkpoint_in(
             f"--checkpoint: {folder} cannot be made: {error.strerror}; give a folder where you may write"
         ) from None
     try:
-        check_output(folder / NAME, [source])
         with _alone(folder):
             every = every or EVERY
             told = {"source": source} | command | {"every": every, "version": version("budgetron")}
-            yield Checkpoint(folder, every, told)
+            checkpoint = Checkpoint(folder, every, told)
+            if not checkpoint.complete:  # else nothing will be written
+                check_output(checkpoint.path, [source])
+            yield checkpoint
     finally:
         for place in new:  # if nothing was put there
             with suppress(OSError):
@@ -123,6 +125,11 @@ class Checkpoint:
         self._refuse_another(kept["command"])
         self._kept = kept
 
+    @property
+    def complete(self) -> bool:
+        """Whether the file is that of a run to its end."""
+        return self._kept is not None and bool(self._kept["done"])
+
     def model(self, fresh: Any) -> Any:
         """The model that goes on; the given one if there is nothing to go on with."""
         return fresh if self._model is None else self._model
@@ -167,7 +174,7 @@ class Checkpoint:
 
     def save(self, comparison: Comparison, blocks: Any, done: bool = False) -> None:
         """Write the file, if it does not have all of this."""
-        if self.saved == self.rows and (not done or (self._kept is not None and self._kept["done"])):
+        if self.saved == self.rows and (not done or self.complete):
             return
         kept = {
             "command": self._command,

@@ -47,6 +47,7 @@ TYPED = {
     'set missing to "mean"': "give --missing mean",
     "if there is no header, say so": "if there is no header, give --no-header",
     "; give classes": "; give --classes",
+    "is the target? There": "is the target? Give --target; there",
     "unless zero_based is set": "unless --zero-based is given",
     "n_features and zero_based are": "--features and --zero-based are",
     "as categorical": "by --categorical",
@@ -165,11 +166,12 @@ def results_table(results: Sequence[Result], title: str) -> Table:
     most = counts.argmax()
     always = 100 - 100 * counts[most] / max(1, counts.sum())
     title += f"; always answering {results[0].classes[most]} errs in {always:.2f} %"
-    many = "A budget is for one class; supports are those of all." if len(counts) > 2 else ""
+    many = len(counts) > 2 and any(result.supports for result in results)
     widths = sorted({f"{result.model.gamma_:.4g}" for result in results if hasattr(result.model, "gamma_")})
-    caption = " ".join(filter(None, [f"gamma {', '.join(widths)}." if widths else "", many]))
+    notes = [f"gamma {', '.join(widths)}."] if widths else []
+    notes += ["A budget is for one class; supports are those of all."] if many else []
     table = Table(
-        caption=caption or None,
+        caption=" ".join(notes) or None,
         caption_justify="left",
         title=title,
         title_justify="left",
