@@ -58,7 +58,8 @@ class AveragedClassifier(Converter):
     Notes
     -----
     `progressive_fit` and `play` report the learner's own rounds; `decision_function` and `predict`
-    speak for the average (h_1 + ... + h_T) / T, where h_t predicted round t.
+    speak for the average (h_1 + ... + h_T) / T, where h_t predicted round t. `evaluate` asks the average
+    before every round, row by row, which takes hundreds of times as long as to learn.
 
     What is kept: sums that move only with an update, so that a round without one costs nothing more.
     For linear learners that is one more weight vector. For kernel learners it is one more
