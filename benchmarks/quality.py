@@ -7,7 +7,7 @@
 
 Each learner plays each stream in a process of its own, every row predicted before it is learned; its result
 is written at once to docs/quality/results.json, so that a run that was stopped goes on where it was. BLAS is
-held to one thread. river is in the dependency group `bench`. BUDGETRON_DATA names the folder with the data sets.
+held to one thread. river is in the dependency group `bench`. BUDGETRON_DATA names the folder with the data.
 """
 
 from __future__ import annotations
@@ -419,8 +419,8 @@ mnist's pixels by 255, spambase's features by log1p, covertype's ten quantities 
 ## What each part is good for
 
 The same with one part left out: without second-order experts; without the combiner, by exponential weights
-alone; without recency, which is passive-aggressive experts and the labels of late; and with equal shares of the
-memory for all experts to the end.
+alone; without recency, which is passive-aggressive experts and the labels of late; and with equal shares of
+the memory for all experts to the end.
 
 {parts}
 ## What it costs
