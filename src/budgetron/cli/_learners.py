@@ -10,6 +10,7 @@ from math import log, sqrt
 from typing import Any
 
 from budgetron import kernelized, linear
+from budgetron.portfolio import BudgetClassifier
 
 __all__ = ["DEFAULTS", "learners_of", "names"]
 
@@ -25,12 +26,14 @@ DEFAULTS = (
 )
 
 ALIASES = {
+    "budget": "budgetclassifier",
     "perceptron": "kernelperceptron",
     "rbp": "randomizedbudgetperceptron",
     "removeoldest": "removeoldestperceptron",
     "shrinking": "shrinkingperceptron",
     "cks": "cksperceptron",
     "projectron++": "projectronplusplus",
+    "secondorder": "secondorderprojectron",
     "pa": "passiveaggressive",
     "linear.pa": "linear.passiveaggressive",
     "arow": "linear.arow",
@@ -41,7 +44,7 @@ ALIASES = {
 
 def names() -> dict[str, type]:
     """Every learner by the name that the command line knows it by."""
-    kernel = {cls.__name__.lower(): cls for cls in kernelized.learners()}
+    kernel = {cls.__name__.lower(): cls for cls in [BudgetClassifier, *kernelized.learners()]}
     return kernel | {f"linear.{cls.__name__.lower()}": cls for cls in linear.learners()}
 
 
