@@ -44,7 +44,8 @@ ALIASES = {
 
 def names() -> dict[str, type]:
     """Every learner by the name that the command line knows it by."""
-    kernel = {cls.__name__.lower(): cls for cls in [BudgetClassifier, *kernelized.learners()]}
+    kernel: dict[str, type] = {cls.__name__.lower(): cls for cls in kernelized.learners()}
+    kernel["budgetclassifier"] = BudgetClassifier
     return kernel | {f"linear.{cls.__name__.lower()}": cls for cls in linear.learners()}
 
 
