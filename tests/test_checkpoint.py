@@ -132,7 +132,7 @@ def test_no_row_is_lost_or_learned_twice(table, folders, monkeypatch):
 
 def test_checkpoints_change_nothing(tmp_path, folders):
     kill.write_rows(tmp_path / "rows.csv", 9500)
-    options = [tmp_path / "rows.csv", "--target", "label"]
+    options = [tmp_path / "rows.csv", "--target", "label", "-l", "forgetron"]
     model, results = outcome(folders[0], *options)
     assert in_folder(folders[1], *options, "--every", 4096) == (model, results)
 
@@ -213,7 +213,7 @@ def half(table, tmp_path, monkeypatch):
     """A folder with the checkpoint of a run that crashed, and the command."""
     rows = tmp_path / "rows.csv"
     rows.write_bytes(table.read_bytes())
-    options = [rows, "--target", "label", "--every", 500]
+    options = [rows, "--target", "label", "--every", 500, "--learner", "forgetron", "--budget", 200]
     crash(monkeypatch, tmp_path, options, evaluate.Comparison, "learn", 4)
     return tmp_path, options
 

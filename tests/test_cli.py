@@ -79,7 +79,8 @@ def table(tmp_path_factory):
 
 def test_run_save_predict(table, tmp_path):
     done = budgetron_command(
-        "run", table, "--target", "label", "--save", tmp_path / "m.budgetron", "--json", anew=True
+        *("run", table, "--target", "label", "--budget", 200, "--save", tmp_path / "m.budgetron", "--json"),
+        anew=True,
     )
     assert done.returncode == 0, text_of(done)
     (said,) = json.loads(done.stdout)["streams"].values()
@@ -112,6 +113,28 @@ def test_run_save_predict(table, tmp_path):
     done = budgetron_command("predict", tmp_path / "m.budgetron", table, "--json", "-o", out)
     wrong = [json.loads(line)["prediction"] for line in out.read_text().splitlines()] != rows["label"]
     assert f"{100 * wrong.mean():.2f} % of those with a label differ" in done.stderr.decode()
+
+
+def test_run_without_a_choice(table, tmp_path):
+    path = tmp_path / "m.budgetron"
+    done = budgetron_command("run", table, "--target", "label", "--memory", "1MB", "--json", "--save", path)
+    assert done.returncode == 0, text_of(done)
+    model = budgetron.load(path)
+    assert model.get_params() == {"memory": "1MB", "random_state": 0}
+    assert model.nbytes_ <= 1 << 20
+    (said,) = json.loads(done.stdout)["streams"].values()
+    (result,) = said["results"]
+    assert result["learner"] == "BudgetClassifier"
+    assert result["mistakes"] == model.mistakes_
+    for options, message in (
+        (["--memory", "1MB", "--budget", "9"], "--memory is for the learner budget"),
+        (["--memory", "1MB", "-l", "forgetron"], "--memory is for the learner budget"),
+        (["--memory", "much"], "memory must be a number of bytes"),
+        (["--memory", "1kB"], "memory must be at least"),
+    ):
+        done = budgetron_command("run", table, "--target", "label", *options)
+        assert done.returncode == 2
+        assert message in " ".join(done.stderr.decode().split())
 
 
 def test_compare_without_options(table, tmp_path):
@@ -149,7 +172,7 @@ def test_every_form_gives_the_same(table, tmp_path, form):
         frame.to_json(source, orient="records", lines=True)
     else:
         frame.to_parquet(source)
-    done = budgetron_command("run", source, "-t", "label", "--json", stdin=stdin)
+    done = budgetron_command("run", source, "-t", "label", "-b", 200, "--json", stdin=stdin)
     assert done.returncode == 0, text_of(done)
     (said,) = json.loads(done.stdout)["streams"].values()
     stream = streams.read(table, "label", constant=True)
@@ -443,7 +466,8 @@ def rows_and_models(tmp_path_factory):
         "one.libsvm": [],
         "zero.libsvm": ["--zero-based"],
     }.items():
-        done = budgetron_command("run", source, *options, "--save", f"{source}.model", cwd=folder)
+        # Not the default, which would learn that labels alternate
+        done = budgetron_command("run", source, *options, "-b", 200, "--save", f"{source}.model", cwd=folder)
         assert done.returncode == 0, text_of(done)
     budgetron.save(river.Forgetron(), folder / "river.model")
     return folder
@@ -544,7 +568,21 @@ def wait_until_idle(process):
 def test_interrupted_it_saves_what_it_learned(tmp_path):
     model = tmp_path / "m.budgetron"
     process = subprocess.Popen(
-        [sys.executable, "-m", "budgetron", "run", "-", "-t", "y", "--classes", "u,v", "--save", str(model)],
+        [
+            sys.executable,
+            "-m",
+            "budgetron",
+            "run",
+            "-",
+            "-t",
+            "y",
+            "--classes",
+            "u,v",
+            "-b",
+            "200",
+            "--save",
+            str(model),
+        ],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

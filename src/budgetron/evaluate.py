@@ -555,9 +555,10 @@ def _unpacked(packed: dict[str, Any]) -> deque[tuple[Any, Any]]:
 
 
 def _supports(model: Any) -> int:
-    return sum(
-        learner.supports.m for learner in getattr(model, "_learners", ()) if hasattr(learner, "supports")
-    )
+    learners = getattr(model, "_learners", ())
+    own: int = sum(learner.supports.m for learner in learners if hasattr(learner, "supports"))
+    experts: int = sum(learner.n_supports for learner in learners if hasattr(learner, "n_supports"))
+    return own + experts
 
 
 def _name(learners: Sequence[Any]) -> list[str]:

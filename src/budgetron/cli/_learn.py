@@ -46,11 +46,27 @@ Learners = dict[str, Any]
 def run(
     source: Annotated[str, typer.Argument(help=opt.SOURCE)],
     settings: Source,
-    learner: Annotated[str, typer.Option("--learner", "-l", help=opt.LEARNER)] = "forgetron",
-    budget: Annotated[int, typer.Option("--budget", "-b", min=1, help="Supports that may be kept.")] = 200,
+    learner: Annotated[
+        str | None,
+        typer.Option(
+            "--learner",
+            "-l",
+            help=opt.LEARNER
+            + " If not given: budget, which needs no choice; or forgetron, if --budget, --gamma "
+            "or --average is.",
+        ),
+    ] = None,
+    memory: Annotated[
+        str | None, typer.Option("--memory", "-m", help="What the learner budget may keep. [default: 16MB]")
+    ] = None,
+    budget: Annotated[
+        int | None,
+        typer.Option("--budget", "-b", min=1, help="Supports that other learners may keep. [default: 200]"),
+    ] = None,
     gamma: Annotated[
-        str, typer.Option("--gamma", "-g", help="Width of the kernel: a number, scale or auto.")
-    ] = "scale",
+        str | None,
+        typer.Option("--gamma", "-g", help="Width of the kernel: a number, scale or auto. [default: scale]"),
+    ] = None,
     rows: opt.Rows = None,
     window: opt.Window = 1000,
     delay: opt.Delay = 0,
@@ -78,9 +94,15 @@ def run(
         check_output(save, [source])
         check_output(report_to, [source])
         check_certificate(certified, delay)
-        (model,) = learners_of([learner], [budget], [gamma], seed)
+        (model,) = learners_of(
+            [chosen(learner, memory, budget is not None or gamma is not None or average)],
+            [budget or 200],
+            [gamma or "scale"],
+            seed,
+        )
         models = named_learners([AveragedClassifier(model) if average else model])
-        command = {"learner": learner, "budget": budget, "gamma": gamma, "average": average, "seed": seed}
+        command = {"learner": learner, "memory": memory, "budget": budget, "gamma": gamma}
+        command |= {"average": average, "seed": seed}
         command |= {"rows": rows, "window": window, "delay": delay} | vars(settings)
         with checkpoint_in(checkpoint_to, every, source, command) as checkpoint:
             blocks, comparison, whole = learn(
@@ -94,6 +116,19 @@ def run(
         if save is not None and not as_json:
             err.print(f"Saved: {save} ({bytes_of(save.stat().st_size)})", highlight=False)
     leave(whole, comparison)
+
+
+def chosen(learner: str | None, memory: str | None, of_kernels: bool) -> str:
+    """The learner that `run` takes, by name."""
+    if learner is None:
+        learner = "forgetron" if of_kernels and memory is None else "budget"
+    if memory is None:
+        return learner
+    if learner not in ("budget", "budgetclassifier") or of_kernels:
+        raise ValueError(
+            "--memory is for the learner budget, which has no budget, gamma or average; leave these out"
+        )
+    return f"budget:memory={memory}"
 
 
 @takes_rows

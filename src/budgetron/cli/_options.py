@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import typer
 
 LEARNER = (
-    "A name, perhaps with parameters, as in forgetron:variant=greedy. Kernel learners: forgetron, "
-    "projectron, projectron++, rbp, removeoldest, cks, stoptron, shrinking, perceptron, pa, "
-    "votedkernelperceptron. Linear ones: arow, linear.pa, linear.perceptron, linear.marginperceptron, "
-    "linear.votedperceptron, winnow, onlinesvm."
+    "A name, perhaps with parameters, as in forgetron:variant=greedy or budget:memory=4MB. Kernel learners: "
+    "budget, secondorder, forgetron, projectron, projectron++, rbp, removeoldest, cks, stoptron, shrinking, "
+    "perceptron, pa, votedkernelperceptron. Linear ones: arow, linear.pa, linear.perceptron, "
+    "linear.marginperceptron, linear.votedperceptron, winnow, onlinesvm."
 )
 SOURCE = "A file (CSV, JSON lines, Parquet, LIBSVM; also compressed), - for standard input, or data:NAME."
 ROWS = "What the rows are"

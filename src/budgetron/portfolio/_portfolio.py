@@ -102,7 +102,7 @@ class Portfolio:
         )
 
     @property
-    def supports(self) -> int:
+    def n_supports(self) -> int:
         """Supports of all experts."""
         return sum(expert.supports for expert in self.experts)
 
@@ -143,7 +143,7 @@ class Portfolio:
             if margins is not None:
                 margins[start:stop] = made
             if sizes is not None:
-                sizes[start:stop] = self.supports
+                sizes[start:stop] = self.n_supports
             start = stop
 
     def _cuts(self, n: int) -> Iterator[int]:
