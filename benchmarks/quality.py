@@ -96,12 +96,11 @@ def ours(memory: str, **parts: bool) -> Callable[..., dict[str, Any]]:
         class Chosen(BudgetClassifier):
             _plan = Plan(**parts)
 
-        model, rows = Chosen(memory, random_state=0), X.astype(np.float32)
+        model = Chosen(memory, random_state=0)
         wrong, most, limit = 0, 0, model.memory
         for start in range(0, len(y), STEP):
-            trace = model.progressive_fit(
-                rows[start : start + STEP], y[start : start + STEP], classes=[-1, 1]
-            )
+            rows = X[start : start + STEP].astype(np.float32)
+            trace = model.progressive_fit(rows, y[start : start + STEP], classes=[-1, 1])
             wrong += int(trace.mistakes.sum())
             most = max(most, model.nbytes_)
         told = [
@@ -159,8 +158,8 @@ def river(make: Callable[[Any], Any]) -> Callable[..., dict[str, Any]]:
         from river import forest, linear_model, neighbors, preprocessing, tree  # noqa: F401
 
         model, wrong = make(library), 0
-        for row, label in zip(X.tolist(), y.tolist(), strict=True):
-            x = dict(enumerate(row))
+        for row, label in zip(X, (y > 0).tolist(), strict=True):
+            x = dict(enumerate(row.tolist()))
             wrong += model.predict_one(x) != label
             model.learn_one(x, label)
         return {"mistakes": wrong}
@@ -470,7 +469,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--only", nargs="*", default=[], choices=list(STREAMS))
     parser.add_argument("--again", help="the beginning of the names of learners to measure again")
-    parser.add_argument("--limit", type=float, default=1800.0, help="seconds for one learner on one stream")
+    parser.add_argument("--limit", type=float, default=600.0, help="seconds for one learner on one stream")
     parser.add_argument("--page", action="store_true")
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
