@@ -249,7 +249,7 @@ def one(stream: str, name: str) -> None:
     X, y = load(stream)
     play = learners(stream)[name]
     with threadpool_limits(1):
-        play(X[:300], y[:300])  # imports, and what a library keeps for itself
+        play(X[:20], y[:20])  # imports, and what a library keeps for itself
         before, start = resident(), time.perf_counter()
         result = play(X, y)
         seconds = time.perf_counter() - start
