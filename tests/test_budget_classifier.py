@@ -11,6 +11,7 @@ from scipy.sparse import csr_array, random_array
 from sklearn.datasets import load_digits
 
 import budgetron
+import budgetron.river
 from budgetron import BudgetClassifier, SecondOrderProjectron, linear
 from budgetron.portfolio import Plan, _portfolio
 
@@ -320,3 +321,19 @@ def test_certificate():
     assert 2.0 * certificate.count >= model.mistakes_  # half of the votes at least were wrong in a mistake
     with pytest.raises(ValueError, match='competitor must be "best"'):
         budgetron.certify(model, X, y, trace, competitor=np.ones(3))
+
+
+def test_features_that_come_late_have_a_limit():
+    model = budgetron.river.BudgetClassifier("1MB", max_features=3000)
+    model.learn_one({"a": 1.0}, "yes")
+    model.learn_one({f"f{i}": 1.0 for i in range(900)}, "no")
+    before = model.nbytes_, model.predict_proba_one({"a": 1.0, "f3": 2.0}), model._model.rounds_
+    assert before[0] <= 1 << 20
+    with pytest.raises(ValueError, match=r"up to 1,000, and there would be 1,101; hash them"):
+        model.learn_one({f"g{i}": 1.0 for i in range(200)}, "no")
+    assert (model.nbytes_, model.predict_proba_one({"a": 1.0, "f3": 2.0}), model._model.rounds_) == before
+    model.learn_one({"a": 2.0}, "yes")
+    wide = budgetron.river.BudgetClassifier("1MB", max_features=3000)
+    wide.learn_one({f"f{i}": 1.0 for i in range(1500)}, "no")
+    with pytest.raises(ValueError, match="hash them"):
+        wide.learn_one({"new": 1.0}, "yes")

@@ -26,8 +26,8 @@ from budgetron.portfolio._experts import WIDE, Expert, Plan, Scaler, Views, expe
 
 __all__ = ["Portfolio"]
 
-# Rows of the reservoir at most, when there are so many experts over kernels begin.
-RESERVOIR = 64
+# Rows of the reservoir, at most and at least. When it is full, experts over kernels begin.
+RESERVOIR, LEAST = 64, 16
 # Rounds after which memory moves for the first time; and how many experts keep it in the end.
 STAGE, KEPT = 500, 2
 # The labels of late are averages at these rates.
@@ -71,7 +71,7 @@ class Portfolio:
         self.labels = np.zeros(len(RATES))
         wide = d > WIDE
         self.scaler = None if wide else Scaler(np.zeros(d), np.zeros(d))
-        room = 0 if wide else int(np.clip(memory // 16 // (d * self.row.itemsize), 16, RESERVOIR))
+        room = 0 if wide else int(np.clip(memory // 16 // (d * self.row.itemsize), LEAST, RESERVOIR))
         self.reservoir: NDArray[Any] = np.zeros((room, d), dtype)
         self.first_labels = np.zeros(room)
         self.medians = np.zeros(2)  # of squared distances, as rows are and standardised
@@ -346,7 +346,11 @@ class Portfolio:
 
     def widened(self, d: int) -> Portfolio:
         """The same over rows of d features, of which those that are new were 0 all along."""
-        assert self.scaler is not None
+        if self.scaler is None or d > WIDE:
+            raise ValueError(
+                f"rows may gain features up to {WIDE:,}, and there would be {d:,}; hash them "
+                "(river.feature_extraction.FeatureHasher)"
+            )
         for expert in self.experts:
             if expert.learner is not None:
                 expert.learner = expert.model._widened(expert.learner, d if expert.kernel else d + 1)
@@ -362,12 +366,16 @@ class Portfolio:
         """Keep to less memory from here on: the weakest experts end until the others fit."""
         self.memory = memory
         while self.nbytes > memory:
-            kernels = [expert for expert in self.experts if expert.kernel and expert.learner is not None]
-            if not kernels:
+            here = [expert for expert in self.experts if expert.learner is not None]
+            kernels = [expert for expert in here if expert.kernel]
+            if kernels:
+                max(kernels, key=lambda expert: expert.mistakes / max(expert.rounds, 1)).end()
+            elif len(here) > 1:  # a full covariance of features that came late
+                max(here, key=lambda expert: expert.nbytes).end()
+            else:
                 raise ValueError(
                     f"memory must be at least {self.nbytes:,} bytes for each class; got {memory:,}"
                 )
-            max(kernels, key=lambda expert: expert.mistakes / max(expert.rounds, 1)).end()
 
     # ------------------------------------------------------------------ state
 

@@ -19,7 +19,7 @@ from budgetron._file_states import (
 )
 from budgetron.linear import AROW
 from budgetron.portfolio._experts import MOST, WIDE, Expert, Plan, Scaler, changed
-from budgetron.portfolio._portfolio import Portfolio
+from budgetron.portfolio._portfolio import LEAST, RESERVOIR, Portfolio
 
 __all__ = ["portfolio_of", "state_of"]
 
@@ -27,7 +27,8 @@ State = dict[str, Any]
 
 COUNTS = ("rounds", "seen", "mistakes", "memory")
 ACCOUNT = ("mistakes", "late", "rounds")
-CHOSEN = ("gamma", "budget", "linear")
+# Parameters that were chosen for an expert when it began
+CHOSEN = ("gamma", "budget", "linear", "covariance")
 
 
 def state_of(portfolio: Portfolio) -> State:
@@ -52,7 +53,7 @@ def state_of(portfolio: Portfolio) -> State:
 def _expert_state(expert: Expert) -> State:
     parameters = expert.model.get_params()
     state: State = {name: getattr(expert, name) for name in ACCOUNT}
-    state |= {name: parameters[name] for name in CHOSEN if expert.kernel and name in parameters}
+    state |= {name: parameters[name] for name in CHOSEN if name in parameters}
     return state | {
         "ended": expert.ended,
         "learner": None if expert.learner is None else states_of([expert.learner]),
@@ -80,13 +81,15 @@ def portfolio_of(state: Any, d: int, dtype: np.dtype[Any], plan: Plan) -> Portfo
     made.mistakes = whole(state["mistakes"], 0, seen, "mistakes")
     made.labels = array(state["labels"], np.float64, made.labels.shape, "labels of late")
     need(np.all(np.abs(made.labels) <= 1.0), "labels of late should lie between -1 and 1")
-    finite(array(state["reservoir"], dtype, made.reservoir.shape, "the reservoir"), "the reservoir")
-    begun = seen >= len(made.reservoir)
-    room = (0,) if begun and made.scaler is not None else made.first_labels.shape
-    made.reservoir, made.first_labels = (
-        state["reservoir"],
-        array(state["first_labels"], np.float64, room, "labels"),
-    )
+    rows = state["reservoir"]
+    need(isinstance(rows, np.ndarray) and rows.ndim == 2, "the reservoir should have rows")
+    # It is as large as it was at first, whatever the features and the memory became
+    least, most = (0, 0) if made.scaler is None else (LEAST, RESERVOIR)
+    room = whole(len(rows), least, most, "rows of the reservoir")
+    finite(array(rows, dtype, (room, d), "the reservoir"), "the reservoir")
+    begun = seen >= room
+    made.reservoir = rows
+    made.first_labels = array(state["first_labels"], np.float64, (0 if begun else room,), "first labels")
     made.medians = array(state["medians"], np.float64, (2,), "medians")
     need(np.all(np.isfinite(made.medians) & (made.medians >= 0.0)), "medians should not be below 0")
     need(not begun or made.scaler is None or np.all(made.medians > 0.0), "medians should be above 0")
@@ -118,14 +121,14 @@ def portfolio_of(state: Any, d: int, dtype: np.dtype[Any], plan: Plan) -> Portfo
 
 def _check_width(state: State, d: int) -> None:
     """Whether the state is of d features, before room is made for so many."""
-    experts = state["experts"]
-    need(isinstance(experts, list) and experts and isinstance(experts[0], dict), "there should be experts")
-    learner = experts[0].get("learner")
-    states = learner.get("states") if isinstance(learner, dict) else None
-    first = states[0] if isinstance(states, list) and states else None
-    need(isinstance(first, dict), "the first expert should be there")
-    assert isinstance(first, dict)
-    array(first.get("weights"), np.float64, (d + (d <= WIDE),), "weights")
+    need(isinstance(state["experts"], list), "there should be experts")
+    for expert in state["experts"]:
+        learner = expert.get("learner") if isinstance(expert, dict) else None
+        states = learner.get("states") if isinstance(learner, dict) else None
+        if isinstance(states, list) and states and isinstance(states[0], dict) and "weights" in states[0]:
+            array(states[0]["weights"], np.float64, (d + (d <= WIDE),), "weights")
+            return
+    raise ValueError("there should be an expert without a kernel")
 
 
 def _scaler(state: Any, d: int, seen: int) -> Scaler:
@@ -139,7 +142,7 @@ def _scaler(state: Any, d: int, seen: int) -> Scaler:
 
 
 def _restore(expert: Expert, state: Any, d: int, dtype: np.dtype[Any], seen: int, begun: bool) -> None:
-    chosen = [name for name in CHOSEN if expert.kernel and name in expert.model.get_params()]
+    chosen = [name for name in CHOSEN if name in expert.model.get_params()]
     names(state, {*ACCOUNT, *chosen, "ended", "learner"}, "an expert")
     expert.rounds = whole(state["rounds"], 0, seen, "rounds of an expert")
     expert.mistakes = whole(state["mistakes"], 0, expert.rounds, "mistakes of an expert")
@@ -147,14 +150,14 @@ def _restore(expert: Expert, state: Any, d: int, dtype: np.dtype[Any], seen: int
     need(type(state["ended"]) is bool, "ended should be true or false")
     expert.ended = state["ended"]
     need(
-        (state["learner"] is None) == (expert.kernel and (expert.ended or not begun)),
+        (state["learner"] is None) == (expert.ended or (expert.kernel and not begun)),
         "an expert is missing or too many",
     )
-    if chosen:
+    if expert.kernel:
         whole(state["budget"], 1, MOST, "budget of an expert")
         if begun and not isinstance(state["gamma"], str):
             need(0.0 < number(state["gamma"], "gamma") < np.inf, "gamma should be above 0")
-        expert.model = changed(expert.model, {name: state[name] for name in chosen})
+    expert.model = changed(expert.model, {name: state[name] for name in chosen})
     if state["learner"] is not None:
         width = d if expert.kernel or d > WIDE else d + 1
         expert.learner = _one(expert.model, state["learner"], width, dtype)
