@@ -158,6 +158,7 @@ def _restore(expert: Expert, state: Any, d: int, dtype: np.dtype[Any], seen: int
         if begun and not isinstance(state["gamma"], str):
             need(0.0 < number(state["gamma"], "gamma") < np.inf, "gamma should be above 0")
     expert.model = changed(expert.model, {name: state[name] for name in chosen})
+    expert.learner = None
     if state["learner"] is not None:
         width = d if expert.kernel or d > WIDE else d + 1
         expert.learner = _one(expert.model, state["learner"], width, dtype)
