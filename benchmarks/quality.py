@@ -2,6 +2,7 @@
 
     python benchmarks/quality.py                 what has no result yet; docs/quality.md and its plots
     python benchmarks/quality.py --only letter   some streams
+    python benchmarks/quality.py --who ours      those learners alone whose names begin so
     python benchmarks/quality.py --again ours    those learners again whose names begin so
     python benchmarks/quality.py --page          nothing measured: the page and the plots again
 
@@ -85,6 +86,12 @@ def load(stream: str) -> tuple[np.ndarray, np.ndarray]:
     return X[order], np.where(positive[order], 1, -1)
 
 
+def resident() -> int:
+    """Bytes of this process in memory."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 # ---------------------------------------------------------------------- learners
 
 
@@ -97,18 +104,19 @@ def ours(memory: str, **parts: bool) -> Callable[..., dict[str, Any]]:
             _plan = Plan(**parts)
 
         model = Chosen(memory, random_state=0)
-        wrong, most, limit = 0, 0, model.memory
+        wrong, most, grown, limit = 0, 0, 0, model.memory
         for start in range(0, len(y), STEP):
             rows = X[start : start + STEP].astype(np.float32)
             trace = model.progressive_fit(rows, y[start : start + STEP], classes=[-1, 1])
             wrong += int(trace.mistakes.sum())
-            most = max(most, model.nbytes_)
+            most, grown = max(most, model.nbytes_), max(grown, resident())
         told = [
             {name: value for name, value in expert.items() if name != "class"} for expert in model.experts_
         ]
         return {
             "mistakes": wrong,
             "bytes": most,
+            "resident": grown,
             "memory": limit,
             "experts": json.loads(json.dumps(told, default=float)),
             "regret": model.regret_,
@@ -162,7 +170,7 @@ def river(make: Callable[[Any], Any]) -> Callable[..., dict[str, Any]]:
             x = dict(enumerate(row.tolist()))
             wrong += model.predict_one(x) != label
             model.learn_one(x, label)
-        return {"mistakes": wrong}
+        return {"mistakes": wrong, "resident": resident()}
 
     return play
 
@@ -236,12 +244,6 @@ def _sgd() -> Any:
 # ---------------------------------------------------------------------- runs
 
 
-def resident() -> int:
-    """Bytes of this process in memory."""
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
 def one(stream: str, name: str) -> None:
     """Play one stream with one learner, in this process, and print the result."""
     from threadpoolctl import threadpool_limits
@@ -253,25 +255,31 @@ def one(stream: str, name: str) -> None:
         before, start = resident(), time.perf_counter()
         result = play(X, y)
         seconds = time.perf_counter() - start
-    result |= {"rows": len(y), "seconds": seconds, "growth": resident() - before}
+    result |= {"rows": len(y), "seconds": seconds}
+    if "resident" in result:
+        result["growth"] = result.pop("resident") - before
     print(json.dumps(result))
 
 
-def pending(only: list[str], again: str | None, results: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def pending(
+    only: list[str], who: tuple[str, ...], again: str | None, results: dict[str, Any]
+) -> Iterator[tuple[str, str]]:
     for stream in STREAMS:
         if only and stream not in only:
             continue
         for name in learners(stream):
             known = name in results.get(stream, {})
+            if not name.startswith(who):
+                continue
             if not known or (again is not None and name.startswith(again)):
                 yield stream, name
 
 
-def measure(only: list[str], again: str | None, limit: float) -> None:
+def measure(only: list[str], who: tuple[str, ...], again: str | None, limit: float) -> None:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    todo = list(pending(only, again, results))
+    todo = list(pending(only, who, again, results))
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -468,6 +476,7 @@ def plot() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--only", nargs="*", default=[], choices=list(STREAMS))
+    parser.add_argument("--who", nargs="*", default=[""], help="the beginnings of the names of learners")
     parser.add_argument("--again", help="the beginning of the names of learners to measure again")
     parser.add_argument("--limit", type=float, default=600.0, help="seconds for one learner on one stream")
     parser.add_argument("--page", action="store_true")
@@ -477,7 +486,7 @@ def main() -> None:
         one(*given.one)
         return
     if not given.page:
-        measure(given.only, given.again, given.limit)
+        measure(given.only, tuple(given.who), given.again, given.limit)
     plot()
     (ROOT / "docs" / "quality.md").write_text(page())
 

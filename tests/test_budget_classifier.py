@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 import budgetron
 import budgetron.river
 from budgetron import BudgetClassifier, SecondOrderProjectron, linear
-from budgetron.portfolio import Plan, _portfolio
+from budgetron.portfolio import Plan, _experts, _portfolio
 
 
 def noisy(n, d=6, seed=0):
@@ -337,3 +337,21 @@ def test_features_that_come_late_have_a_limit():
     wide.learn_one({f"f{i}": 1.0 for i in range(1500)}, "no")
     with pytest.raises(ValueError, match="hash them"):
         wide.learn_one({"new": 1.0}, "yes")
+
+
+@pytest.mark.parametrize("d", [1, 7, 123, 400])
+def test_how_large_an_expert_may_be(d):
+    """What is reckoned is what it takes, or a little more."""
+    for model in (SecondOrderProjectron(gamma=1.0), budgetron.PassiveAggressive(budget=9, gamma=1.0)):
+        for dtype in (np.float32, np.float64):
+            row = np.zeros(d, dtype)
+            for share in (100_000, 900_000, 5_000_000):
+                expert = _experts.Expert("", model, standardised=False)
+                budget = expert.largest(row, share, 1)
+                taken = _experts.made(_experts.changed(model, {"budget": max(budget, 1)}), row).nbytes
+                if budget:
+                    assert taken <= share
+                full = _experts.MOST if expert.second_order else _experts.MOST_RECENT
+                if budget < full:
+                    more = _experts.made(_experts.changed(model, {"budget": budget + 90}), row)
+                    assert more.nbytes > share

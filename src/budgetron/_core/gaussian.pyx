@@ -27,6 +27,7 @@ from budgetron._core.projection cimport Projection, next_entry, solve_one_back
 from budgetron._core.rows cimport address
 
 from budgetron._core.supports import writeable
+from budgetron._pages import zeros
 
 cdef extern from "simd.h" nogil:
     double bt_dot_d(const double*, const double*, ptrdiff_t)
@@ -163,7 +164,7 @@ cdef class Gaussian:
         cdef Py_ssize_t capacity = self.fixed + supports
         if capacity <= self.capacity:
             return
-        old, self.sigma = self.sigma, np.zeros(panel_start((capacity + PANEL - 1) // PANEL))
+        old, self.sigma = self.sigma, zeros(panel_start((capacity + PANEL - 1) // PANEL))
         self.sigma[:len(old)] = old
         old, self.mean = self.mean, np.zeros(capacity)
         self.mean[:len(old)] = old

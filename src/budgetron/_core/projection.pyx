@@ -22,6 +22,7 @@ import numpy as np
 from budgetron._core.rows cimport address
 
 from budgetron._core.supports import writeable
+from budgetron._pages import zeros
 
 cdef extern from "simd.h" nogil:
     double bt_dot_d(const double*, const double*, ptrdiff_t)
@@ -111,7 +112,7 @@ cdef class Projection:
         """Room for `capacity` supports."""
         if capacity <= self.capacity:
             return
-        old, self.factor = self.factor, np.zeros(panel_start((capacity + PANEL - 1) // PANEL))
+        old, self.factor = self.factor, zeros(panel_start((capacity + PANEL - 1) // PANEL))
         self.factor[:len(old)] = old
         self.z, self.d = np.zeros(capacity), np.zeros(capacity)
         self.capacity = capacity

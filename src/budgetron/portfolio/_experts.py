@@ -24,6 +24,8 @@ WIDTHS = (2.0, 8.0, 0.5, 32.0)
 RECENT_WIDTHS = (0.5, 32.0)
 # Supports that an expert has at least to begin with, and at most.
 FEWEST, MOST, MOST_RECENT = 60, 1500, 500
+# Supports that there is room for without being asked: slabs are rounded up.
+SPARE = 16
 # Rows of more features have linear experts alone.
 WIDE = 1000
 
@@ -83,6 +85,11 @@ class Expert:
         self.ended, self.learner = not budget, made(self.model, row) if budget else None
         return not self.ended
 
+    def renew(self, row: NDArray[Any], median: float) -> None:
+        """Begin anew, as large as before, at a width for rows that are so far apart."""
+        self.model = changed(self.model, {"gamma": float(self.width / median)})
+        self.learner = made(self.model, row)
+
     def grow(self, row: NDArray[Any], share: int) -> None:
         """Take up this share of the memory."""
         budget = self.largest(row, share, self.model.budget)
@@ -91,10 +98,17 @@ class Expert:
             self.model = changed(self.model, {"budget": budget})
 
     def largest(self, row: NDArray[Any], share: int, least: int) -> int:
-        """The largest budget that fits in a share of the memory; 0 if not even `least` does."""
+        """The largest budget that surely fits in a share of the memory; 0 if not even `least` does."""
+        # To make hypotheses only to see how large they are would leave holes in the memory: two small ones
+        # tell what a support costs, and the matrices over them are reckoned.
+        low, high = (made(changed(self.model, {"budget": n}), row) for n in (63, 127))
+        slope = (_beside_matrices(high) - _beside_matrices(low)) // 64
 
         def fits(budget: int) -> bool:
-            return made(changed(self.model, {"budget": budget}), row).nbytes <= share
+            size = _beside_matrices(low) + slope * (budget - 63 + SPARE)
+            if low.rule.gaussian is not None:
+                size += _matrices(budget + 1, low.rule.gaussian.fixed)
+            return size <= share
 
         return _largest(fits, least, MOST if self.second_order else MOST_RECENT)
 
@@ -144,6 +158,19 @@ def made(model: Any, row: NDArray[Any]) -> Learner:
     """A new hypothesis of this learner, over rows like this one."""
     learners: list[Learner] = model._make(row.reshape(1, -1), 1)
     return learners[0]
+
+
+def _matrices(supports: int, fixed: int) -> int:
+    """Bytes of the covariance and of the factor of a second-order expert; they lie in panels."""
+    sides = (-(-(fixed + supports) // 32) * 32, 32), (-(-supports // 64) * 64, 64)
+    return sum(4 * side * (side + panel) for side, panel in sides)
+
+
+def _beside_matrices(learner: Any) -> int:
+    rule = learner.rule
+    if rule.gaussian is None:
+        return int(learner.nbytes)
+    return int(learner.nbytes - rule.gaussian.sigma.nbytes - rule.projection.factor.nbytes)
 
 
 def _largest(fits: Callable[[int], bool], least: int, most: int) -> int:

@@ -342,7 +342,7 @@ class Portfolio:
         now, place = self._measure(), int(weakest.standardised)
         if not 1.0 / MOVED < now[place] / self.medians[place] < MOVED:
             self.medians[place] = now[place]
-            weakest.begin(self.row, now[place], weakest.nbytes)
+            weakest.renew(self.row, now[place])
 
     def widened(self, d: int) -> Portfolio:
         """The same over rows of d features, of which those that are new were 0 all along."""
