@@ -80,8 +80,9 @@ class BudgetClassifier(OnlineClassifier):
     >>> from budgetron import BudgetClassifier
     >>> X, y = load_digits(return_X_y=True)
     >>> model = BudgetClassifier(memory="4MB", random_state=0)
-    >>> model.progressive_fit(X, y % 2)
-    Trace(1797 rounds, 57 mistakes, error rate 0.0317, 1658 supports)
+    >>> trace = model.progressive_fit(X, y % 2)
+    >>> print(f"{trace.mistakes.mean():.2f}")
+    0.03
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
