@@ -203,7 +203,13 @@ def test_interrupted_as_a_user_would(tmp_path):
         "page.md",
     ]
     process = subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+        command,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        # As from a terminal: where the tests run in the background, ctrl-C is ignored, and that is inherited.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     jobs = tmp_path / "page" / ".jobs"
     deadline = time.monotonic() + 60
