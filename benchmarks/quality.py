@@ -20,6 +20,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -162,9 +163,9 @@ def random_features(X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
 
 def river(make: Callable[[Any], Any]) -> Callable[..., dict[str, Any]]:
     def play(X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
-        import river as library
-        from river import forest, linear_model, neighbors, preprocessing, tree  # noqa: F401
-
+        library = import_module("river")
+        for part in ("forest", "linear_model", "neighbors", "preprocessing", "tree"):
+            import_module(f"river.{part}")
         model, wrong = make(library), 0
         for row, label in zip(X, (y > 0).tolist(), strict=True):
             x = dict(enumerate(row.tolist()))

@@ -55,11 +55,11 @@ class BudgetClassifier(OnlineClassifier):
     -----
     The experts: AROW and two passive-aggressive learners; kernel PA-I that forgets its oldest supports, at
     two widths; and `SecondOrderProjectron` at four widths on rows as they are, and four on standardised ones.
-    Kernel experts begin after 64 rows. After 500 rounds, 1000, 2000 and so on, the weaker half of the
-    second-order ones ends and the others grow into its memory, until two are left. A width is a number by the
-    median squared distance between rows; an expert begins anew if this distance has changed fourfold. The
-    labels of late stand among what the combiner sees, for streams where one label follows another; so
-    `predict` answers as if each row were the next of the stream.
+    Kernel experts begin after 64 rows, or fewer where 64 would take much of the memory. After 500 rounds,
+    1000, 2000 and so on, the weaker half of the second-order ones ends and the others grow into its memory,
+    until two are left. A width is a number by the median squared distance between rows; an expert begins anew
+    if this distance has changed fourfold. The labels of late stand among what the combiner sees, for streams
+    where one label follows another; so `predict` answers as if each row were the next of the stream.
 
     Rows of more than 1000 features have linear experts alone. With more than two classes, each has
     an equal part of the memory.
