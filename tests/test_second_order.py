@@ -1,5 +1,8 @@
 """The second-order Projectron with its linear part: every kind of rows, and what is proven of it."""
 
+import os
+import subprocess
+import sys
 from itertools import pairwise
 
 import numpy as np
@@ -233,3 +236,22 @@ def test_what_is_refused():
     with pytest.raises(TypeError, match="linear=False"):
         budgetron.export.c(model().fit(X, y))
     assert budgetron.export.c(model(linear=False).fit(X, y))
+
+
+FORK = """
+import os
+from budgetron._core.pages import zeros
+values = zeros(1 << 17)
+child = os.fork()
+if child == 0:
+    values[:] = 1.0  # the parent must not see it
+    os._exit(0)
+os.waitpid(child, 0)
+assert values.nbytes == 1 << 20 and not values.any()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_large_matrices_are_a_processs_own():
+    done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -27,7 +27,7 @@ from budgetron._core.projection cimport Projection, next_entry, solve_one_back
 from budgetron._core.rows cimport address
 
 from budgetron._core.supports import writeable
-from budgetron._pages import zeros
+from budgetron._core.pages import zeros
 
 cdef extern from "simd.h" nogil:
     double bt_dot_d(const double*, const double*, ptrdiff_t)

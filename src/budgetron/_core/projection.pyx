@@ -22,7 +22,7 @@ import numpy as np
 from budgetron._core.rows cimport address
 
 from budgetron._core.supports import writeable
-from budgetron._pages import zeros
+from budgetron._core.pages import zeros
 
 cdef extern from "simd.h" nogil:
     double bt_dot_d(const double*, const double*, ptrdiff_t)
