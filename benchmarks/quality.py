@@ -67,7 +67,7 @@ def load(stream: str) -> tuple[np.ndarray, np.ndarray]:
         numbers = np.unique(y, return_inverse=True)[1]
         positive = numbers < 13
     elif stream in ("usps", "mnist"):
-        X, y = getattr(datasets, f"load_{stream}")()
+        X, y = datasets.load_usps("train") if stream == "usps" else datasets.load_mnist()
         positive = np.asarray(y).astype(int) % 2 == 0
         if stream == "mnist" and X.max() > 1.0:
             X = X / 255.0

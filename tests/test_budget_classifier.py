@@ -67,10 +67,11 @@ def test_equals_reference(monkeypatch):
 
 def test_the_best_are_kept(monkeypatch):
     monkeypatch.setattr(_portfolio, "STAGE", 200)
+    monkeypatch.setattr(_portfolio, "LAST", 1600)
     X, y = noisy(1700)
     model = BudgetClassifier("1MB", random_state=0).fit(X[:199], y[:199])
     portfolio = model._learners[0]
-    for stage, left in ((200, 4), (400, 2), (800, 2), (1600, 2)):
+    for stage, left in ((200, 4), (400, 2), (800, 2), (1600, 1)):
         if portfolio.rounds < stage - 1:
             model.partial_fit(X[portfolio.rounds : stage - 1], y[portfolio.rounds : stage - 1])
         before = {e.name: e.late for e in portfolio.experts if e.second_order and e.learner is not None}
@@ -80,7 +81,9 @@ def test_the_best_are_kept(monkeypatch):
         assert len(after) == left
         gone = [late for name, late in before.items() if name not in {e.name for e in after}]
         kept = [late for name, late in before.items() if name in {e.name for e in after}]
-        assert max(kept) <= min(gone, default=stage) + 1  # the round at hand counts too
+        least = min(before.values())
+        spare = 0 if left > 1 else (least + 1) ** 0.5  # the last one may be as good for all that is known
+        assert max(kept) <= min(gone, default=stage) + 1 + spare  # the round at hand counts too
         if gone:
             assert all(e.nbytes > sizes[e.name] for e in after)
         assert model.nbytes_ <= 1 << 20
@@ -152,7 +155,7 @@ def test_damaged_files_are_refused(tmp_path):
         (("reservoir",), np.zeros((3, 6)), "the reservoir should be"),
         (("scaler", "mean"), np.full(6, np.nan), "means and spreads should be finite"),
         (("experts", 4, "ended"), True, "an expert is missing or too many"),
-        (("experts", 4, "budget"), 10**6, "budget of an expert"),
+        (("experts", 4, "budget"), 10**6, "a slab of 64 slots does not fit"),
         (("losses",), np.full(15, 1e9), "losses should be those of rounds played"),
     ]:
         damaged = copy.deepcopy(state)
@@ -299,13 +302,22 @@ def test_rows_that_are_too_large_change_nothing():
 
 
 def test_a_stream_whose_scale_changes_renews_an_expert():
-    X, y = easy(4100)
-    X[500:] *= 100.0
-    model = BudgetClassifier("300kB", random_state=0).fit(X[:499], y[:499])
-    widths = [e.model.gamma for e in model._learners[0].experts if e.second_order and e.learner is not None]
-    model.partial_fit(X[499:], y[499:])
-    later = [e.model.gamma for e in model._learners[0].experts if e.second_order and e.learner is not None]
-    assert min(later) < min(widths) / 100.0
+    X, y = easy(2100)
+    # Small features that say nothing: experts on rows as they are do better than those on standardised ones
+    X = np.hstack([X, 0.01 * np.random.default_rng(1).normal(size=(len(y), 12))])
+    X[1100:] *= 100.0
+    model = BudgetClassifier("300kB", random_state=0).fit(X[:1999], y[:1999])
+
+    def widths():
+        experts = model._learners[0].experts
+        return {e.name: e.model.gamma for e in experts if e.second_order and e.learner is not None}
+
+    before = widths()
+    assert len(before) == 2
+    model.partial_fit(X[1999:], y[1999:])
+    changed = [name for name, gamma in widths().items() if gamma < before[name] / 100.0]
+    assert len(changed) == 1
+    assert "raw" in changed[0]
     assert model.nbytes_ <= 300 << 10
 
 
@@ -347,11 +359,11 @@ def test_how_large_an_expert_may_be(d):
             row = np.zeros(d, dtype)
             for share in (100_000, 900_000, 5_000_000):
                 expert = _experts.Expert("", model, standardised=False)
-                budget = expert.largest(row, share, 1)
+                full = 1500 if expert.second_order else _experts.MOST_RECENT
+                budget = expert.largest(row, share, 1, full)
                 taken = _experts.made(_experts.changed(model, {"budget": max(budget, 1)}), row).nbytes
                 if budget:
                     assert taken <= share
-                full = _experts.MOST if expert.second_order else _experts.MOST_RECENT
                 if budget < full:
                     more = _experts.made(_experts.changed(model, {"budget": budget + 90}), row)
                     assert more.nbytes > share

@@ -25,11 +25,9 @@ class Portfolio:
         self.losses = np.zeros(n + 1)
 
     def standardised(self, x):
-        if not self.rows:
-            return np.zeros_like(x)
-        past = np.array(self.rows)
-        deviation = past.std(axis=0)
-        return np.divide(x - past.mean(axis=0), deviation, out=np.zeros_like(x), where=deviation > 1e-9)
+        seen = np.array([*self.rows, x])
+        deviation = seen.std(axis=0)
+        return np.divide(x - seen.mean(axis=0), deviation, out=np.zeros_like(x), where=deviation > 1e-9)
 
     def view(self, x, standardised, one):
         row = self.standardised(x) if standardised else x

@@ -1,8 +1,8 @@
 # cython: cdivision=True
-"""Features on one scale: each row by the mean and deviation of all rows before it.
+"""Features on one scale: each row by the mean and deviation of all rows up to it, itself among them.
 
-Row by row, so that a batch gives the same bits as its rows alone, and a row the same when it is predicted as when it is
-learned.
+So no value exceeds the root of the number of rows, however long a feature stood still before it moved. Row by row: a
+batch gives the same bits as its rows alone, and a row the same when it is predicted as when it is learned.
 """
 
 from libc.math cimport sqrt
@@ -15,36 +15,37 @@ ctypedef fused real:
 
 
 def advance(const real[:, ::1] X, double[::1] mean, double[::1] spread, long long count, real[:, ::1] out):
-    """Standardise the rows of X into `out`, each by those before it; the number of rows seen.
+    """Standardise the rows of X into `out`, one after the other; the number of rows seen.
 
     `mean` and `spread`, the sum of squared deviations, are of the `count` rows before, and are brought up to date.
     """
     cdef Py_ssize_t i, j, d = X.shape[1]
-    cdef double x, delta, share, known
+    cdef double share
     with nogil:
         for i in range(X.shape[0]):
-            known = 1.0 / count if count else 0.0
             count += 1
             share = 1.0 / count
             for j in range(d):
-                x = X[i, j]
-                delta = x - mean[j]
-                out[i, j] = <real> scaled(delta, spread[j] * known)
-                mean[j] += delta * share
-                spread[j] += delta * (x - mean[j])
+                out[i, j] = <real> scaled(X[i, j], &mean[j], &spread[j], share)
     return count
 
 
 def apply(const real[:, ::1] X, const double[::1] mean, const double[::1] spread, long long count, real[:, ::1] out):
-    """Standardise the rows of X into `out`, by what was seen."""
+    """Standardise the rows of X into `out`, each as if it were the next."""
     cdef Py_ssize_t i, j, d = X.shape[1]
-    cdef double share = 1.0 / count if count else 0.0
+    cdef double share = 1.0 / (count + 1), center, square
     with nogil:
         for i in range(X.shape[0]):
             for j in range(d):
-                out[i, j] = <real> scaled(X[i, j] - mean[j], spread[j] * share)
+                center, square = mean[j], spread[j]
+                out[i, j] = <real> scaled(X[i, j], &center, &square, share)
 
 
-cdef inline double scaled(double x, double variance) noexcept nogil:
+cdef inline double scaled(double x, double* mean, double* spread, double share) noexcept nogil:
+    """A value by the mean and deviation of all, which it joins; `share` is 1 by their number."""
+    cdef double delta = x - mean[0], variance
+    mean[0] += delta * share
+    spread[0] += delta * (x - mean[0])
+    variance = spread[0] * share
     # A feature that has hardly moved says nothing by moving
-    return x / sqrt(variance) if variance > 1e-18 else 0.0
+    return (x - mean[0]) / sqrt(variance) if variance > 1e-18 else 0.0

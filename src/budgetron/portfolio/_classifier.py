@@ -56,9 +56,11 @@ class BudgetClassifier(OnlineClassifier):
     The experts: AROW and two passive-aggressive learners; kernel PA-I that forgets its oldest supports, at
     two widths; and `SecondOrderProjectron` at four widths on rows as they are, and four on standardised ones.
     Kernel experts begin after 64 rows, or fewer where 64 would take much of the memory. After 500 rounds,
-    1000, 2000 and so on, the weaker half of the second-order ones ends and the others grow into its memory,
-    until two are left. A width is a number by the median squared distance between rows; an expert begins anew
-    if this distance has changed fourfold. The labels of late stand among what the combiner sees, for streams
+    and after 1000, the weaker half of the second-order ones ends and the others grow into its memory; after
+    4000 one is left. It may have 800 supports at 16 MB, and from 400 to 1200 by the root of the memory, for
+    its rounds take time by their square. A width is a number by the median squared distance between rows;
+    after 8000 rounds, 16,000 and so on, an expert that is not the best begins anew if this distance has
+    changed fourfold. The labels of late stand among what the combiner sees, for streams
     where one label follows another; so `predict` answers as if each row were the next of the stream.
 
     Rows of more than 1000 features have linear experts alone. With more than two classes, each has

@@ -17,17 +17,20 @@ from budgetron.kernelized import PassiveAggressive, SecondOrderProjectron
 from budgetron.linear import AROW
 from budgetron.linear import PassiveAggressive as LinearPassiveAggressive
 
-__all__ = ["WIDE", "Expert", "Plan", "Scaler", "Views", "experts_for"]
+__all__ = ["MOST_RECENT", "WIDE", "Expert", "Plan", "Scaler", "Views", "experts_for", "most_supports"]
 
 # Kernel widths: these numbers by the median squared distance, the most promising first.
 WIDTHS = (2.0, 8.0, 0.5, 32.0)
 RECENT_WIDTHS = (0.5, 32.0)
-# Supports that an expert has at least to begin with, and at most.
-FEWEST, MOST, MOST_RECENT = 60, 1500, 500
+# Supports that an expert has at least to begin with; and the most of those that forget.
+FEWEST, MOST_RECENT = 60, 500
+# The most of a second-order one, whose rounds take time by their square: so many at MEMORY, by the root of the memory
+# more or fewer elsewhere, within limits.
+MOST, MEMORY, LIMITS = 800, 16 << 20, (400, 1200)
 # Supports that there is room for without being asked: slabs are rounded up.
 SPARE = 16
-# Rows of more features have linear experts alone.
-WIDE = 1000
+# Rows of more features have linear experts alone; and from so many on, the linear ones no covariances.
+WIDE, FULL = 1000, 500
 
 
 @dataclass(frozen=True)
@@ -74,13 +77,13 @@ class Expert:
         """Supports that it keeps."""
         return int(self.learner.supports.m) if self.kernel and self.learner is not None else 0
 
-    def begin(self, row: NDArray[Any], median: float, share: int) -> bool:
-        """Get a hypothesis over a kernel, as large as this share of the memory allows; whether one fits."""
+    def begin(self, row: NDArray[Any], median: float, share: int, most: int) -> bool:
+        """Get a hypothesis over a kernel, as large as a share of the memory allows; whether one fits."""
         parameters: dict[str, Any] = {"gamma": float(self.width / median)}
         if self.second_order:  # features beside the supports, if they do not take the supports' room
             parameters["linear"] = 4 * (len(row) + 1) ** 2 <= share // 8
         self.model = changed(self.model, parameters)
-        budget = self.largest(row, share, FEWEST)
+        budget = self.largest(row, share, FEWEST, most)
         self.model = changed(self.model, {"budget": max(budget, FEWEST)})
         self.ended, self.learner = not budget, made(self.model, row) if budget else None
         return not self.ended
@@ -90,15 +93,15 @@ class Expert:
         self.model = changed(self.model, {"gamma": float(self.width / median)})
         self.learner = made(self.model, row)
 
-    def grow(self, row: NDArray[Any], share: int) -> None:
-        """Take up this share of the memory."""
-        budget = self.largest(row, share, self.model.budget)
+    def grow(self, row: NDArray[Any], share: int, most: int) -> None:
+        """Take up a share of the memory, for at most so many supports."""
+        budget = self.largest(row, share, self.model.budget, most)
         if budget > self.model.budget:
             self.learner.extend(budget)
             self.model = changed(self.model, {"budget": budget})
 
-    def largest(self, row: NDArray[Any], share: int, least: int) -> int:
-        """The largest budget that surely fits in a share of the memory; 0 if not even `least` does."""
+    def largest(self, row: NDArray[Any], share: int, least: int, most: int) -> int:
+        """The largest budget up to `most` that surely fits in a share; 0 if not even `least` does."""
         # To make hypotheses only to see how large they are would leave holes in the memory: two small ones
         # tell what a support costs, and the matrices over them are reckoned.
         low, high = (made(changed(self.model, {"budget": n}), row) for n in (63, 127))
@@ -110,7 +113,7 @@ class Expert:
                 size += _matrices(budget + 1, low.rule.gaussian.fixed)
             return size <= share
 
-        return _largest(fits, least, MOST if self.second_order else MOST_RECENT)
+        return _largest(fits, least, most)
 
     def end(self) -> None:
         """Give the memory back."""
@@ -120,8 +123,8 @@ class Expert:
 def experts_for(d: int, dtype: Any, memory: int, plan: Plan) -> list[Expert]:
     """The experts on rows of d features; those without a kernel can begin."""
     wide = d > WIDE
-    # A full covariance takes 4 d^2 bytes.
-    full = not wide and 4 * (d + 1) ** 2 <= memory // 16
+    # A full covariance takes 4 d^2 bytes, and as many steps in a round.
+    full = d <= FULL and 4 * (d + 1) ** 2 <= memory // 16
     second = AROW(covariance="full" if full else "diagonal")
     experts = [Expert("AROW", second, not wide)]
     if not wide:
@@ -147,6 +150,11 @@ def experts_for(d: int, dtype: Any, memory: int, plan: Plan) -> list[Expert]:
         recent = PassiveAggressive(budget=FEWEST)
         experts += [Expert(f"kernel PA, width {width:g}", recent, True, width) for width in RECENT_WIDTHS]
     return experts
+
+
+def most_supports(memory: int) -> int:
+    """How many supports a second-order expert may have, lest its rounds take too long."""
+    return round(np.clip(MOST * np.sqrt(memory / MEMORY), *LIMITS))
 
 
 def changed(model: Any, parameters: dict[str, Any]) -> Any:

@@ -6,8 +6,8 @@ Exponential weights over the combiner and all experts make the prediction, so th
 little against the best of them. Then the label is seen, and all learn.
 
 Experts over kernels begin after the first rows have shown how far rows are apart, at several widths of the
-kernel, and with equal shares of the memory. After STAGE rounds, twice as many, and so on, the weaker half of
-the second-order ones ends, and those that are left grow into its memory, until KEPT are left.
+kernel, and with equal shares of the memory. After STAGE rounds, and twice as many, the weaker half of the
+second-order ones ends, and after LAST rounds all but one. Those that are left grow into the memory.
 """
 
 from __future__ import annotations
@@ -22,14 +22,23 @@ from scipy.sparse import issparse
 
 from budgetron.experts import ExponentialWeights
 from budgetron.linear import AROW
-from budgetron.portfolio._experts import WIDE, Expert, Plan, Scaler, Views, experts_for
+from budgetron.portfolio._experts import (
+    MOST_RECENT,
+    WIDE,
+    Expert,
+    Plan,
+    Scaler,
+    Views,
+    experts_for,
+    most_supports,
+)
 
 __all__ = ["Portfolio"]
 
 # Rows of the reservoir, at most and at least. When it is full, experts over kernels begin.
 RESERVOIR, LEAST = 64, 16
-# Rounds after which memory moves for the first time; and how many experts keep it in the end.
-STAGE, KEPT = 500, 2
+# Memory moves after so many rounds, twice as many, and so on; which expert keeps it is known after LAST.
+STAGE, LAST = 500, 4000
 # The labels of late are averages at these rates.
 RATES = np.array([1.0, 0.1])
 # By how much the median distance may change before an expert begins anew.
@@ -201,9 +210,12 @@ class Portfolio:
         elif y is None:
             late[:] = self.labels
         else:
-            for t in range(n):
-                late[t] = self.labels
-                self.labels += RATES * (y[t] - self.labels)
+            for i, rate in enumerate(RATES.tolist()):
+                label, told = float(self.labels[i]), []
+                for sign in y.tolist():
+                    told.append(label)
+                    label += rate * (sign - label)
+                late[:, i], self.labels[i] = told, label
         return features
 
     def _votes(self, said: NDArray[np.float64], combined: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -303,13 +315,15 @@ class Portfolio:
         labels, self.first_labels = self.first_labels, np.zeros(0)
         share = (self.memory - self.nbytes) // 8 // max(len(recent), 1)
         for expert in recent:
-            expert.begin(self.row, self.medians[int(expert.standardised)], share)
+            expert.begin(self.row, self.medians[int(expert.standardised)], share, MOST_RECENT)
+        most = most_supports(self.memory)
         room = self.memory - self.nbytes
         # As many as can have a fair number of supports each, the most promising first
         while second:
             share = room // len(second)
             if all(
-                expert.begin(self.row, self.medians[int(expert.standardised)], share) for expert in second
+                expert.begin(self.row, self.medians[int(expert.standardised)], share, most)
+                for expert in second
             ):
                 break
             for expert in second:
@@ -323,26 +337,33 @@ class Portfolio:
     def _move(self) -> None:
         """Let the weaker half of the second-order experts end, and the others grow into their memory."""
         active = [expert for expert in self.experts if expert.second_order and expert.learner is not None]
-        active.sort(key=lambda expert: expert.late)
-        kept = max(KEPT, len(active) // 2)
-        if self.plan.moving and len(active) > kept:
-            for expert in active[kept:]:
-                expert.end()
-        elif active:
-            self._renew(active[-1])
-        if self.plan.moving and active:
-            share = sum(expert.nbytes for expert in active[:kept]) + self.memory - self.nbytes
-            for expert in active[:kept]:
-                expert.grow(self.row, share // len(active[:kept]))
+        if self.seen >= LAST:
+            # Of those that are as good as the best for all that is known, the most promising, which stands first
+            best = min((expert.late for expert in active), default=0)
+            active.sort(key=lambda expert: expert.late > best + best**0.5)
+        else:
+            active.sort(key=lambda expert: expert.late)
+        kept = active[: max(1 if self.seen >= LAST else 2, len(active) // 2)] if self.plan.moving else active
+        for expert in active[len(kept) :]:
+            expert.end()
+        if kept == active:
+            self._renew(active)
+        if self.plan.moving and kept:
+            share = (sum(expert.nbytes for expert in kept) + self.memory - self.nbytes) // len(kept)
+            for expert in kept:
+                expert.grow(self.row, share, most_supports(self.memory))
         for expert in self.experts:
             expert.late = 0
 
-    def _renew(self, weakest: Expert) -> None:
-        """Let an expert begin anew, if rows are now much farther apart, or nearer, than when it began."""
-        now, place = self._measure(), int(weakest.standardised)
+    def _renew(self, active: list[Expert]) -> None:
+        """Let the weakest begin anew, if rows are now much farther apart, or nearer, than when it began."""
+        best = min(expert.late for expert in self.experts if expert.learner is not None)
+        if not active or active[-1].late == best:
+            return
+        now, place = self._measure(), int(active[-1].standardised)
         if not 1.0 / MOVED < now[place] / self.medians[place] < MOVED:
             self.medians[place] = now[place]
-            weakest.renew(self.row, now[place])
+            active[-1].renew(self.row, now[place])
 
     def widened(self, d: int) -> Portfolio:
         """The same over rows of d features, of which those that are new were 0 all along."""

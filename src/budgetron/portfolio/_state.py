@@ -18,7 +18,7 @@ from budgetron._file_states import (
     whole,
 )
 from budgetron.linear import AROW
-from budgetron.portfolio._experts import MOST, WIDE, Expert, Plan, Scaler, changed
+from budgetron.portfolio._experts import WIDE, Expert, Plan, Scaler, changed
 from budgetron.portfolio._portfolio import LEAST, RESERVOIR, Portfolio
 
 __all__ = ["portfolio_of", "state_of"]
@@ -154,7 +154,7 @@ def _restore(expert: Expert, state: Any, d: int, dtype: np.dtype[Any], seen: int
         "an expert is missing or too many",
     )
     if expert.kernel:
-        whole(state["budget"], 1, MOST, "budget of an expert")
+        whole(state["budget"], 1, 2**31 - 1, "budget of an expert")
         if begun and not isinstance(state["gamma"], str):
             need(0.0 < number(state["gamma"], "gamma") < np.inf, "gamma should be above 0")
     expert.model = changed(expert.model, {name: state[name] for name in chosen})
