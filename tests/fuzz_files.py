@@ -309,7 +309,10 @@ def change_header(rng, head, arrays):
 
 
 # What errors in use speak of: numbers that overflow, and parameters that are wrong or changed.
-CLEAR = "finite|overflow|must be|changed since|at least two classes|not fitted yet|rounds should be a whole"
+CLEAR = (
+    "finite|overflow|must be|changed since|at least two classes|not fitted yet|rounds should be a whole|"
+    "raise it, or hash"
+)
 
 
 def try_out(data, path):

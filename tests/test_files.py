@@ -18,6 +18,7 @@ import skops.io
 from cases import CASES, stream
 from fuzz_files import npy, pack, unpack
 from scipy.sparse import csr_array
+from sklearn.base import clone
 from sklearn.linear_model import SGDClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -167,13 +168,44 @@ def test_other_ways_to_keep_a_model(label, way, tmp_path):
     assert_same(go_on(other, X[50:], y[50:]), expected)
 
 
-def test_a_damaged_state_is_refused():
+@pytest.mark.parametrize(
+    ("learner", "path", "value", "message"),
+    [
+        (budgetron.Forgetron(4), ("supports", "order"), 99, "order of the slab should name each slot once"),
+        (
+            budgetron.Forgetron(4),
+            ("supports", "own"),
+            1e300,
+            "self values of the slab are not those of its rows",
+        ),
+        (
+            budgetron.Projectron(),
+            ("supports", "square"),
+            9.0,
+            "squares of the slab are not those of its rows",
+        ),
+        (budgetron.Projectron(), ("projection", "factor"), 1e5, "the factor should be that of the supports"),
+        (budgetron.SecondOrderProjectron(4), ("gaussian", "sigma"), -0.5, "variances of the Gaussian"),
+    ],
+)
+def test_a_damaged_state_is_refused(learner, path, value, message):
     """What skops or anything else gives back is checked before the core believes it."""
-    model = budgetron.Forgetron(4).fit(*stream("random", 30))
+    model = clone(learner).fit(*stream("random", 30))
     state = copy.deepcopy(model.__getstate__())
-    state["_learners"]["states"][0]["supports"]["order"][0] = 99
-    with pytest.raises(ValueError, match="order of the slab should name each slot once"):
-        budgetron.Forgetron().__setstate__(state)
+    node = state["_learners"]["states"][0]
+    for name in path:
+        node = node[name]
+    node[0] = value
+    with pytest.raises(ValueError, match=message):
+        clone(learner).__setstate__(state)
+
+
+def test_a_covariance_that_cannot_be_is_refused():
+    model = budgetron.SecondOrderProjectron(4).fit(*stream("random", 30))
+    state = copy.deepcopy(model.__getstate__())
+    state["_learners"]["states"][0]["gaussian"]["sigma"][1] = 1.5  # between the first two coordinates
+    with pytest.raises(ValueError, match="covariances should be what variances allow"):
+        budgetron.SecondOrderProjectron().__setstate__(state)
 
 
 SOME = ["forgetron greedy", "random modified", "projectron", "voted", "linear winnow", "linear arow"]
@@ -646,11 +678,11 @@ def test_coefficients_that_might_overflow_in_one_class_alone(tmp_path):
         values = np.lib.format.read_array(io.BytesIO(arrays[number]))
         arrays[number] = npy(np.where(values == 0.0, 0.0, largest))
 
-    largest = 1e101
+    largest = 1e91
     rewritten(budgetron.Forgetron(10, gamma=0.5).fit(X, y), path, change)
     with pytest.raises(ModelFileError, match="coefficients should be moderate"):
         budgetron.load(path)
-    largest = 1e98  # may be strange, but goes on, in all classes alike
+    largest = 1e88  # may be strange, but goes on, in all classes alike
     rewritten(budgetron.Forgetron(10, gamma=0.5).fit(X, y), path, change)
     model = budgetron.load(path).partial_fit(X, y)
     for t in range(20):

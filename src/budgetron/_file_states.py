@@ -103,12 +103,12 @@ def finite(values: NDArray[Any], what: str) -> None:
 def moderate(stored: NDArray[Any], factor: float, what: str) -> None:
     """Refuse what no round leaves behind, and what the next might not survive.
 
-    One class of several would overflow while the others go on.
+    One class of several would overflow while the others go on; and squares must be far from doing so.
     """
     finite(stored, what)
     need(1e-110 < abs(factor) < 1e110, "factor should be moderate")
     with np.errstate(over="ignore"):
-        need(np.all(np.abs(stored * factor) < 1e100), f"{what} should be moderate")
+        need(np.all(np.abs(stored * factor) < 1e90), f"{what} should be moderate")
 
 
 # ---------------------------------------------------------------------- out
@@ -244,7 +244,8 @@ def _linear_hypothesis(maker: LinearClassifier, state: Any, d: int, single: bool
         grown = tuple(d if (a, b) == (2, 3) else a for a, b in zip(small.shape, shape, strict=True))
         moderate(array(extra[name], small.dtype, grown, name), 1.0, name)
     if "sums" in extra:  # of Winnow's weights: one of them is divided by
-        need(np.all(extra["sums"][1:] > 0.0), "sums of weights should be above 0")
+        need(np.all(extra["sums"][1:3] > 0.0), "sums of weights should be above 0")
+        need(extra["sums"][3] >= 0.0, "sums of weights should not be below 0")
     for name in ("average", "journal", "covariance"):
         need((state[name] is None) == (fresh[0][name] is None), f"the {name} is missing or too many")
     if state["covariance"] is not None:
@@ -304,7 +305,30 @@ def _slab(
     slab: Any = Supports(kernel, d, dtype, 0, sparse)
     slab.__setstate__(state)
     made: Supports = slab
+    _check_lengths(made, what)
     return made
+
+
+def _check_lengths(slab: Supports, what: str) -> None:
+    """Squares and self values follow from the rows; those of other rows would make steps of any length."""
+    used, kernel = slab.order[: slab.m], slab.kernel
+    rows = slab.rows(used)
+    if slab.sparse:  # where a value stands does not matter
+        rows = [values.reshape(1, -1) for values in np.split(rows.data, rows.indptr[1:-1])] if slab.m else []
+    else:
+        rows = [rows]
+    rtol = 1e-4 if slab.single else 1e-9
+
+    def check(kept: NDArray[Any], parts: list[NDArray[np.float64]], name: str) -> None:
+        right = np.concatenate([*parts, np.zeros(0)])
+        need(
+            np.allclose(kept[used], right, rtol=rtol, atol=0.0), f"{name} of {what} are not those of its rows"
+        )
+
+    check(slab.square, [np.einsum("ij,ij->i", part, part, dtype=np.float64) for part in rows], "squares")
+    if kernel.function is None:
+        plain = Kernel(kernel.name, kernel.gamma, kernel.degree, kernel.coef0)
+        check(slab.own, [plain.diagonal(part) for part in rows], "self values")
 
 
 def _check_nonzeros(state: State, capacity: int, d: int, dtype: np.dtype[Any], what: str) -> None:
@@ -336,6 +360,11 @@ def _projection(state: Any, supports: Supports) -> Projection:
     )
     places = np.arange(supports.m)
     need(np.all(factor[places * (places + 3) // 2] > 0.0), "the factor's diagonal should be above 0")
+    # L L' is the Gram matrix: on its diagonal for certain, so that solutions cannot become anything
+    own = np.ones(supports.m) if supports.kernel.normalized else supports.own[: supports.m]
+    used = factor[: supports.m * (supports.m + 1) // 2]
+    squares = np.add.reduceat(used**2, places * (places + 1) // 2) if supports.m else own
+    need(np.allclose(squares, own, rtol=1e-3, atol=0.0), "the factor should be that of the supports' kernel")
     projection: Any = Projection()
     projection.__setstate__(state)
     made: Projection = projection
@@ -360,6 +389,7 @@ def _gaussian(state: Any, fresh: Gaussian, supports: Supports) -> Gaussian:
     array(state["spreads"], np.float64, (d if diagonal else 0,), "spreads of the Gaussian")
     for name in ("sigma", "spreads"):  # variances begin at 1, and only become less
         need(np.all(np.abs(state[name]) < 2.0), f"{name} of the Gaussian should be at most 1")
+    _check_covariance(state["sigma"], n)
     array(state["mean"], np.float64, (capacity,), "mean of the Gaussian")
     array(state["slopes"], np.float64, (d if diagonal else 0,), "slopes of the Gaussian")
     for name in ("mean", "slopes"):
@@ -368,6 +398,20 @@ def _gaussian(state: Any, fresh: Gaussian, supports: Supports) -> Gaussian:
     gaussian.__setstate__(state)
     made: Gaussian = gaussian
     return made
+
+
+def _check_covariance(sigma: NDArray[np.float64], n: int) -> None:
+    """No covariance exceeds what the variances allow."""
+    places = np.arange(n)
+    variances = sigma[places * (places + 3) // 2]
+    need(np.all(variances > -1e-9), "variances of the Gaussian should not be below 0")
+    deviations = np.sqrt(np.maximum(variances, 0.0)) + 1e-6  # what rounding may have made of them
+    for i in range(n):
+        row = np.abs(sigma[i * (i + 1) // 2 : (i + 1) * (i + 2) // 2])
+        need(
+            np.all(row <= 1.001 * deviations[i] * deviations[: i + 1]),
+            "covariances should be what variances allow",
+        )
 
 
 def _average(state: Any, places: int) -> Average:

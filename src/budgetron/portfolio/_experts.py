@@ -24,8 +24,8 @@ WIDTHS = (2.0, 8.0, 0.5, 32.0)
 RECENT_WIDTHS = (0.5, 32.0)
 # Supports that an expert has at least to begin with; and the most of those that forget.
 FEWEST, MOST_RECENT = 60, 500
-# The most of a second-order one, whose rounds take time by their square: so many at MEMORY, by the root of the memory
-# more or fewer elsewhere, within limits.
+# The most of a second-order one, whose rounds take time by their square: so many at MEMORY, elsewhere by the
+# root of the memory, within limits.
 MOST, MEMORY, LIMITS = 800, 16 << 20, (400, 1200)
 # Supports that there is room for without being asked: slabs are rounded up.
 SPARE = 16
@@ -154,7 +154,7 @@ def experts_for(d: int, dtype: Any, memory: int, plan: Plan) -> list[Expert]:
 
 def most_supports(memory: int) -> int:
     """How many supports a second-order expert may have, lest its rounds take too long."""
-    return round(np.clip(MOST * np.sqrt(memory / MEMORY), *LIMITS))
+    return round(float(np.clip(MOST * np.sqrt(memory / MEMORY), *LIMITS)))
 
 
 def changed(model: Any, parameters: dict[str, Any]) -> Any:

@@ -338,7 +338,7 @@ class Portfolio:
         """Let the weaker half of the second-order experts end, and the others grow into their memory."""
         active = [expert for expert in self.experts if expert.second_order and expert.learner is not None]
         if self.seen >= LAST:
-            # Of those that are as good as the best for all that is known, the most promising, which stands first
+            # Of those that are as good as the best for all that is known, the one that stands first
             best = min((expert.late for expert in active), default=0)
             active.sort(key=lambda expert: expert.late > best + best**0.5)
         else:
