@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 __all__ = ["zeros"]
 
 # Bytes from which on pages of its own are worth it.
-LARGE = 1 << 19
+LARGE = 1 << 16
 
 
 def zeros(n: int) -> NDArray[np.float64]:
