@@ -14,8 +14,8 @@ from budgetron.portfolio import BudgetClassifier
 
 __all__ = ["DEFAULTS", "learners_of", "names"]
 
-# What `compare` takes if nothing is said: the one that needs no choice, budget learners of every kind, and linear
-# ones to beat.
+# What `compare` takes if nothing is said: the one that needs no choice, budget learners of every kind, and
+# linear ones to beat.
 DEFAULTS = (
     "budgetclassifier",
     "forgetron",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Hashable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -108,10 +108,10 @@ class RiverClassifier(base.MiniBatchClassifier):
         gap = next((i for i, label in enumerate(labels) if _is_missing(label)), None)
         if gap is not None:
             raise ValueError(f"every row needs a label; that of row {gap} is {labels[gap]!r}. {SKIP}")
+        if self._model._predicts_as_it_learns:
+            self._learn_table(X, values, labels)
+            return
         with self._unchanged_on_error():
-            if self._model._predicts_as_it_learns:
-                self._learn_table(X, values, labels)
-                return
             for row, label in zip(values, labels, strict=True):  # what it predicts, the rounds do not tell
                 there = ~np.isnan(row)
                 self.learn_one(dict(zip(X.columns[there], row[there], strict=True)), label)
@@ -129,13 +129,16 @@ class RiverClassifier(base.MiniBatchClassifier):
             if label not in known:
                 known.add(label)
                 cuts.add(i)
-        for start, stop in pairwise([*sorted(cuts), len(labels)]):
-            self._meet(new.get(start, {}))
-            self._code_of(labels[start])
-            codes = np.array([self._codes[label] for label in labels[start:stop]])
-            rows = self._places_of(X, values[start:stop])
-            trace = self._model.progressive_fit(rows, codes, None if self._is_begun() else [0, 1])
-            observe(self._sigmoids, trace.margins, codes)
+        # Where nothing is new, it is one batch, which changes nothing if it fails: no need for a copy.
+        plain = len(cuts) == 1 and not new and labels[0] in self._codes and self._is_begun()
+        with nullcontext() if plain else self._unchanged_on_error():
+            for start, stop in pairwise([*sorted(cuts), len(labels)]):
+                self._meet(new.get(start, {}))
+                self._code_of(labels[start])
+                codes = np.array([self._codes[label] for label in labels[start:stop]])
+                rows = self._places_of(X, values[start:stop])
+                trace = self._model.progressive_fit(rows, codes, None if self._is_begun() else [0, 1])
+                observe(self._sigmoids, trace.margins, codes)
 
     # ------------------------------------------------------------------ prediction
 
