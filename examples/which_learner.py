@@ -1,4 +1,4 @@
-"""The picture of docs/which-learner.md: four questions, and where they lead.
+"""The picture of docs/which-learner.md: five questions, and where they lead.
 
     python examples/which_learner.py [--output which-learner.png]
 
@@ -15,11 +15,12 @@ import matplotlib.pyplot as plt
 
 QUESTIONS = [
     ("Do all rows fit in memory,\nand stay as they are?", "gradient boosting,\nor an SVM: not a stream"),
+    ("Are some 5,000 rows a second,\nin 1 MB or more, enough?", "BudgetClassifier"),
     ("Does a line separate\nthe classes well enough?", "linear.AROW"),
     ("Does the stream\ndrift quickly?", "RemoveOldestPerceptron"),
     ("Are B² numbers of memory\nmore than you have?", "Forgetron,\nRandomizedBudgetPerceptron"),
 ]
-LAST = "ProjectronPlusPlus"
+LAST = "SecondOrderProjectron"
 INK, LINE, OURS, OTHER = "#1f2937", "#9ca3af", "#dbeafe", "#f3f4f6"
 
 
@@ -42,7 +43,7 @@ def main() -> None:
     )
     parser.add_argument("--output", type=Path, default=Path("which-learner.png"), help="where to draw it")
     options = parser.parse_args()
-    figure, axes = plt.subplots(figsize=(8.2, 6.4))
+    figure, axes = plt.subplots(figsize=(8.2, 7.6))
     for row, (question, answer) in enumerate(QUESTIONS):
         y = -1.25 * row
         box(axes, 0, y, question, "white", 3.0)
