@@ -316,7 +316,7 @@ class Portfolio:
         share = (self.memory - self.nbytes) // 8 // max(len(recent), 1)
         for expert in recent:
             expert.begin(self.row, self.medians[int(expert.standardised)], share, MOST_RECENT)
-        most = most_supports(self.memory)
+        most = self._most()
         room = self.memory - self.nbytes
         # As many as can have a fair number of supports each, the most promising first
         while second:
@@ -333,6 +333,11 @@ class Portfolio:
         for expert in self.experts:
             if expert.kernel and expert.learner is not None:
                 teach(expert, views.of(expert), labels)
+
+    def _most(self) -> int:
+        """How many supports an expert may have: no more than rounds until memory moves again."""
+        most = most_supports(self.memory)
+        return min(most, max(STAGE, 2 * self.seen)) if self.plan.moving else most
 
     def _move(self) -> None:
         """Let the weaker half of the second-order experts end, and the others grow into their memory."""
@@ -351,7 +356,7 @@ class Portfolio:
         if self.plan.moving and kept:
             share = (sum(expert.nbytes for expert in kept) + self.memory - self.nbytes) // len(kept)
             for expert in kept:
-                expert.grow(self.row, share, most_supports(self.memory))
+                expert.grow(self.row, share, self._most())
         for expert in self.experts:
             expert.late = 0
 
