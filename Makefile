@@ -18,7 +18,7 @@ SOURCES := $(shell find src -type f -not -name '*.pyc') meson.build pyproject.to
 .PHONY: demo test sanitize lint bench docs clean
 
 demo: .venv/installed
-	$(BIN)/budgetron compare data:two-gaussians data:digits --budget 50 --report demo.html
+	$(BIN)/budgetron compare data:digits data:two-gaussians --budget 50 --report demo.html
 
 test: .venv/installed
 	$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST_ARGS)

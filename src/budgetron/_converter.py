@@ -10,7 +10,8 @@ from scipy.sparse import csr_array, issparse
 from sklearn.base import clone
 from sklearn.utils.validation import column_or_1d
 
-from budgetron._face import Batch, OnlineClassifier, Rows, encode
+from budgetron._batches import Batch, Rows, encode
+from budgetron._face import OnlineClassifier
 from budgetron._linear_face import LinearClassifier
 from budgetron._trace import Trace
 

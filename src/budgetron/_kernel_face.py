@@ -13,11 +13,12 @@ from scipy.sparse import issparse
 from scipy.sparse import vstack as sparse_vstack
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from budgetron._batches import Batch
 from budgetron._core.rounds import Learner
 from budgetron._core.rule import Rule
 from budgetron._core.supports import Supports
 from budgetron._core.together import Together
-from budgetron._face import Batch, OnlineClassifier
+from budgetron._face import OnlineClassifier
 from budgetron._parameters import MOST_SUPPORTS
 from budgetron.kernels import NAMES, KernelFunction, Normalized, resolve, resolve_gamma
 

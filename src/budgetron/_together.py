@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from budgetron._batches import Batch
 from budgetron._core.together import Together
-from budgetron._face import Batch
 from budgetron._kernel_face import KernelClassifier
 from budgetron._threads import one_thread
 from budgetron._trace import Trace

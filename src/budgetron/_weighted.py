@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import _check_sample_weight
 
-from budgetron._face import OnlineClassifier, Rows, refuse_unknown
+from budgetron._batches import Rows, refuse_unknown
+from budgetron._face import OnlineClassifier
 
 __all__ = ["CLASS_WEIGHT", "WeightedClassifier"]
 

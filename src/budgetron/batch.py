@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
 from budgetron import bounds
+from budgetron._batches import lead
 from budgetron._converter import Converter
-from budgetron._face import OnlineClassifier, lead
+from budgetron._face import OnlineClassifier
 from budgetron._hypotheses import Hypotheses, blocks
 
 __all__ = ["AveragedClassifier", "PenalizedRiskClassifier"]

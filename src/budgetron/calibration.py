@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from budgetron._batches import Rows
 from budgetron._converter import Converter
 from budgetron._core.calibration import calibrate, log_odds, mirror, sigmoids
-from budgetron._face import OnlineClassifier, Rows
+from budgetron._face import OnlineClassifier
 
 __all__ = ["CalibratedClassifier"]
 

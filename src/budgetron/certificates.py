@@ -17,10 +17,11 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from budgetron import bounds, linear
+from budgetron._batches import encode
 from budgetron._cases import Case, cases_of, winnow
 from budgetron._competitors import Expansion, Run, expansion_of
 from budgetron._core.kernel import Kernel
-from budgetron._face import OnlineClassifier, encode
+from budgetron._face import OnlineClassifier
 from budgetron._kernel_face import KernelClassifier
 from budgetron._svm import Dual
 from budgetron._trace import Trace

@@ -22,7 +22,8 @@ from scipy.sparse import csr_matrix, issparse, vstack
 from sklearn.base import clone
 from sklearn.utils import check_consistent_length
 
-from budgetron._face import OnlineClassifier, check_classes, encode
+from budgetron._batches import check_classes, encode
+from budgetron._face import OnlineClassifier
 from budgetron._kernel_face import KernelClassifier
 from budgetron._threads import one_thread
 from budgetron._together import Cohort

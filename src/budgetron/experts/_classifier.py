@@ -15,7 +15,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from budgetron._face import OnlineClassifier, Rows, check_classes, encode, refuse_unknown
+from budgetron._batches import Rows, check_classes, encode, refuse_unknown
+from budgetron._face import OnlineClassifier
 from budgetron._parameters import Checked
 from budgetron._trace import Trace
 from budgetron._unchanged import going_back

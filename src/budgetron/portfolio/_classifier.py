@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from budgetron import bounds
+from budgetron._batches import Rows
 from budgetron._core.calibration import calibrate, log_odds, sigmoids
-from budgetron._face import OnlineClassifier, Rows
+from budgetron._face import OnlineClassifier
 from budgetron.calibration import probabilities
 from budgetron.portfolio._experts import Plan
 from budgetron.portfolio._portfolio import Portfolio
