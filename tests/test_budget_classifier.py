@@ -14,6 +14,7 @@ import budgetron
 import budgetron.river
 from budgetron import BudgetClassifier, SecondOrderProjectron, linear
 from budgetron.portfolio import Plan, _experts, _portfolio
+from budgetron.portfolio._classifier import bytes_of
 
 
 def noisy(n, d=6, seed=0):
@@ -274,13 +275,6 @@ def test_classes_that_come_late():
     assert (model.predict(X[400:]) == late[400:]).mean() > 0.7
 
 
-@pytest.mark.parametrize("memory", ["16 apples", "", -5, 0, "-1MB", True, 1.5])
-def test_memory_that_is_none(memory):
-    X, y = noisy(80)
-    with pytest.raises(ValueError, match="memory"):
-        BudgetClassifier(memory).fit(X, y)
-
-
 @pytest.mark.parametrize("memory", [1 << 20, "1MB", "1 MB", "1024kB", "1048576", "1MiB"])
 def test_memory_by_many_names(memory):
     X, y = noisy(80)
@@ -369,3 +363,139 @@ def test_how_large_an_expert_may_be(d):
                 if budget < full:
                     more = _experts.made(_experts.changed(model, {"budget": budget + 90}), row)
                     assert more.nbytes > share
+
+
+def test_one_feature_on_another_scale():
+    X, y = noisy(700, 4)
+    X[:, 3] = 1.6e9 + np.arange(700)  # a clock
+    model = BudgetClassifier("500kB", random_state=0)
+    trace = model.progressive_fit(X, y)
+    assert np.isfinite(trace.margins).all()
+    assert trace.mistakes[300:].mean() < 0.3
+    for x, label in zip(X[:50], y, strict=False):
+        assert np.isfinite(model.play(x, label))
+
+
+@pytest.mark.parametrize("scale", [1e-22, 1e-10, 1e10])
+def test_units_do_not_matter(scale):
+    X, y = easy(1200)
+    plain = BudgetClassifier("1MB", random_state=0).progressive_fit(X.astype(np.float32), y)
+    X[:, 0] *= scale
+    scaled = BudgetClassifier("1MB", random_state=0).progressive_fit(X.astype(np.float32), y)
+    assert scaled.mistakes.mean() < plain.mistakes.mean() + 0.05
+
+
+def test_one_row_that_is_far_away_does_not_set_the_widths():
+    X, y = easy(1200)
+    plain = BudgetClassifier("1MB", random_state=0).progressive_fit(X, y).mistakes.mean()
+    X[10] = 1e9
+    assert BudgetClassifier("1MB", random_state=0).progressive_fit(X, y).mistakes.mean() < plain + 0.05
+
+
+def test_values_that_cannot_be_squared_are_refused():
+    X, y = easy(200)
+    model = BudgetClassifier("300kB", random_state=0).fit(X, y)
+    before = model.decision_function(X)
+    far = X[:2].copy()
+    far[1, 0] = 1e155
+    for learn in (lambda: model.partial_fit(far, y[:2]), lambda: model.play(far[1], y[1])):
+        with pytest.raises(ValueError, match="features must be below"):
+            learn()
+    np.testing.assert_array_equal(model.decision_function(X), before)
+    assert copy.deepcopy(model).rounds_ == 200
+
+
+def test_a_class_that_comes_late_finds_two_that_were_known():
+    X, y = easy(4000)
+    model = BudgetClassifier("4MB", random_state=0).partial_fit(X[:3000], y[:3000], classes=[-1, 1])
+    before = (model.predict(X[3000:]) != y[3000:]).mean()
+    margins = model.decision_function(X[3000:])
+    supports = max(e["supports"] for e in model.experts_ if "second" in e["name"])
+    model.partial_fit(X[:1], [5], admit=True)
+    assert model.nbytes_ <= 4 << 20
+    # Of the new one nothing is known but a row; what told the two apart still does, each with its sign
+    assert (model.predict(X[3000:]) != y[3000:]).mean() < before + 0.15
+    told = model.decision_function(X[3000:])
+    assert np.mean(np.sign(told[:, 1]) == np.sign(margins)) > 0.95
+    assert np.mean(np.sign(told[:, 0]) == -np.sign(margins)) > 0.95
+    left = [e["supports"] for e in model.experts_ if "second" in e["name"] and e["active"]]
+    assert len(left) == 2
+    assert supports * 0.5 < min(left) <= supports
+    loaded = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
+    assert model.regret_ <= model.regret_bound_
+
+
+def test_what_is_left_of_an_expert_is_what_its_first_coordinates_said():
+    X, y = noisy(300)
+    large = SecondOrderProjectron(80, gamma=0.3).fit(X, y)
+    learner, small = large._learners[0], SecondOrderProjectron(30, gamma=0.3)
+    kept = _experts.curtailed(learner, _experts.made(small, X[0]))
+    L = learner.rule.projection.rows()[:30, :30]
+    S = learner.supports.rows(np.arange(30))
+    K = np.exp(-0.3 * ((X[:, None] - S) ** 2).sum(axis=2))
+    phi = np.hstack([np.ones((len(X), 1)), np.sqrt(0.3) * X, np.linalg.solve(L, K.T).T])
+    np.testing.assert_allclose(kept.decide(X), phi @ learner.rule.gaussian.mean[: phi.shape[1]], atol=1e-9)
+    assert kept.supports.m == 30
+    assert kept.nbytes < learner.nbytes / 2
+    kept.learn(X, y.astype(float))  # and it goes on
+    assert kept.rounds == 600
+    assert np.isfinite(kept.decide(X)).all()
+
+
+def test_a_class_that_does_not_fit_changes_nothing():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(600, 5)), rng.choice([0, 1], 600)
+    model = BudgetClassifier("30kB", random_state=0).partial_fit(X, y, classes=[0, 1])
+    before = model.predict_proba(X)
+    with pytest.raises(ValueError, match="memory must be at least"):
+        model.partial_fit(X, np.r_[y[:300], np.arange(2, 302)], admit=True)
+    np.testing.assert_array_equal(model.predict_proba(X), before)
+
+
+def test_features_that_come_late_shrink_the_sample():
+    model = budgetron.river.BudgetClassifier(memory="150kB", seed=0)
+    rng = np.random.default_rng(0)
+    for i in range(100):
+        model.learn_one({"a": rng.normal(), "b": rng.normal()}, i % 2)
+    model.learn_one({f"f{j}": 1.0 for j in range(300)}, 1)
+    assert model.nbytes_ <= 150 << 10
+
+
+def test_predict_is_for_any_rows():
+    """Labels that follow each other help in the stream, and nowhere else."""
+    rng = np.random.default_rng(0)
+    y = np.tile(np.repeat([-1, 1], 50), 20)
+    X = np.column_stack([y * 1.0, np.zeros(2000)]) + rng.normal(size=(2000, 2))
+    model = BudgetClassifier("500kB", random_state=0)
+    assert model.progressive_fit(X, y).mistakes[500:].mean() < 0.05
+    assert (model.predict(X) != y).mean() < 0.25  # the best that a row can tell is 0.16
+    x = X[:1].astype(float)
+    assert model._learners[0].decide(x)[0] != model._learners[0].open_round(x)
+
+
+@pytest.mark.parametrize(
+    ("memory", "size"),
+    [("16 mb", 16 << 20), ("64KB", 64 << 10), ("1.5GiB", 3 << 29), (np.int64(5000), 5000), ("16", 16)],
+)
+def test_memory_as_people_write_it(memory, size):
+    assert bytes_of(memory) == size
+
+
+@pytest.mark.parametrize("memory", ["16 apples", "", "0", 0, -5, "-1MB", True, "1TB", "MB", 1.5])
+def test_memory_that_is_none(memory):
+    with pytest.raises(ValueError, match="memory"):
+        BudgetClassifier(memory).fit(*easy(20))
+
+
+def test_little_memory_goes_to_experts_that_need_little():
+    X, y = easy(2000)
+    model = BudgetClassifier("30kB", random_state=0)
+    assert model.progressive_fit(X, y).mistakes.mean() < 0.25
+    assert model.nbytes_ <= 30 << 10
+    assert any(e["supports"] for e in model.experts_)
+
+
+def test_no_average():
+    with pytest.raises(ValueError, match="no average"):
+        budgetron.batch.AveragedClassifier(BudgetClassifier()).fit(*easy(50))

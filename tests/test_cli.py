@@ -127,7 +127,9 @@ def test_run_without_a_choice(table, tmp_path):
     assert result["learner"] == "BudgetClassifier"
     assert result["mistakes"] == model.mistakes_
     for options, message in (
-        (["--memory", "1MB", "--budget", "9"], "--memory is for the learner budget"),
+        (["--memory", "1MB", "--budget", "9"], "the learner budget has no --budget"),
+        (["-l", "budget", "--average"], "the learner budget has no --budget, --gamma or --average"),
+        (["-l", "budget:memory=1MB", "--memory", "2MB"], "memory is given twice"),
         (["--memory", "1MB", "-l", "forgetron"], "--memory is for the learner budget"),
         (["--memory", "much"], "memory must be a number of bytes"),
         (["--memory", "1kB"], "memory must be at least"),

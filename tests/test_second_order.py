@@ -255,3 +255,43 @@ assert values.nbytes == 1 << 20 and not values.any()
 def test_large_matrices_are_a_processs_own():
     done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("far", [1e4, 2e7, 1e9])
+def test_rows_far_from_the_origin(far):
+    """Where a variance is below what rounding leaves, it neither turns negative nor runs away."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 4))
+    y = np.where(X[:, 0] * X[:, 1] > 0.0, 1, -1)
+    model = SecondOrderProjectron(40, gamma=0.5)
+    trace = model.progressive_fit(X + far, y)
+    assert np.isfinite(trace.margins).all()
+    assert np.abs(trace.margins).max() < 1e3
+    assert np.linalg.eigvalsh(model._learners[0].rule.gaussian.covariance()).min() > -1e-12
+    by_rounds = SecondOrderProjectron(40, gamma=0.5)
+    for x, label in zip(X[:400] + far, y, strict=False):
+        assert np.isfinite(by_rounds.play(x, label, classes=[-1, 1]))
+
+
+def test_steps_that_overflow_change_nothing():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1200, 5))
+    y = np.where(X[:, 0] * X[:, 1] > 0.0, 1, -1)
+    model = SecondOrderProjectron(40, kernel="poly", coef0=1.0, gamma=0.2).fit(X[:100], y[:100])
+    before = model.decision_function(X)
+    with pytest.raises(ValueError, match="scale the features"):
+        model.partial_fit(1e3 * X, y)
+    np.testing.assert_array_equal(model.decision_function(X), before)
+
+    def until_it_fails():
+        for t in range(1200):
+            before = model.rounds_, model.decision_function(X[:9])
+            try:
+                model.play(1e3 * X[t], y[t])
+            except ValueError:
+                return before
+        return None
+
+    rounds, margins = until_it_fails()
+    assert model.rounds_ == rounds
+    np.testing.assert_array_equal(model.decision_function(X[:9]), margins)

@@ -25,6 +25,8 @@ cdef class Gaussian:
     cdef double* _losses
     cdef int* _places
     cdef double slack
+    # What Sigma grew by in every direction since the block began
+    cdef double ridge
     cdef Py_ssize_t missed, used
 
     cdef void point(self)
@@ -32,6 +34,7 @@ cdef class Gaussian:
     cdef double beside(self, Rows* rows, Py_ssize_t i, bint single) noexcept nogil
     cdef double measure(self, Projection projection, double* k) noexcept nogil
     cdef double aim(self, double* z, Rows* rows, Py_ssize_t i, bint single) noexcept nogil
+    cdef double lift(self, double more, double square) noexcept nogil
     cdef double spread(self, Rows* rows, Py_ssize_t i, bint single) noexcept nogil
     cdef void append(self, double delta) noexcept nogil
     cdef void step(self, double alpha, double r, double v, Rows* rows, Py_ssize_t i, bint single) noexcept nogil

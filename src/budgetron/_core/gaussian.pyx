@@ -39,12 +39,22 @@ cdef Py_ssize_t PANEL = 32
 # a quarter of Sigma.
 cdef Py_ssize_t SHARE_AHEAD = 16, MOST_AHEAD = 128, LEAST_AHEAD = 24
 
+# What rounding leaves of a variance that is almost 0 may be below it, and a step along such a direction would make it
+# worse. So the variance of a direction is at least this, where it was 1 at first: far below what a row can teach, unless
+# rows are very long.
+cdef double LEAST_VARIANCE = 1e-15
+
 # Rows whose product is made together with others in the time of one that is made alone.
 cdef Py_ssize_t DEARER = 4
 
 
 cdef Py_ssize_t panel_start(Py_ssize_t p) noexcept nogil:
     return PANEL * PANEL * (p * (p + 1) // 2)
+
+
+cdef Py_ssize_t diagonal_place(Py_ssize_t i) noexcept nogil:
+    cdef Py_ssize_t p = i // PANEL
+    return panel_start(p) + (i - p * PANEL) * (p + 1) * PANEL + i
 
 
 cdef Py_ssize_t rows_ahead(Gaussian gaussian) noexcept nogil:
@@ -294,7 +304,7 @@ cdef class Gaussian:
     cdef double aim(self, double* z, Rows* rows, Py_ssize_t i, bint single) noexcept nogil:
         """The variance at row i, whose image has the coordinates z; Sigma times its own is left in `direction`."""
         cdef Py_ssize_t j, place = -1
-        cdef double c, v
+        cdef double c, v, square
         if self.ahead:
             self.at = self._phis + self.row * self.ld
             place = self._places[self.row]
@@ -311,9 +321,24 @@ cdef class Gaussian:
         for j in range(self.count if self.ahead else 0):
             c = bt_dot_d(self._losses + j * self.ld, self.at, self.n)
             bt_axpy(-c, self._losses + j * self.ld, self._direction, self.n)
+        if self.ridge > 0.0:
+            bt_axpy(self.ridge, self.at, self._direction, self.n)
         v = bt_dot_d(self._direction, self.at, self.n)
-        # What rounding makes of a variance that is almost 0
-        return (v if v > 0.0 else 0.0) + self.spread(rows, i, single)
+        square = bt_dot_d(self.at, self.at, self.n)
+        if v < LEAST_VARIANCE * square:
+            v = self.lift(LEAST_VARIANCE - v / square, square)
+        return v + self.spread(rows, i, single)
+
+    cdef double lift(self, double more, double square) noexcept nogil:
+        """Sigma grows by so much in every direction; the variance of the row at hand."""
+        cdef Py_ssize_t i
+        bt_axpy(more, self.at, self._direction, self.n)
+        if self.ahead:
+            self.ridge += more  # Sigma itself at the end of the block
+        else:
+            for i in range(self.n):
+                self._sigma[diagonal_place(i)] += more
+        return max(bt_dot_d(self._direction, self.at, self.n), LEAST_VARIANCE * square)
 
     cdef double spread(self, Rows* rows, Py_ssize_t i, bint single) noexcept nogil:
         """The variance at row i that comes from features with a variance of their own."""
@@ -387,7 +412,7 @@ cdef class Gaussian:
         elif self.slack > 1e-3:
             self.slack /= 1.1
         self.missed = self.used = self.expected = self.count = 0
-        self.ahead = True
+        self.ahead, self.ridge = True, 0.0
         return 0
 
     cdef double* expect(self, Rows* rows, Py_ssize_t i, bint single) noexcept nogil:
@@ -424,9 +449,13 @@ cdef class Gaussian:
 
     cdef void close(self) noexcept nogil:
         """The block is over: Sigma loses what its rows took from it."""
+        cdef Py_ssize_t i
         if self.ahead and self.count:
             lessen_many(self._sigma, self.n, self._losses, self.count, self.ld)
-        self.ahead, self.count = False, 0
+        if self.ahead and self.ridge > 0.0:
+            for i in range(self.n):
+                self._sigma[diagonal_place(i)] += self.ridge
+        self.ahead, self.count, self.ridge = False, 0, 0.0
         self.at = NULL
 
     def forget_block(self):

@@ -18,6 +18,7 @@ cdef class Learner:
 
     cdef make_rows(self)
     cdef int make_slots(self, Py_ssize_t n) except -1
+    cdef bint tame(self, double square)
     cpdef bint may_fail(self)
     cdef double begin(self, x) except? -1
     cdef int end(self, double y, double importance) except -1

@@ -108,16 +108,22 @@ cdef class Learner:
         own = self.supports.square[self.supports.order[:self.supports.m]]
         if self.rule.divides and not self.kernel.has_unit_length():
             return False
-        if self.rule.gaussian is not None and not square * self.rule.gaussian.scale ** 2 < 1e60:
+        if self.rule.gaussian is not None and not self.tame(square):
             return False
         if not np.abs(self.rule.coef).max(initial=0.0) * fabs(self.rule.factor) < 1e20:
             return False  # nothing that rounds make, but a file may hold it
         return self.kernel.is_safe(max(square, own.max(initial=0.0)), self.supports.d, self.supports.single)
 
+    cdef bint tame(self, double square):
+        """Whether rows of this squared norm are so short that the Gaussian keeps its digits."""
+        return self.kernel.has_unit_length() and square * self.rule.gaussian.scale ** 2 < 1e12
+
     cpdef bint may_fail(self):
         """Whether the second half of the round that was opened might overflow, or call a kernel that fails."""
         cdef double own = self.kernel.self_value(self.block.rows.own[0])
         cdef bint sane = own == 0.0 or 1e-60 < own < 1e60
+        if self.rule.gaussian is not None and not self.tame(square_of(self.block)):
+            return True
         return self.kernel.function is not None or not (sane and fabs(self.rule.margin) < 1e60)
 
     def learn(self, X, y, double[::1] margins=None, int64_t[::1] sizes=None, double[:, ::1] ledger=None, int threads=1,
@@ -330,6 +336,11 @@ cdef in_blocks(Supports supports, X, const double[::1] coef, double[:, ::1] out,
         predict_blocks(supports, feed, coef, out, Crew(threads), rule, <float> 0)
     else:
         predict_blocks(supports, feed, coef, out, Crew(threads), rule, <double> 0)
+
+
+cdef double square_of(Block block):
+    """The squared norm of the row that the block holds."""
+    return (<float*> block.rows.square)[0] if block.single else (<double*> block.rows.square)[0]
 
 
 cdef raise_overflow(int64_t round_number):

@@ -47,5 +47,5 @@ cdef inline double scaled(double x, double* mean, double* spread, double share) 
     mean[0] += delta * share
     spread[0] += delta * (x - mean[0])
     variance = spread[0] * share
-    # A feature that has hardly moved says nothing by moving
-    return (x - mean[0]) / sqrt(variance) if variance > 1e-18 else 0.0
+    # A feature that has moved no more than rounding would says nothing by moving
+    return (x - mean[0]) / sqrt(variance) if variance > 1e-24 * mean[0] * mean[0] else 0.0

@@ -56,9 +56,7 @@ def run(
             "or --average is.",
         ),
     ] = None,
-    memory: Annotated[
-        str | None, typer.Option("--memory", "-m", help="What the learner budget may keep. [default: 16MB]")
-    ] = None,
+    memory: Annotated[str | None, typer.Option("--memory", "-m", help=opt.MEMORY)] = None,
     budget: Annotated[
         int | None,
         typer.Option("--budget", "-b", min=1, help="Supports that other learners may keep. [default: 200]"),
@@ -122,13 +120,28 @@ def chosen(learner: str | None, memory: str | None, of_kernels: bool) -> str:
     """The learner that `run` takes, by name."""
     if learner is None:
         learner = "forgetron" if of_kernels and memory is None else "budget"
-    if memory is None:
-        return learner
-    if learner not in ("budget", "budgetclassifier") or of_kernels:
+    if is_budget(learner) and of_kernels:
         raise ValueError(
-            "--memory is for the learner budget, which has no budget, gamma or average; leave these out"
+            "the learner budget has no --budget, --gamma or --average, but --memory; leave these out, or "
+            "name another learner"
         )
-    return f"budget:memory={memory}"
+    if memory is not None and not is_budget(learner):
+        raise ValueError(f"--memory is for the learner budget, and not for {learner}, which has a --budget")
+    return with_memory(learner, memory)
+
+
+def is_budget(learner: str) -> bool:
+    """Whether this name means BudgetClassifier."""
+    return learner.partition(":")[0].strip().lower() in ("budget", "budgetclassifier")
+
+
+def with_memory(learner: str, memory: str | None) -> str:
+    """The learner's name with the memory that it may have, if it is one that asks for it."""
+    if memory is None or not is_budget(learner):
+        return learner
+    if "memory" in learner:
+        raise ValueError(f"memory is given twice: by --memory {memory} and by {learner}")
+    return f"{learner}{',' if ':' in learner else ':'}memory={memory}"
 
 
 @takes_rows
@@ -146,6 +159,7 @@ def compare(
     gamma: Annotated[
         list[str] | None, typer.Option("--gamma", "-g", help="Width of the kernel. May be repeated.")
     ] = None,
+    memory: Annotated[str | None, typer.Option("--memory", "-m", help=opt.MEMORY)] = None,
     rows: opt.Rows = None,
     window: opt.Window = 1000,
     delay: opt.Delay = 0,
@@ -163,7 +177,8 @@ def compare(
         if source.count("-") > 1:
             raise ValueError("standard input can be read only once")
         check_certificate(certified, delay)
-        models = named_learners(learners_of(learner or DEFAULTS, budget or [200], gamma or ["scale"], seed))
+        named = [with_memory(name, memory) for name in learner or DEFAULTS]
+        models = named_learners(learners_of(named, budget or [200], gamma or ["scale"], seed))
         comparisons: dict[str, Comparison] = {}
         certificates: dict[str, dict[str, Certificate | str] | None] = {}
         read: list[Prefix] = []

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+MEMORY = "What the learner budget may keep, as 64kB, 16MB or 1GB, by 1024. [default: 16MB]"
 LEARNER = (
     "A name, perhaps with parameters, as in forgetron:variant=greedy or budget:memory=4MB. Kernel learners: "
     "budget, secondorder, forgetron, projectron, projectron++, rbp, removeoldest, cks, stoptron, shrinking, "

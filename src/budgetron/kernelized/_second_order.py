@@ -80,6 +80,9 @@ class SecondOrderRule(Rule):
             self.gaussian.append(sqrt(delta2))
         self.gaussian.step(alpha * self.y, self.r, v, self.rows, self.row, single)
         self.norm2 = self.gaussian.square()
+        if not isfinite(self.norm2):
+            with cython.gil:
+                raise ValueError(f"the step of round {self.rounds} overflows: scale the features")
         if not self.gaussian.ahead:
             self.gaussian.coefficients(self.projection, self._coef)
         return 1
@@ -122,14 +125,18 @@ class SecondOrderProjectron(BudgetedClassifier):
 
         w += alpha y Sigma phi,     Sigma -= Sigma phi phi' Sigma / (v + r)
 
-    Cost per round, with m supports and n = m + d + 1 coordinates: one kernel row, O(m d); O(m^2) for z, in
-    batches; and O(n^2) with an update. Memory 4 n^2 bytes beside the supports, for each class.
+    The variance of a direction never falls below 1e-15 of what it was at first, which is where rounding ends.
+    Rows should be on a scale with r: where gamma ||x||^2, or k(x, x), is 1e12 times as large, little is
+    learned.
 
-    What is proven: the run is that of AROW on the vectors phi, padded with zeros, so that AROW's bound on
-    mistakes holds against every function of the final span, and every linear one, with its losses taken at
-    the rows' images in the span of their time. While the budget is not reached, these are within
-    sqrt(threshold) ||u|| of its losses at margin errors. What is not: anything against functions outside of
-    that span once the budget is reached, and anything about drift, for nothing is ever forgotten.
+    Cost per round, with m supports and n = m + d + 1 coordinates: one kernel row, O(m d); O(m^2) for z, in
+    batches; and O(n^2) with an update. Memory 4 n^2 + 4 m^2 bytes beside the supports, for each class.
+
+    What is proven, up to 1000 features: the run is that of AROW on the vectors phi, padded with zeros, so
+    that AROW's bound on mistakes holds against every function of the final span, and every linear one, with
+    its losses taken at the rows' images in the span of their time. While the budget is not reached, these are
+    within sqrt(threshold) ||u|| of its losses at margin errors. What is not: anything against functions
+    outside of that span once the budget is reached, and anything about drift, for nothing is ever forgotten.
 
     References
     ----------

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 from scipy.sparse import issparse
 
 from budgetron._core.rounds import Learner
@@ -22,8 +23,8 @@ __all__ = ["MOST_RECENT", "WIDE", "Expert", "Plan", "Scaler", "Views", "experts_
 # Kernel widths: these numbers by the median squared distance, the most promising first.
 WIDTHS = (2.0, 8.0, 0.5, 32.0)
 RECENT_WIDTHS = (0.5, 32.0)
-# Supports that an expert has at least to begin with; and the most of those that forget.
-FEWEST, MOST_RECENT = 60, 500
+# Supports that a second-order expert has at least to begin with; and those that forget, at least and at most.
+FEWEST, LEAST_RECENT, MOST_RECENT = 60, 20, 500
 # The most of a second-order one, whose rounds take time by their square: so many at MEMORY, elsewhere by the
 # root of the memory, within limits.
 MOST, MEMORY, LIMITS = 800, 16 << 20, (400, 1200)
@@ -77,20 +78,28 @@ class Expert:
         """Supports that it keeps."""
         return int(self.learner.supports.m) if self.kernel and self.learner is not None else 0
 
-    def begin(self, row: NDArray[Any], median: float, share: int, most: int) -> bool:
-        """Get a hypothesis over a kernel, as large as a share of the memory allows; whether one fits."""
-        parameters: dict[str, Any] = {"gamma": float(self.width / median)}
-        if self.second_order:  # features beside the supports, if they do not take the supports' room
-            parameters["linear"] = 4 * (len(row) + 1) ** 2 <= share // 8
-        self.model = changed(self.model, parameters)
-        budget = self.largest(row, share, FEWEST, most)
-        self.model = changed(self.model, {"budget": max(budget, FEWEST)})
-        self.ended, self.learner = not budget, made(self.model, row) if budget else None
-        return not self.ended
+    def set_width(self, median: float, dtype: Any) -> bool:
+        """Choose the kernel's gamma for rows that are so far apart; whether there is one in this type."""
+        gamma, most = float(self.width / median), 1e30 if dtype == np.float32 else 1e150
+        if 1.0 / most < gamma < most:
+            self.model = changed(self.model, {"gamma": gamma})
+            return True
+        return False
 
-    def renew(self, row: NDArray[Any], median: float) -> None:
-        """Begin anew, as large as before, at a width for rows that are so far apart."""
-        self.model = changed(self.model, {"gamma": float(self.width / median)})
+    def begin(self, row: NDArray[Any], share: int, most: int) -> bool:
+        """Get a hypothesis over a kernel, as large as a share of the memory allows; whether one fits."""
+        least = LEAST_RECENT
+        if self.second_order:  # features beside the supports, if they do not take the supports' room
+            self.model = changed(self.model, {"linear": 4 * (len(row) + 1) ** 2 <= share // 8})
+            least = FEWEST
+        budget = self.largest(row, share, least, most)
+        if budget:
+            self.model = changed(self.model, {"budget": budget})
+            self.learner = made(self.model, row)
+        return budget > 0
+
+    def renew(self, row: NDArray[Any]) -> None:
+        """Begin anew, as large as before."""
         self.learner = made(self.model, row)
 
     def grow(self, row: NDArray[Any], share: int, most: int) -> None:
@@ -99,6 +108,15 @@ class Expert:
         if budget > self.model.budget:
             self.learner.extend(budget)
             self.model = changed(self.model, {"budget": budget})
+
+    def shrink(self, row: NDArray[Any], share: int) -> None:
+        """Keep to a share of the memory: the supports that came first stay, as many as fit."""
+        budget = self.largest(row, share, FEWEST, self.model.budget)
+        if budget:
+            self.model = changed(self.model, {"budget": budget})
+            self.learner = curtailed(self.learner, made(self.model, row))
+        else:
+            self.end()
 
     def largest(self, row: NDArray[Any], share: int, least: int, most: int) -> int:
         """The largest budget up to `most` that surely fits in a share; 0 if not even `least` does."""
@@ -166,6 +184,39 @@ def made(model: Any, row: NDArray[Any]) -> Learner:
     """A new hypothesis of this learner, over rows like this one."""
     learners: list[Learner] = model._make(row.reshape(1, -1), 1)
     return learners[0]
+
+
+def curtailed(learner: Any, smaller: Any) -> Any:
+    """A second-order hypothesis in less memory: `smaller`, which is empty, gets what it has room for.
+
+    Coordinates are those of an orthonormal basis, one support after the other, so that what is known about
+    the span of the first ones is what the first coordinates say.
+    """
+    state, kept = learner.rule.__getstate__(), smaller.rule.__getstate__()
+    capacity, m = smaller.supports.capacity, min(learner.supports.m, smaller.rule.budget)
+    rows = learner.supports.__getstate__()
+    for name in ("rows", "square", "own", "rounds"):
+        rows[name] = rows[name][:capacity].copy()
+        rows[name][m:] = 0
+    rows |= {"order": np.arange(capacity, dtype=np.int32), "m": m, "top": m}
+    smaller.supports.__setstate__(rows)
+    gaussian, L = learner.rule.gaussian.__getstate__(), learner.rule.projection.rows()[:m, :m]
+    places, n = smaller.rule.gaussian.capacity, smaller.rule.gaussian.fixed + m
+    mean = np.zeros(places)
+    mean[:n] = gaussian["mean"][:n]
+    sigma = np.zeros(places * (places + 1) // 2)
+    sigma[: n * (n + 1) // 2] = gaussian["sigma"][: n * (n + 1) // 2]
+    smaller.rule.gaussian.__setstate__(gaussian | {"mean": mean, "sigma": sigma, "n": n})
+    factor = np.zeros(capacity * (capacity + 1) // 2)
+    factor[: m * (m + 1) // 2] = L[np.tril_indices(m)]
+    smaller.rule.projection.__setstate__({"factor": factor, "z": np.zeros(capacity), "n": m})
+    coef = np.zeros(capacity)
+    coef[:m] = solve_triangular(L, mean[n - m : n], lower=True, trans="T") if m else 0.0
+    same = {name: state[name] for name in ("rounds", "mistakes", "peak", "tally")}
+    square = float(mean @ mean + gaussian["slopes"] @ gaussian["slopes"])
+    smaller.rule.__setstate__(kept | same | {"coef": coef, "norm2": square})
+    smaller.__setstate__(smaller.__getstate__())
+    return smaller
 
 
 def _matrices(supports: int, fixed: int) -> int:

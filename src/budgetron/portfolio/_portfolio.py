@@ -43,6 +43,7 @@ STAGE, LAST = 500, 4000
 RATES = np.array([1.0, 0.1])
 # By how much the median distance may change before an expert begins anew.
 MOVED = 4.0
+LARGEST = 1e100
 
 
 class Portfolio:
@@ -65,6 +66,12 @@ class Portfolio:
     ledger: tuple[str, ...] = ()
     average = journal = None
 
+    def keep_average(self) -> None:
+        """There is none: experts begin, end and forget."""
+        raise ValueError("BudgetClassifier has no average of its hypotheses; take one of the single learners")
+
+    keep_journal = keep_average
+
     def __init__(
         self, d: int, dtype: Any, memory: int, generator: np.random.Generator, plan: Plan | None = None
     ) -> None:
@@ -75,12 +82,13 @@ class Portfolio:
             Plan() if plan is None else plan,
         )
         self.row = np.zeros(d, dtype)
+        self.sign = 1.0  # -1 for one that was made for the opposite labels, and serves these
         self.rounds = self.mistakes = 0
         self.seen = 0  # rounds that were learned; a class that came late has others too
         self.labels = np.zeros(len(RATES))
         wide = d > WIDE
         self.scaler = None if wide else Scaler(np.zeros(d), np.zeros(d))
-        room = 0 if wide else int(np.clip(memory // 16 // (d * self.row.itemsize), LEAST, RESERVOIR))
+        room = 0 if wide else self._reservoir_for(d)
         self.reservoir: NDArray[Any] = np.zeros((room, d), dtype)
         self.first_labels = np.zeros(room)
         self.medians = np.zeros(2)  # of squared distances, as rows are and standardised
@@ -90,10 +98,7 @@ class Portfolio:
         self.weights._begin(len(self.experts) + 1)
         self._opened: tuple[Any, float] | None = None
         if self.nbytes > memory:
-            raise ValueError(
-                f"memory must be at least {self.nbytes:,} bytes for each class of rows of {d:,} features; "
-                f"got {memory:,}. Give more, or hash the features (sklearn.feature_extraction.FeatureHasher)"
-            )
+            raise ValueError(too_little(self.nbytes, memory, d))
 
     # ------------------------------------------------------------------ what it is
 
@@ -148,9 +153,9 @@ class Portfolio:
         """Play one round per row of X, in order."""
         start = 0
         for stop in self._cuts(X.shape[0]):
-            made = self._rounds(self._rows(X[start:stop]), y[start:stop])
+            made = self._rounds(self._rows(X[start:stop]), self.sign * y[start:stop])
             if margins is not None:
-                margins[start:stop] = made
+                margins[start:stop] = self.sign * made
             if sizes is not None:
                 sizes[start:stop] = self.n_supports
             start = stop
@@ -171,6 +176,10 @@ class Portfolio:
 
     def _rows(self, X: Any) -> Any:
         """Rows as the views need them: an array, or as they are where rows are wide."""
+        if float(np.abs(X.data if issparse(X) else X).max(initial=0.0)) > LARGEST:
+            raise ValueError(
+                f"features must be below {LARGEST:g}, so that their squares can be summed; scale them"
+            )
         if self.scaler is None:
             return X
         return np.ascontiguousarray(X.toarray() if issparse(X) else X)
@@ -199,13 +208,15 @@ class Portfolio:
             self._look()
         return margins
 
-    def _features(self, said: NDArray[np.float64], y: NDArray[np.float64] | None) -> NDArray[np.float64]:
-        """What the combiner sees: margins within limits, the labels of late, and 1."""
+    def _features(
+        self, said: NDArray[np.float64], y: NDArray[np.float64] | None, next_one: bool = False
+    ) -> NDArray[np.float64]:
+        """What the combiner sees: margins within limits, the labels of late (0 where rows are any), and 1."""
         n, N = said.shape
         features = np.ones((n, N + len(RATES) + 1))
         np.tanh(said, out=features[:, :N])
         late = features[:, N : N + len(RATES)]
-        if not self.plan.recency:
+        if not self.plan.recency or (y is None and not next_one):
             late[:] = 0.0
         elif y is None:
             late[:] = self.labels
@@ -241,7 +252,7 @@ class Portfolio:
     def open_round(self, x: Any) -> float:
         """The first half of a round: check the row and predict."""
         row = self._one(x)
-        margin = float(self.decide(row)[0])
+        margin = float(self.decide(row, next_one=True)[0])
         self._opened = row, margin
         return margin
 
@@ -265,8 +276,8 @@ class Portfolio:
 
     # ------------------------------------------------------------------ prediction
 
-    def decide(self, X: Any) -> NDArray[np.float64]:
-        """The margin for each row of X."""
+    def decide(self, X: Any, next_one: bool = False) -> NDArray[np.float64]:
+        """The margin for each row of X; for the next one of the stream, with the labels of late."""
         margins = np.empty(X.shape[0])
         for start in range(0, X.shape[0], self._longest()):
             rows = self._rows(X[start : start + self._longest()])
@@ -275,9 +286,9 @@ class Portfolio:
             for i, expert in enumerate(self.experts):
                 if expert.learner is not None:
                     said[:, i] = expert.learner.decide(views.of(expert))
-            combined = self.combiner.decide(self._features(said, None))
+            combined = self.combiner.decide(self._features(said, None, next_one))
             shares = self._votes(said, combined) @ self.weights.weights_
-            margins[start : start + rows.shape[0]] = margins_of(shares, combined)
+            margins[start : start + rows.shape[0]] = self.sign * margins_of(shares, combined)
         return margins
 
     # ------------------------------------------------------------------ memory
@@ -310,29 +321,36 @@ class Portfolio:
         """Let the experts over kernels begin, and learn the rows so far."""
         assert self.scaler is not None
         self.medians = self._measure()
-        recent = [expert for expert in self.experts if expert.kernel and not expert.second_order]
-        second = [expert for expert in self.experts if expert.second_order]
-        labels, self.first_labels = self.first_labels, np.zeros(0)
-        share = (self.memory - self.nbytes) // 8 // max(len(recent), 1)
-        for expert in recent:
-            expert.begin(self.row, self.medians[int(expert.standardised)], share, MOST_RECENT)
-        most = self._most()
-        room = self.memory - self.nbytes
-        # As many as can have a fair number of supports each, the most promising first
-        while second:
-            share = room // len(second)
-            if all(
-                expert.begin(self.row, self.medians[int(expert.standardised)], share, most)
-                for expert in second
-            ):
-                break
-            for expert in second:
+        kernels = [expert for expert in self.experts if expert.kernel]
+        for expert in kernels:
+            if not expert.set_width(self.medians[int(expert.standardised)], self.row.dtype):
                 expert.end()
-            second.pop()
+        recent = [expert for expert in kernels if not expert.second_order and not expert.ended]
+        second = [expert for expert in kernels if expert.second_order and not expert.ended]
+        labels, self.first_labels = self.first_labels, np.zeros(0)
+        self._share(recent, (self.memory - self.nbytes) // 8, MOST_RECENT)
+        # As many as can have a fair number of supports each, the most promising first
+        while second and not self._share(second, self.memory - self.nbytes, self._most()):
+            second.pop().end()
+        if not second:  # all that is left is for those that need little
+            self._share(recent, self.memory - self.nbytes, MOST_RECENT)
         views = Views(self.reservoir, self.scaler.apply(self.reservoir))
         for expert in self.experts:
             if expert.kernel and expert.learner is not None:
                 teach(expert, views.of(expert), labels)
+
+    def _share(self, experts: list[Expert], room: int, most: int) -> bool:
+        """Let experts begin with equal shares of so much memory; whether all could, and if not none did."""
+        if not experts:
+            return True
+        room += sum(expert.nbytes for expert in experts)
+        begun = [expert.begin(self.row, room // len(experts), most) for expert in experts]
+        if not all(begun):
+            for expert in experts:
+                expert.learner = None
+        for expert in experts:
+            expert.ended = expert.learner is None
+        return all(begun)
 
     def _most(self) -> int:
         """How many supports an expert may have: no more than rounds until memory moves again."""
@@ -366,9 +384,10 @@ class Portfolio:
         if not active or active[-1].late == best:
             return
         now, place = self._measure(), int(active[-1].standardised)
-        if not 1.0 / MOVED < now[place] / self.medians[place] < MOVED:
+        moved = not 1.0 / MOVED < now[place] / self.medians[place] < MOVED
+        if moved and active[-1].set_width(now[place], self.row.dtype):
             self.medians[place] = now[place]
-            active[-1].renew(self.row, now[place])
+            active[-1].renew(self.row)
 
     def widened(self, d: int) -> Portfolio:
         """The same over rows of d features, of which those that are new were 0 all along."""
@@ -383,14 +402,27 @@ class Portfolio:
         more = d - self.d
         self.scaler.mean = np.pad(self.scaler.mean, (0, more))
         self.scaler.spread = np.pad(self.scaler.spread, (0, more))
-        self.reservoir = np.pad(self.reservoir, ((0, 0), (0, more)))
         self.row, self.d = np.pad(self.row, (0, more)), d
+        room = min(len(self.reservoir), max(self._reservoir_for(d), self.seen + 1))
+        if self.seen >= len(self.reservoir):
+            room = min(len(self.reservoir), self._reservoir_for(d))
+        else:
+            self.first_labels = self.first_labels[:room]
+        self.reservoir = np.pad(self.reservoir[:room], ((0, 0), (0, more)))
         self.shrink(self.memory)
         return self
 
+    def _reservoir_for(self, d: int) -> int:
+        return int(np.clip(self.memory // 16 // (d * self.row.itemsize), LEAST, RESERVOIR))
+
     def shrink(self, memory: int) -> None:
-        """Keep to less memory from here on: the weakest experts end until the others fit."""
+        """Keep to less memory from here on: second-order experts shrink, and others end until all fit."""
         self.memory = memory
+        second = [expert for expert in self.experts if expert.second_order and expert.learner is not None]
+        if self.nbytes > memory and second:
+            room = memory - self.nbytes + sum(expert.nbytes for expert in second)
+            for expert in second:
+                expert.shrink(self.row, room // len(second))
         while self.nbytes > memory:
             here = [expert for expert in self.experts if expert.learner is not None]
             kernels = [expert for expert in here if expert.kernel]
@@ -399,9 +431,7 @@ class Portfolio:
             elif len(here) > 1:  # a full covariance of features that came late
                 max(here, key=lambda expert: expert.nbytes).end()
             else:
-                raise ValueError(
-                    f"memory must be at least {self.nbytes:,} bytes for each class; got {memory:,}"
-                )
+                raise ValueError(too_little(self.nbytes, memory, self.d))
 
     # ------------------------------------------------------------------ state
 
@@ -428,6 +458,15 @@ def teach(expert: Expert, X: Any, y: NDArray[np.float64]) -> NDArray[np.float64]
     return margins
 
 
+def too_little(needed: int, memory: int, d: int) -> str:
+    """What to say where a portfolio does not fit."""
+    hint = ", or hash the features (sklearn.feature_extraction.FeatureHasher)" if d > 100 else ""
+    return (
+        f"memory must be at least {needed:,} bytes for each class, with rows of {d:,} features, and a little "
+        f"for all; each would have {max(memory, 0):,}. Give more{hint}"
+    )
+
+
 def margins_of(shares: NDArray[np.float64], combined: NDArray[np.float64]) -> NDArray[np.float64]:
     """The vote, from -1 to 1: the nearer to 0, the less the combiner is sure of it."""
     vote = np.where(shares > 0.5, 2.0 * shares - 1.0, np.minimum(2.0 * shares - 1.0, -1e-9))
@@ -440,6 +479,8 @@ def median_distance(X: NDArray[Any]) -> float:
     rows = X.astype(np.float64)
     square = np.einsum("ij,ij->i", rows, rows)
     between = square[:, None] + square - 2.0 * np.einsum("id,jd->ij", rows, rows)
-    apart = between[np.triu_indices(len(rows), 1)]
-    apart = apart[apart > 1e-12 * max(float(square.max()), 1e-300)]
+    pairs = np.triu_indices(len(rows), 1)
+    apart = between[pairs]
+    # More than rounding makes of the same row twice
+    apart = apart[apart > np.maximum(1e-12 * (square[pairs[0]] + square[pairs[1]]), 1e-300)]
     return float(np.median(apart)) if len(apart) else float(X.shape[1])

@@ -36,6 +36,7 @@ def state_of(portfolio: Portfolio) -> State:
     scaler, weights = portfolio.scaler, portfolio.weights
     return {
         **{name: getattr(portfolio, name) for name in COUNTS},
+        "sign": portfolio.sign,
         "labels": portfolio.labels,
         "reservoir": portfolio.reservoir,
         "first_labels": portfolio.first_labels,
@@ -73,12 +74,16 @@ def portfolio_of(state: Any, d: int, dtype: np.dtype[Any], plan: Plan) -> Portfo
         "experts",
         "combiner",
     }
-    names(state, expected | {"totals", "losses", "loss"}, "the portfolio")
+    if isinstance(state, dict):
+        state = {"sign": 1.0} | state  # which some were saved without
+    names(state, expected | {"totals", "losses", "loss", "sign"}, "the portfolio")
     seen, memory = whole(state["seen"], 0, 2**62, "seen"), whole(state["memory"], 1, 2**62, "memory")
     _check_width(state, d)
     made = Portfolio(d, dtype, memory, np.random.Generator(np.random.PCG64(0)), plan)
     made.rounds, made.seen = whole(state["rounds"], seen, 2**62, "rounds"), seen
     made.mistakes = whole(state["mistakes"], 0, seen, "mistakes")
+    made.sign = number(state["sign"], "sign")
+    need(made.sign in (-1.0, 1.0), "sign should be 1 or -1")
     made.labels = array(state["labels"], np.float64, made.labels.shape, "labels of late")
     need(np.all(np.abs(made.labels) <= 1.0), "labels of late should lie between -1 and 1")
     rows = state["reservoir"]
