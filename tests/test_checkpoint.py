@@ -100,7 +100,8 @@ def folders(tmp_path):
 def test_stopped_anywhere_it_ends_the_same(rows, learner, folders, request, monkeypatch):
     source = request.getfixturevalue(rows)
     options = {"--average": ["--average"], "--delay": ["--delay", 90]}.get(learner, ["--learner", learner])
-    options = [source, *(["--target", "label"] if rows == "table" else []), *options, "--budget", 30]
+    options = [source, *(["--target", "label"] if rows == "table" else []), *options]
+    options += [] if learner == "budgetclassifier" else ["--budget", 30]
     if learner == "linear.arow":
         options[-3] = "linear.arow:covariance=diagonal" if rows == "sparse" else learner
     options += ["--every", 120, "--rows", 800]

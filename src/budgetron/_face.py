@@ -438,6 +438,10 @@ class OnlineClassifier(ClassifierMixin, Checked):
         """f(x) of each output for rows that were checked, of shape (n_outputs, n_samples)."""
         return np.array([self._decide(learner, X) for learner in self._learners])
 
+    def _next_margins(self, X: Any) -> NDArray[np.float64]:
+        """The same for rows of which each might be the next of the stream."""
+        return self._margins(X)
+
     def predict(self, X: Rows) -> NDArray[Any]:
         """The class of each row.
 

@@ -70,8 +70,8 @@ class BudgetClassifier(OnlineClassifier):
     its rounds take time by their square. A width is a number by the median squared distance between rows;
     after 2000 rounds, 8000, 16,000 and so on, an expert that is not the best begins anew if this distance has
     changed fourfold. The labels of late stand among what the combiner sees, for streams where one label
-    follows another: in `play`, `progressive_fit` and river's `predict_one`, which speak of the next row of
-    the stream. `predict` and `decision_function` are for any rows, and leave the labels of late out.
+    follows another: in `play`, `progressive_fit` and river's faces, which speak of the next row of the
+    stream. `predict` and `decision_function` are for any rows, and leave the labels of late out.
 
     Rows of more than 1000 features have linear experts alone. With more than two classes, each has
     an equal part of the memory, and experts of its own: a round takes as many times longer. Row by row, a
@@ -139,6 +139,9 @@ class BudgetClassifier(OnlineClassifier):
         twin = copy.deepcopy(learner)
         twin.sign, twin.generator = -learner.sign, generator
         return twin
+
+    def _next_margins(self, X: Any) -> NDArray[np.float64]:
+        return np.array([portfolio.decide(X, next_one=True) for portfolio in self._learners])
 
     def _widened(self, learner: Portfolio, d: int) -> Portfolio:
         return learner.widened(d)

@@ -315,12 +315,12 @@ class RiverClassifier(base.MiniBatchClassifier):
         margins: NDArray[np.float64]
         learners = self._model._learners
         if rows.ndim == 2:
-            margins = self._model._margins(rows)
+            margins = self._model._next_margins(rows)
         elif self._model._predicts_as_it_learns and _has_budget(learners[0]):
             # A round that is opened and not closed: much faster. Without a budget it might make room.
             margins = np.array([learner.open_round(rows) for learner in learners])
         else:
-            margins = self._model._margins(rows[None])[:, 0]
+            margins = self._model._next_margins(rows[None])[:, 0]
         if not np.isfinite(margins).all():
             raise ValueError(
                 "features must be finite and not too large; scale them (preprocessing.StandardScaler)"
