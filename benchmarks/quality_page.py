@@ -155,19 +155,23 @@ def plot(results: dict[str, Any], path: Path) -> None:
 
     streams = [stream for stream in STREAMS if stream in results]
     figure, axes = plt.subplots(figsize=(9, 4.2), layout="constrained")
+    shown_as = {
+        "others": {"color": "0.7", "s": 22},
+        "river's forests": {"color": "0.35", "s": 26, "marker": "s"},
+        "BudgetClassifier, 1 MB (mnist 8)": {"color": "tab:orange", "s": 36, "marker": "D"},
+        "BudgetClassifier, 16 MB (mnist 64)": {"color": "tab:red", "s": 46, "marker": "D"},
+    }
     for i, stream in enumerate(streams):
-        values = {name: error(result) for name, result in results[stream].items()}
-        rivals = [v for n, v in values.items() if v is not None and not n.startswith("ours")]
-        axes.scatter([i] * len(rivals), rivals, color="0.65", s=22, label="others" if i == 0 else None)
-        large, small = (values.get(f"ours, {memory}") for memory in memory_of(stream))
-        if small is not None:
-            axes.scatter(
-                [i], [small], marker="D", color="tab:orange", s=34, label="ours, 1 MB" if i == 0 else None
-            )
-        if large is not None:
-            axes.scatter(
-                [i], [large], marker="D", color="tab:red", s=44, label="ours, 16 MB" if i == 0 else None
-            )
+        large, small = memory_of(stream)
+        mine = {f"ours, {large}": 3, f"ours, {small}": 2}
+        places: list[list[float]] = [[], [], [], []]
+        for name, result in results[stream].items():
+            value = error(result)
+            if value is None or name in ALONE or (name.startswith("ours") and name not in mine):
+                continue
+            places[mine.get(name, int("AMF" in name or "ARF" in name))].append(value)
+        for (label, style), values in zip(shown_as.items(), places, strict=True):
+            axes.scatter([i] * len(values), values, label=None if i else label, **style)
     axes.set_yscale("log")
     ticks = [2, 3, 5, 10, 20, 40]
     axes.set_yticks(ticks, [str(tick) for tick in ticks])
