@@ -500,3 +500,16 @@ def test_little_memory_goes_to_experts_that_need_little():
 def test_no_average():
     with pytest.raises(ValueError, match="no average"):
         budgetron.batch.AveragedClassifier(BudgetClassifier()).fit(*easy(50))
+
+
+def test_the_river_face_tells_what_is_inside():
+    model = budgetron.river.BudgetClassifier("300kB", seed=0)
+    X, y = easy(150)
+    for row, label in zip(X, np.where(y > 0, "yes", "no").tolist(), strict=True):
+        model.learn_one(dict(enumerate(row)), label)
+    assert {expert["class"] for expert in model.experts_} == {"yes"}
+    assert len(model.experts_) == 15
+    assert model.regret_ <= model.regret_bound_
+    assert "gamma" not in type(model).__doc__
+    assert not hasattr(budgetron.river.Forgetron(), "experts_")
+    assert "gamma" in budgetron.river.Forgetron.__doc__

@@ -370,6 +370,9 @@ def face_of(learner: type[OnlineClassifier], module: str) -> type[RiverClassifie
         inspect.Parameter("max_features", inspect.Parameter.KEYWORD_ONLY, default=MOST_FEATURES)
     )
     signature = inspect.Signature(parameters)
+    renamed = "`random_state` is `seed` here"
+    if "gamma" in signature.parameters:
+        renamed += ', and `gamma` is "auto" if\n    not given: 1 by the number of features in the first row'
     summary = inspect.cleandoc(learner.__doc__ or "").split("\n", 1)[0]
     home = learner.__module__.rsplit(".", 1)[0].removesuffix(".kernelized")
     made: type[RiverClassifier] = type(
@@ -378,8 +381,7 @@ def face_of(learner: type[OnlineClassifier], module: str) -> type[RiverClassifie
         {
             "__doc__": f"""{summary}
 
-    The river face of `{home}.{learner.__name__}`, which see for its parameters; `random_state` is `seed`
-    here, and `gamma` is "auto" if not given: 1 by the number of features in the first row.
+    The river face of `{home}.{learner.__name__}`, which see for its parameters; {renamed}.
 
     Parameters
     ----------
@@ -390,9 +392,30 @@ def face_of(learner: type[OnlineClassifier], module: str) -> type[RiverClassifie
             "_learner": learner,
             "_signature": signature,
             "__init__": _make_init(signature),
-        },
+        }
+        | {name: property(told) for name, told in TOLD.items() if hasattr(learner, name)},
     )
     return made
+
+
+def _experts(face: RiverClassifier) -> list[dict[str, Any]]:
+    """What is inside, by the labels that were seen."""
+    labels = face._labels
+    return [expert | {"class": labels[int(expert["class"])]} for expert in face._model.experts_]
+
+
+def _regret(face: RiverClassifier) -> float:
+    """Loss of the vote less that of the best expert."""
+    return float(face._model.regret_)
+
+
+def _regret_bound(face: RiverClassifier) -> float:
+    """What the regret cannot exceed."""
+    return float(face._model.regret_bound_)
+
+
+# What a learner of experts tells, and its face too
+TOLD = {"experts_": _experts, "regret_": _regret, "regret_bound_": _regret_bound}
 
 
 def _make_init(signature: inspect.Signature) -> Any:
