@@ -115,8 +115,8 @@ cdef class Learner:
         return self.kernel.is_safe(max(square, own.max(initial=0.0)), self.supports.d, self.supports.single)
 
     cdef bint tame(self, double square):
-        """Whether rows of this squared norm are so short that the Gaussian keeps its digits."""
-        return self.kernel.has_unit_length() and square * self.rule.gaussian.scale ** 2 < 1e12
+        """Whether rows of this squared norm have coordinates whose squares and products cannot overflow."""
+        return self.kernel.has_unit_length() and square * self.rule.gaussian.scale ** 2 < 1e30
 
     cpdef bint may_fail(self):
         """Whether the second half of the round that was opened might overflow, or call a kernel that fails."""
