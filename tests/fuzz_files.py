@@ -269,6 +269,8 @@ def change_array(rng, head, arrays):
         values = array_of(arrays[i])
     except Exception:  # a header that was changed before
         values = np.zeros(3)
+    if values.dtype.kind not in EXTREMES:  # likewise
+        values = np.zeros(3)
     what = rng.choice(["value"] * 3 + ["huge", "dtype", "shape", "shorter", "longer", "swap", "fill", "mix"])
     if what in ("value", "huge", "fill") and values.size:
         extreme = rng.choice(EXTREMES[values.dtype.kind])
