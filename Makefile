@@ -25,14 +25,15 @@ test: .venv/installed
 
 # The interpreter is not built with sanitizers: their run-time must be there before it is, and C++'s for those who
 # throw; and what it keeps to its end is no leak of ours. Left out are tests that count instructions or take times,
-# and those that build modules or the library anew, without sanitizers.
+# those that build modules or the library anew, without sanitizers, and the one that starts a browser with them.
 UNMEASURED := test_instructions.py test_benchmarks.py test_docs.py test_sabotage.py
+BROWSER := tests/test_report.py::test_a_browser_shows_it
 RUNTIME = $(foreach name,asan ubsan stdc++,$(shell gcc -print-file-name=lib$(name).so))
 sanitize: .venv/sanitize/installed
 	PYTHONPATH=$(CURDIR)/.venv/sanitize LD_PRELOAD="$(RUNTIME)" PYTHONMALLOC=malloc \
 	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
 	UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-	$(BIN)/python -m pytest $(UNMEASURED:%=--ignore=tests/%) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(UNMEASURED:%=--ignore=tests/%) --deselect $(BROWSER) $(PYTEST_ARGS)
 
 lint: .venv/installed
 	$(BIN)/ruff check
