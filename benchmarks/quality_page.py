@@ -49,10 +49,11 @@ def page(results: dict[str, Any]) -> str:
         ["best of its experts alone", *(best(stream) for stream in streams)],
         *(named(name) for name in rivals),
     ]
-    parts = [
-        ["all parts", *errors(ours)],
-        *([part, *errors(lambda stream, part=part: ours(stream, 0, f", {part}"))] for part in ABLATIONS),  # type: ignore[misc]
-    ]
+
+    def without(part: str) -> list[str]:
+        return [part, *errors(lambda stream: ours(stream, 0, f", {part}"))]
+
+    parts = [["all parts", *errors(ours)], *map(without, ABLATIONS)]
     head = ["", *streams]
     inside = [
         [

@@ -513,3 +513,18 @@ def test_the_river_face_tells_what_is_inside():
     assert "gamma" not in type(model).__doc__
     assert not hasattr(budgetron.river.Forgetron(), "experts_")
     assert "gamma" in budgetron.river.Forgetron.__doc__
+
+
+@pytest.mark.parametrize("far", [0.0, 1e9])
+def test_widths_of_rows_that_are_far_from_the_origin(far):
+    X = np.round(np.random.default_rng(0).normal(size=(40, 3)) * 100.0)
+    apart = [((a - b) ** 2).sum() for i, a in enumerate(X) for b in X[i + 1 :]]
+    assert _portfolio.median_distance(X + far) == np.median(apart)
+    assert _portfolio.median_distance(np.vstack([X, X]) + far) == np.median(
+        [
+            d
+            for d in (((a - b) ** 2).sum() for i, a in enumerate([*X, *X]) for b in [*X, *X][i + 1 :])
+            if d > 0
+        ]
+    )
+    assert _portfolio.median_distance(np.ones((5, 3))) == 3.0

@@ -43,6 +43,7 @@ STAGE, LAST = 500, 4000
 RATES = np.array([1.0, 0.1])
 # By how much the median distance may change before an expert begins anew.
 MOVED = 4.0
+# Features above this could not be squared and summed over a long stream.
 LARGEST = 1e100
 
 
@@ -381,13 +382,14 @@ class Portfolio:
     def _renew(self, active: list[Expert]) -> None:
         """Let the weakest begin anew, if rows are now much farther apart, or nearer, than when it began."""
         best = min(expert.late for expert in self.experts if expert.learner is not None)
-        if not active or active[-1].late == best:
+        weakest = max(active, key=lambda expert: expert.late, default=None)
+        if weakest is None or weakest.late == best:
             return
-        now, place = self._measure(), int(active[-1].standardised)
+        now, place = self._measure(), int(weakest.standardised)
         moved = not 1.0 / MOVED < now[place] / self.medians[place] < MOVED
-        if moved and active[-1].set_width(now[place], self.row.dtype):
+        if moved and weakest.set_width(now[place], self.row.dtype):
             self.medians[place] = now[place]
-            active[-1].renew(self.row)
+            weakest.renew(self.row)
 
     def widened(self, d: int) -> Portfolio:
         """The same over rows of d features, of which those that are new were 0 all along."""
@@ -403,11 +405,10 @@ class Portfolio:
         self.scaler.mean = np.pad(self.scaler.mean, (0, more))
         self.scaler.spread = np.pad(self.scaler.spread, (0, more))
         self.row, self.d = np.pad(self.row, (0, more)), d
-        room = min(len(self.reservoir), max(self._reservoir_for(d), self.seen + 1))
-        if self.seen >= len(self.reservoir):
-            room = min(len(self.reservoir), self._reservoir_for(d))
-        else:
-            self.first_labels = self.first_labels[:room]
+        # A smaller sample of wider rows; before the experts over kernels begin, with room for one more
+        begun = self.seen >= len(self.reservoir)
+        room = max(self._reservoir_for(d), 0 if begun else self.seen + 1)
+        self.first_labels = self.first_labels[:room].copy()
         self.reservoir = np.pad(self.reservoir[:room], ((0, 0), (0, more)))
         self.shrink(self.memory)
         return self
@@ -477,10 +478,7 @@ def margins_of(shares: NDArray[np.float64], combined: NDArray[np.float64]) -> ND
 def median_distance(X: NDArray[Any]) -> float:
     """The median squared distance between rows that differ; the number of features, if none do."""
     rows = X.astype(np.float64)
-    square = np.einsum("ij,ij->i", rows, rows)
-    between = square[:, None] + square - 2.0 * np.einsum("id,jd->ij", rows, rows)
-    pairs = np.triu_indices(len(rows), 1)
-    apart = between[pairs]
-    # More than rounding makes of the same row twice
-    apart = apart[apart > np.maximum(1e-12 * (square[pairs[0]] + square[pairs[1]]), 1e-300)]
+    # By differences: rows may be far from the origin and near each other
+    apart = np.concatenate([np.square(rows[i + 1 :] - row).sum(axis=1) for i, row in enumerate(rows)])
+    apart = apart[apart > 0.0]
     return float(np.median(apart)) if len(apart) else float(X.shape[1])
