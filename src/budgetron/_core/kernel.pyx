@@ -473,19 +473,19 @@ cdef void self_values(Form* kernel, Rows* rows, real* square, double* own) noexc
 
 cdef void finish(Form* kernel, Kind kind, real* raw, real a_square, double a_own,
                  real* b_square, double* b_own, Py_ssize_t m) noexcept nogil:
-    """Raw values of one row against m others become kernel values, in place."""
+    """Raw values of one row against m others become kernel values, in place; distances for a kernel without, stay."""
     cdef Py_ssize_t j
     if real is double:
         if kind == RBF:
             bt_rbf_d(raw, a_square, b_square, kernel.gamma, m)
-        elif kind == LAPLACIAN or kind == RBF_BY_DIFFERENCES:
+        elif kind == LAPLACIAN or (kind == RBF_BY_DIFFERENCES and kernel.kind == RBF):
             bt_decay_d(raw, kernel.gamma, m)
         elif kind == POLY:
             bt_poly_d(raw, kernel.gamma, kernel.coef0, kernel.degree, m)
     else:
         if kind == RBF:
             bt_rbf_f(raw, a_square, b_square, <float> kernel.gamma, m)
-        elif kind == LAPLACIAN or kind == RBF_BY_DIFFERENCES:
+        elif kind == LAPLACIAN or (kind == RBF_BY_DIFFERENCES and kernel.kind == RBF):
             bt_decay_f(raw, <float> kernel.gamma, m)
         elif kind == POLY:
             bt_poly_f(raw, <float> kernel.gamma, <float> kernel.coef0, kernel.degree, m)

@@ -3,6 +3,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from budgetron._core.distances import Distances
 from budgetron._core.history import Average, Journal
 from budgetron._core.kernel import Kernel
 from budgetron._core.rows import Block
@@ -39,6 +40,7 @@ class Learner:
         ledger: NDArray[np.float64] | None = ...,
         threads: int = ...,
         importances: NDArray[np.float64] | None = ...,
+        distances: Distances | None = ...,
     ) -> None: ...
     def extend(self, budget: int) -> None: ...
     def reserve(self, capacity: int) -> None: ...
@@ -46,7 +48,11 @@ class Learner:
     def open_round(self, x: Any) -> float: ...
     def close_round(self, y: float, importance: float = ...) -> None: ...
     def decide(
-        self, X: Any, coef: NDArray[np.float64] | None = ..., threads: int = ...
+        self,
+        X: Any,
+        coef: NDArray[np.float64] | None = ...,
+        threads: int = ...,
+        distances: Distances | None = ...,
     ) -> NDArray[np.float64]: ...
     def kernel_values(self, X: Any) -> NDArray[np.float64]: ...
     @property
@@ -60,6 +66,11 @@ class Learner:
     def columns(self, places: NDArray[np.int64]) -> NDArray[np.int64]: ...
 
 def sums(
-    supports: Supports, X: Any, coef: NDArray[np.float64], threads: int = ..., rule: Rule | None = ...
+    supports: Supports,
+    X: Any,
+    coef: NDArray[np.float64],
+    threads: int = ...,
+    rule: Rule | None = ...,
+    distances: Distances | None = ...,
 ) -> NDArray[np.float64]: ...
 def values(supports: Supports, X: Any, threads: int = ...) -> NDArray[np.float64]: ...

@@ -17,6 +17,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from budgetron._core.crew cimport Crew
+from budgetron._core.distances cimport Distances
 from budgetron._core.gaussian cimport Gaussian, rows_ahead
 from budgetron._core.kernel cimport NARROW, Kernel, Kind, Rows, dot, real
 from budgetron._core.projection cimport Foresight, Projection, solve_many
@@ -127,7 +128,7 @@ cdef class Learner:
         return self.kernel.function is not None or not (sane and fabs(self.rule.margin) < 1e60)
 
     def learn(self, X, y, double[::1] margins=None, int64_t[::1] sizes=None, double[:, ::1] ledger=None, int threads=1,
-              double[::1] importances=None):
+              double[::1] importances=None, Distances distances=None):
         """Play one round per row of X, in order.
 
         Parameters
@@ -143,9 +144,15 @@ cdef class Learner:
             How many may share the kernel values.
         importances : ndarray of shape (n,), float64, optional
             Weights of the rows.
+        distances : Distances, optional
+            Those of these rows, where they are known.
         """
         cdef double[::1] labels = y
         cdef Feed feed = Feed(X, self.supports.square.dtype)
+        if distances is not None:
+            if self.rule.budget == 0:
+                raise ValueError("a learner that shares distances must have a budget")
+            distances.check(self.supports, feed.n)
         if ledger is not None:
             self.rule.refresh_norm()
         self.rule.recording = ledger is not None
@@ -153,9 +160,9 @@ cdef class Learner:
             if feed.n == 0:
                 return
             if self.supports.single:
-                play_blocks(self, feed, &labels[0], importances, margins, sizes, ledger, Crew(threads), <float> 0)
+                play_blocks(self, feed, &labels[0], importances, margins, sizes, ledger, Crew(threads), distances, <float> 0)
             else:
-                play_blocks(self, feed, &labels[0], importances, margins, sizes, ledger, Crew(threads), <double> 0)
+                play_blocks(self, feed, &labels[0], importances, margins, sizes, ledger, Crew(threads), distances, <double> 0)
         finally:
             self.rule.recording = False
             if self.rule.gaussian is not None:
@@ -266,10 +273,10 @@ cdef class Learner:
             settle(rule, y, <double*> values, rows, 0, <double*> values)
         return 0
 
-    def decide(self, X, coef=None, int threads=1):
+    def decide(self, X, coef=None, int threads=1, Distances distances=None):
         """f(x) for each row of X; with other coefficients, in slot order, if given."""
         return sums(self.supports, X, self.rule.factor * self.rule.coef if coef is None else coef, threads,
-                    self.rule if coef is None else None)
+                    self.rule if coef is None else None, distances)
 
     def kernel_values(self, X):
         """k(x, s) for each row x of X and each support s from oldest to newest."""
@@ -312,30 +319,33 @@ cdef class Learner:
         return np.concatenate([slab.rounds[slab.order[:slab.m]] for slab in (self.supports, self.rule.departed)])
 
 
-def sums(Supports supports, X, const double[::1] coef, int threads=1, Rule rule=None):
+def sums(Supports supports, X, const double[::1] coef, int threads=1, Rule rule=None, Distances distances=None):
     """Kernel values of each row of X over the slots, summed with these coefficients; and what the rule has beside."""
     out = np.zeros((X.shape[0], 1))
-    in_blocks(supports, X, coef, out, threads, rule)
+    in_blocks(supports, X, coef, out, threads, rule, distances)
     return out[:, 0]
 
 
 def values(Supports supports, X, int threads=1):
     """k(x, s) for each row x of X and each support s from oldest to newest."""
     out = np.zeros((X.shape[0], supports.top))
-    in_blocks(supports, X, None, out, threads, None)
+    in_blocks(supports, X, None, out, threads, None, None)
     return out[:, supports.order[:supports.m]]
 
 
-cdef in_blocks(Supports supports, X, const double[::1] coef, double[:, ::1] out, int threads, Rule rule):
+cdef in_blocks(Supports supports, X, const double[::1] coef, double[:, ::1] out, int threads, Rule rule,
+               Distances distances):
     cdef Feed feed = Feed(X, supports.square.dtype)
+    if distances is not None:
+        distances.check(supports, feed.n)
     if rule is not None and rule.gaussian is None:
         rule = None
     if feed.n == 0 or (supports.top == 0 and rule is None):
         return
     if supports.single:
-        predict_blocks(supports, feed, coef, out, Crew(threads), rule, <float> 0)
+        predict_blocks(supports, feed, coef, out, Crew(threads), rule, distances, <float> 0)
     else:
-        predict_blocks(supports, feed, coef, out, Crew(threads), rule, <double> 0)
+        predict_blocks(supports, feed, coef, out, Crew(threads), rule, distances, <double> 0)
 
 
 cdef double square_of(Block block):
@@ -351,7 +361,7 @@ cdef raise_overflow(int64_t round_number):
 
 
 cdef int play_blocks(Learner learner, Feed feed, double* y, double[::1] importances, double[::1] margins,
-                     int64_t[::1] sizes, double[:, ::1] ledger, Crew crew, real zero) except -1:
+                     int64_t[::1] sizes, double[:, ::1] ledger, Crew crew, Distances distances, real zero) except -1:
     """All rounds of a batch, block by block; `zero` is of the type of the rows."""
     cdef Rule rule = learner.rule
     cdef Supports supports = learner.supports
@@ -389,7 +399,10 @@ cdef int play_blocks(Learner learner, Feed feed, double* y, double[::1] importan
             # Everything that can be known before the labels, at the speed of matrix products.
             feed.open(block, start, b)
             kind = supports.kind_with(block)
-            supports.values_of(block, kind, K, ld, crew)
+            if distances is None:
+                supports.values_of(block, kind, K, ld, crew)
+            else:
+                distances.values_of(start, b, supports.top, K, ld)
             if supports.sparse:
                 supports.need(rows.starts[b] - rows.starts[0])
             if gaussian is not None:
@@ -427,8 +440,11 @@ cdef int play_blocks(Learner learner, Feed feed, double* y, double[::1] importan
                     projection.row = i
                 if not passes(rule, y[start + i], rows.own[i]):
                     settle(rule, y[start + i], k, rows, i, row)
-                if rule.added >= 0 and i + 1 < b:
+                if rule.added >= 0 and distances is not None:
+                    distances.store(rule.added, start + i, b - i - 1, &others[0])
+                elif rule.added >= 0 and i + 1 < b:
                     others_of(block, kind, i, &others[0])
+                if rule.added >= 0 and i + 1 < b:
                     for j in range(i + 1, b):
                         K[j * ld + rule.added] = others[j - i - 1]
                     if gaussian is not None:
@@ -582,7 +598,7 @@ cdef double open_row(Learner learner, real* values) except? -1:
 
 
 cdef int predict_blocks(Supports supports, Feed feed, const double[::1] coef, double[:, ::1] out, Crew crew,
-                        Rule rule, real zero) except -1:
+                        Rule rule, Distances distances, real zero) except -1:
     """Sums of kernel values, weighted by `coef`, with what a rule has beside; or with coef None the values themselves."""
     cdef Py_ssize_t start = 0, b, i, j, top = supports.top, n = feed.n, longest = min(longest_block(crew), feed.n)
     dtype = supports.square.dtype
@@ -594,7 +610,9 @@ cdef int predict_blocks(Supports supports, Feed feed, const double[::1] coef, do
         while start < n:
             b = min(block_length(crew, supports.d <= NARROW, top, sizeof(real)), n - start)
             feed.open(block, start, b)
-            if top:
+            if top and distances is not None:
+                distances.values_of(start, b, top, K, top)
+            elif top:
                 supports.values_of(block, supports.kind_with(block), K, top, crew)
             for i in range(b):
                 row = K + i * top

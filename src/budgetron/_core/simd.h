@@ -89,6 +89,14 @@ void bt_rbf_f(float *row, float a, const float *b, float gamma, ptrdiff_t m);
 void bt_decay_d(double *row, double gamma, ptrdiff_t m);
 void bt_decay_f(float *row, float gamma, ptrdiff_t m);
 
+/* out[j] = exp(-gamma row[places[j]]) */
+void bt_decay_at_d(const double *row, const int32_t *places, double gamma, ptrdiff_t m, double *out);
+void bt_decay_at_f(const float *row, const int32_t *places, float gamma, ptrdiff_t m, float *out);
+
+/* row[j] = a + b[j] - 2 row[j]: dot products become squared distances, or a rounding error less than 0 */
+void bt_distances_d(double *row, double a, const double *b, ptrdiff_t m);
+void bt_distances_f(float *row, float a, const float *b, ptrdiff_t m);
+
 /* row[j] = (gamma row[j] + coef0) ** degree */
 void bt_poly_d(double *row, double gamma, double coef0, int degree, ptrdiff_t m);
 void bt_poly_f(float *row, float gamma, float coef0, int degree, ptrdiff_t m);

@@ -301,6 +301,19 @@ CLONES void NAME(bt_decay)(REAL *row, REAL gamma, ptrdiff_t m)
     EXP2(m, row, rate * row[j]);
 }
 
+CLONES void NAME(bt_decay_at)(const REAL *row, const int32_t *places, REAL gamma, ptrdiff_t m, REAL *out)
+{
+    const REAL rate = (REAL)(-gamma * LOG2_E);
+    EXP2(m, out, rate * row[places[j]]);
+}
+
+CLONES void NAME(bt_distances)(REAL *row, REAL a, const REAL *b, ptrdiff_t m)
+{
+#pragma omp simd
+    for (ptrdiff_t j = 0; j < m; j++)
+        row[j] = a + b[j] - 2 * row[j];
+}
+
 CLONES void NAME(bt_poly)(REAL *row, REAL gamma, REAL coef0, int degree, ptrdiff_t m)
 {
 #pragma omp simd

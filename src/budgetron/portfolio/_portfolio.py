@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from budgetron._core.distances import shared
 from budgetron.experts import ExponentialWeights
 from budgetron.linear import AROW
 from budgetron.portfolio._experts import (
@@ -187,10 +188,10 @@ class Portfolio:
 
     def _rounds(self, X: Any, y: NDArray[np.float64]) -> NDArray[np.float64]:
         views = Views(X, None if self.scaler is None else self.scaler.advance(X))
-        said = np.zeros((X.shape[0], len(self.experts)))
+        said, known = np.zeros((X.shape[0], len(self.experts))), self._distances(views)
         for i, expert in enumerate(self.experts):
             if expert.learner is not None:
-                said[:, i] = teach(expert, views.of(expert), y)
+                said[:, i] = teach(expert, views.of(expert), y, known.get(i))
         combined = np.empty(len(y))
         self.combiner.learn(self._features(said, y), y, combined, None, None)
         votes, outcomes = self._votes(said, combined), y > 0.0
@@ -208,6 +209,30 @@ class Portfolio:
         if self.scaler is not None:
             self._look()
         return margins
+
+    def _distances(self, views: Views) -> dict[int, Any]:
+        """By expert, the distances of rows from supports: computed once for all widths, where that pays."""
+        known: dict[int, Any] = {}
+        for alike in self.alike():
+            learners = [self.experts[i].learner for i in alike]
+            found = shared(
+                views.of(self.experts[alike[0]]),
+                [learner.supports for learner in learners],
+                [self.seen - learner.rounds for learner in learners],
+            )
+            known |= {
+                i: distances for i, distances in zip(alike, found, strict=True) if distances is not None
+            }
+        return known
+
+    def alike(self) -> list[list[int]]:
+        """Experts over kernels that see the same rows; the rows that they keep are known by their rounds."""
+        there = [i for i, expert in enumerate(self.experts) if expert.kernel and expert.learner is not None]
+        return [
+            those
+            for standardised in (False, True)
+            if len(those := [i for i in there if self.experts[i].standardised == standardised]) > 1
+        ]
 
     def _features(
         self, said: NDArray[np.float64], y: NDArray[np.float64] | None, next_one: bool = False
@@ -283,10 +308,10 @@ class Portfolio:
         for start in range(0, X.shape[0], self._longest()):
             rows = self._rows(X[start : start + self._longest()])
             views = Views(rows, None if self.scaler is None else self.scaler.apply(rows))
-            said = np.zeros((rows.shape[0], len(self.experts)))
+            said, known = np.zeros((rows.shape[0], len(self.experts))), self._distances(views)
             for i, expert in enumerate(self.experts):
                 if expert.learner is not None:
-                    said[:, i] = expert.learner.decide(views.of(expert))
+                    said[:, i] = ask(expert, views.of(expert), known.get(i))
             combined = self.combiner.decide(self._features(said, None, next_one))
             shares = self._votes(said, combined) @ self.weights.weights_
             margins[start : start + rows.shape[0]] = self.sign * margins_of(shares, combined)
@@ -450,12 +475,20 @@ class Portfolio:
         self.__dict__.update(state)
 
 
-def teach(expert: Expert, X: Any, y: NDArray[np.float64]) -> NDArray[np.float64]:
+def teach(expert: Expert, X: Any, y: NDArray[np.float64], distances: Any = None) -> NDArray[np.float64]:
     """Play a round per row with one expert; the margins before the labels."""
     if X.shape[0] == 1 and not issparse(X):
         return np.array([expert.learner.play(X[0], y[0])])
     margins = np.empty(X.shape[0])
-    expert.learner.learn(X, y, margins, None, None)
+    known = {} if distances is None else {"distances": distances}
+    expert.learner.learn(X, y, margins, None, None, **known)
+    return margins
+
+
+def ask(expert: Expert, X: Any, distances: Any = None) -> NDArray[np.float64]:
+    """What one expert says of each row."""
+    known = {} if distances is None else {"distances": distances}
+    margins: NDArray[np.float64] = expert.learner.decide(X, **known)
     return margins
 
 

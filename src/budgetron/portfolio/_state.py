@@ -110,6 +110,7 @@ def portfolio_of(state: Any, d: int, dtype: np.dtype[Any], plan: Plan) -> Portfo
     )
     for expert, told in zip(made.experts, state["experts"], strict=True):
         _restore(expert, told, d, dtype, seen, begun)
+    _check_rows(made)
     n = len(made.experts) + 1
     features = n + len(made.labels)
     made.combiner = _one(AROW(), state["combiner"], features, np.dtype(np.float64))
@@ -167,6 +168,20 @@ def _restore(expert: Expert, state: Any, d: int, dtype: np.dtype[Any], seen: int
     if state["learner"] is not None:
         width = d if expert.kernel or d > WIDE else d + 1
         expert.learner = _one(expert.model, state["learner"], width, dtype)
+
+
+def _check_rows(portfolio: Portfolio) -> None:
+    """Whether experts that keep the row of a round keep the same one: its distances are computed once."""
+    for alike in portfolio.alike():
+        rows: dict[int, bytes] = {}
+        for learner in (portfolio.experts[i].learner for i in alike):
+            supports, birth = learner.supports, portfolio.seen - learner.rounds
+            slots = supports.order[: supports.m]
+            for born, row in zip(supports.rounds[slots].tolist(), supports.rows(slots), strict=True):
+                need(
+                    rows.setdefault(birth + born, row.tobytes()) == row.tobytes(),
+                    "rows of a round should be one",
+                )
 
 
 def _one(model: Any, kept: Any, d: int, dtype: np.dtype[Any]) -> Any:

@@ -1,0 +1,195 @@
+# cython: cdivision=True
+"""Squared distances, computed once for RBF kernels of several widths.
+
+Learners that see the same rows keep many of the same. A batch of rows is compared with all that are kept, each once, and
+with those of the batch itself that any of the learners takes. What comes out is a table with a row for each of the batch,
+a column for each that was kept, and then one for each of the batch. Each learner reads it on its own: `places` says for
+each of its slots which column is that support's, and the exponential of its width makes kernel values of it.
+
+The table lives as long as the batch is learned. It is made where it pays: where rows have some dozens of features or more, for
+products of fewer are faster than reading; where learners keep enough of the same rows, for these must be copied together; and
+where batches are not short.
+"""
+
+import numpy as np
+
+from budgetron._core.kernel cimport (
+    LINEAR, RBF, RBF_BY_DIFFERENCES, Kernel, Kind, Rows, between, over_columns, real, tile_bytes,
+)
+from budgetron._core.rows cimport Block, Feed, address
+from budgetron._core.supports cimport Supports
+
+cdef extern from "simd.h" nogil:
+    void bt_decay_d(double*, double, ptrdiff_t)
+    void bt_decay_f(float*, float, ptrdiff_t)
+    void bt_decay_at_d(const double*, const int32_t*, double, ptrdiff_t, double*)
+    void bt_decay_at_f(const float*, const int32_t*, float, ptrdiff_t, float*)
+    void bt_distances_d(double*, double, const double*, ptrdiff_t)
+    void bt_distances_f(float*, float, const float*, ptrdiff_t)
+
+# What takes as long as how many multiplications in a matrix product: to copy a number, to bring a distance into the
+# table and to read it there, to make a table at all; and to subtract a number and square the difference.
+cdef double COPY = 25.0, READ = 12.0, MAKE = 2e6, DIFFERENCE = 8.0
+
+# Raw values are all that is asked of it.
+PLAIN = Kernel("linear")
+
+
+cdef class Distances:
+    """One learner's reading of a table; made by `shared`."""
+
+    def check(self, Supports supports, Py_ssize_t n):
+        """Refuse another slab than that which it was made for, as it was then, or another number of rows."""
+        if supports is not self.supports or supports.capacity != len(self.places) or n != self.block.rows.n:
+            raise ValueError("these are distances of other rows, or for another learner")
+
+    cdef void values_of(self, Py_ssize_t start, Py_ssize_t n, Py_ssize_t top, void* out, Py_ssize_t ld) noexcept nogil:
+        """out[i, j] = k(row start + i, slot j) for n rows of the batch and all slots up to `top`."""
+        if self.block.single:
+            read(self, start, n, top, <float*> out, ld)
+        else:
+            read(self, start, n, top, <double*> out, ld)
+
+    cdef void store(self, Py_ssize_t slot, Py_ssize_t row, Py_ssize_t n, void* out) noexcept nogil:
+        """A row of the batch now is in this slot; its kernel values with the n rows that follow it."""
+        self._places[slot] = <int32_t> (self.kept + row)
+        if self.block.single:
+            follow(self, row, n, <float*> out)
+        else:
+            follow(self, row, n, <double*> out)
+
+
+cdef void read(Distances self, Py_ssize_t start, Py_ssize_t n, Py_ssize_t top, real* out, Py_ssize_t ld) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef double gamma = self.supports.kernel.form.gamma
+    cdef real* row = <real*> self._table + start * self.ld
+    for i in range(n):
+        if real is double:
+            bt_decay_at_d(row + i * self.ld, self._places, gamma, top, out + i * ld)
+        else:
+            bt_decay_at_f(row + i * self.ld, self._places, <float> gamma, top, out + i * ld)
+
+
+cdef void follow(Distances self, Py_ssize_t row, Py_ssize_t n, real* out) noexcept nogil:
+    cdef Rows* rows = &self.block.rows
+    cdef Py_ssize_t i
+    # The column of this row: what other learners need of it too, and later blocks of this one
+    cdef real* column = <real*> self._table + row * self.ld + self.kept + row
+    if not self._compared[row]:
+        self._compared[row] = True
+        # Into the row of the table first, whose places right of the diagonal are never read
+        between(&self.block.kernel.form, RBF_BY_DIFFERENCES if self.by_differences else LINEAR, rows, row, row + 1, rows.n,
+                column + 1, <real*> self.block._spread)
+        if not self.by_differences:
+            from_products(column + 1, (<real*> rows.square)[row], <real*> rows.square + row + 1, rows.n - row - 1)
+        for i in range(1, rows.n - row):
+            column[i * self.ld] = column[i]
+    for i in range(n):
+        out[i] = column[(i + 1) * self.ld]
+    if real is double:
+        bt_decay_d(out, self.supports.kernel.form.gamma, n)
+    else:
+        bt_decay_f(out, <float> self.supports.kernel.form.gamma, n)
+
+
+cdef void from_products(real* products, real square, real* squares, Py_ssize_t n) noexcept nogil:
+    """Inner products of a row with others become squared distances."""
+    if real is double:
+        bt_distances_d(products, square, squares, n)
+    else:
+        bt_distances_f(products, square, squares, n)
+
+
+def shared(X, list slabs, births):
+    """For each slab a reading of the distances of the rows of X, or None where it had better be asked itself.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d), in the slabs' dtype
+    slabs : list of Supports
+        With RBF kernels, over dense rows.
+    births : sequence of int
+        For each slab, how many rows of the stream had come before its learner's first: by this it is known which
+        rows are the same.
+    """
+    cdef Supports slab, first
+    cdef Block block
+    cdef Feed feed
+    found, members = [None] * len(slabs), {RBF: [], RBF_BY_DIFFERENCES: []}
+    if len(slabs) < 2 or len(X) < 2:
+        return found
+    first = slabs[0]
+    block, feed = Block(PLAIN, first.d, first.square.dtype, len(X), False), Feed(X, first.square.dtype)
+    feed.open(block, 0, len(X))
+    for i, slab in enumerate(slabs):
+        if slab.sparse or slab.kernel.form.kind != RBF:
+            raise ValueError("slabs that share distances must have RBF kernels and dense rows")
+        if slab.d != feed.d or slab.single != block.single:
+            raise ValueError("slabs that share distances must have rows of one width and type")
+        members[slab.kind_with(block)].append(i)
+    for kind, those in members.items():
+        if len(those) > 1:
+            readings = read_by([slabs[i] for i in those], [births[i] for i in those], block, feed, kind)
+            for i, reading in zip(those, readings):
+                found[i] = reading
+    return found
+
+
+cdef list read_by(list slabs, list births, Block block, Feed feed, Kind kind):
+    """Readings of one table, for slabs whose distances are computed in the same way."""
+    cdef Distances distances
+    cdef Py_ssize_t n = block.rows.n, kept
+    slots = [slab.order[:slab.m] for slab in slabs]
+    names = np.concatenate([slab.rounds[own] + birth for slab, own, birth in zip(slabs, slots, births)])
+    names, first, columns = np.unique(names, return_index=True, return_inverse=True)
+    kept = len(names)
+    each = DIFFERENCE if kind == RBF_BY_DIFFERENCES else 1.0
+    if (len(columns) - kept) * each * n * block.d < COPY * kept * block.d + READ * (len(columns) + kept) * n + MAKE:
+        return [None] * len(slabs)
+    ends = np.cumsum([slab.m for slab in slabs])
+    table, compared = np.empty((n, kept + n), block.square.dtype), np.zeros(n, np.int8)
+    owners, places = np.searchsorted(ends, first, side="right"), np.concatenate(slots)[first].astype(np.intp)
+    if block.single:
+        fill[float](table, block, kind, slabs, owners, places)
+    else:
+        fill[double](table, block, kind, slabs, owners, places)
+    readings = []
+    for slab, own, end in zip(slabs, slots, ends):
+        distances = Distances.__new__(Distances)
+        distances.supports, distances.table, distances.compared = slab, table, compared
+        distances.places = np.zeros(slab.capacity, np.int32)
+        distances.places[own] = columns[end - slab.m:end]
+        distances.block, distances.feed, distances.by_differences = block, feed, kind == RBF_BY_DIFFERENCES
+        distances.kept, distances.ld = kept, kept + n
+        distances._table, distances._places = address(table), <int32_t*> address(distances.places)
+        distances._compared = <char*> address(compared)
+        readings.append(distances)
+    return readings
+
+
+cdef int fill(real[:, ::1] table, Block block, Kind kind, list slabs, Py_ssize_t[::1] owners, Py_ssize_t[::1] slots) except -1:
+    """Compare the block with rows that are in these slots of these slabs."""
+    cdef Supports slab
+    cdef Rows* rows = &block.rows
+    cdef Py_ssize_t i, k, n = rows.n, d = rows.d, kept = len(slots)
+    cdef real[:, ::1] columns = np.empty((d, kept), block.square.dtype)
+    cdef real[::1] squares = np.empty(kept, block.square.dtype)
+    cdef size_t[::1] sources = np.empty(kept, np.uintp)
+    cdef Py_ssize_t[::1] strides = np.empty(kept, np.intp)
+    cdef double[::1] own = np.zeros(kept)
+    cdef char[::1] tile = np.empty(tile_bytes(d) + 64 if rows.sparse else 64, np.int8)
+    for i in range(kept):
+        slab = slabs[owners[i]]
+        sources[i], strides[i] = <size_t> (<real*> slab._columns + slots[i]), slab.stride
+        squares[i] = (<real*> slab._square)[slots[i]]
+    with nogil:
+        for k in range(d):
+            for i in range(kept):
+                columns[k, i] = (<real*> sources[i])[k * strides[i]]
+        over_columns(&block.kernel.form, kind if kind == RBF_BY_DIFFERENCES else LINEAR, rows, &columns[0, 0], kept,
+                     &squares[0], &own[0], 0, kept, &table[0, 0], table.shape[1],
+                     <void*> ((<size_t> &tile[0] + 63) // 64 * 64))
+        if kind == RBF:
+            for i in range(n):
+                from_products(&table[i, 0], (<real*> rows.square)[i], &squares[0], kept)
+    return 0
