@@ -96,6 +96,10 @@ def test_not_where_it_does_not_pay():
     assert shared(X[400:], slabs[:1], [0]) == [None]
     assert shared(X[400:401], slabs, [0] * 6) == [None] * 6
     assert shared(X[400:], slabs, [0, 1000, 2000, 3000, 4000, 5000]) == [None] * 6  # no row in common
+    kept = shared(X[400:], slabs, [0] * 6)[0].table.shape[1] - 200
+    room = 8 * ((kept + 200) * 200 + kept * 120)
+    assert shared(X[400:], slabs, [0] * 6, room - 1) == [None] * 6
+    assert None not in shared(X[400:], slabs, [0] * 6, room)
     narrow = learners_of(3, np.float64)
     for learner in narrow:
         learner.learn(X[:400, :3].copy(), y[:400])
@@ -139,7 +143,7 @@ def test_a_portfolio_is_the_same_without(dtype, monkeypatch):
         return found[-len(given[1]) :]
 
     monkeypatch.setattr(_portfolio, "shared", counted)
-    model = BudgetClassifier("8MB", random_state=0)
+    model = BudgetClassifier("24MB", random_state=0)
     margins = np.concatenate(
         [
             model.progressive_fit(X[i : i + 200], y[i : i + 200], classes=[-1, 1]).margins
@@ -148,8 +152,8 @@ def test_a_portfolio_is_the_same_without(dtype, monkeypatch):
     )
     said = model.decision_function(X)
     assert sum(reading is not None for reading in found) > len(found) // 2
-    monkeypatch.setattr(_portfolio, "shared", lambda X, slabs, births: [None] * len(slabs))
-    alone = BudgetClassifier("8MB", random_state=0)
+    monkeypatch.setattr(_portfolio, "shared", lambda X, slabs, births, room: [None] * len(slabs))
+    alone = BudgetClassifier("24MB", random_state=0)
     expected = alone.progressive_fit(X, y, classes=[-1, 1]).margins
     atol = 1e-7 if dtype == np.float64 else 1e-3
     np.testing.assert_allclose(margins, expected, atol=atol)

@@ -60,7 +60,8 @@ Three rooms
 are one room. `history` is what both may keep of hypotheses that are gone.
 
 `projection` is what the Projectron adds to a rule, `rounds` joins the rooms and plays,
-`together` plays several learners over the same rows, and `simd.c` holds the loops that the
+`together` plays several learners over the same rows, `distances` are what learners whose kernels differ in
+width alone may have in common, and `simd.c` holds the loops that the
 compiler turns into vector instructions, several versions of each, chosen when the library is loaded.
 
 Numbers

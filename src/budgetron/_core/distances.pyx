@@ -100,7 +100,7 @@ cdef void from_products(real* products, real square, real* squares, Py_ssize_t n
         bt_distances_f(products, square, squares, n)
 
 
-def shared(X, list slabs, births):
+def shared(X, list slabs, births, double room=float("inf")):
     """For each slab a reading of the distances of the rows of X, or None where it had better be asked itself.
 
     Parameters
@@ -111,6 +111,8 @@ def shared(X, list slabs, births):
     births : sequence of int
         For each slab, how many rows of the stream had come before its learner's first: by this it is known which
         rows are the same.
+    room : float
+        Bytes that a table may take, with the rows that are copied for it.
     """
     cdef Supports slab, first
     cdef Block block
@@ -129,13 +131,13 @@ def shared(X, list slabs, births):
         members[slab.kind_with(block)].append(i)
     for kind, those in members.items():
         if len(those) > 1:
-            readings = read_by([slabs[i] for i in those], [births[i] for i in those], block, feed, kind)
+            readings = read_by([slabs[i] for i in those], [births[i] for i in those], block, feed, kind, room)
             for i, reading in zip(those, readings):
                 found[i] = reading
     return found
 
 
-cdef list read_by(list slabs, list births, Block block, Feed feed, Kind kind):
+cdef list read_by(list slabs, list births, Block block, Feed feed, Kind kind, double room):
     """Readings of one table, for slabs whose distances are computed in the same way."""
     cdef Distances distances
     cdef Py_ssize_t n = block.rows.n, kept
@@ -145,6 +147,8 @@ cdef list read_by(list slabs, list births, Block block, Feed feed, Kind kind):
     kept = len(names)
     each = DIFFERENCE if kind == RBF_BY_DIFFERENCES else 1.0
     if (len(columns) - kept) * each * n * block.d < COPY * kept * block.d + READ * (len(columns) + kept) * n + MAKE:
+        return [None] * len(slabs)
+    if ((kept + n) * n + kept * block.d) * <double> block.square.itemsize > room:
         return [None] * len(slabs)
     ends = np.cumsum([slab.m for slab in slabs])
     table, compared = np.empty((n, kept + n), block.square.dtype), np.zeros(n, np.int8)

@@ -219,6 +219,7 @@ class Portfolio:
                 views.of(self.experts[alike[0]]),
                 [learner.supports for learner in learners],
                 [self.seen - learner.rounds for learner in learners],
+                self.memory / 8,
             )
             known |= {
                 i: distances for i, distances in zip(alike, found, strict=True) if distances is not None
