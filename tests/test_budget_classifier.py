@@ -158,7 +158,9 @@ def test_damaged_files_are_refused(tmp_path):
         (("reservoir",), np.zeros((3, 6)), "the reservoir should be"),
         (("scaler", "mean"), np.full(6, np.nan), "means and spreads should be finite"),
         (("experts", 4, "ended"), True, "an expert is missing or too many"),
-        (("experts", 4, "budget"), 10**6, "a slab of 64 slots does not fit"),
+        (("experts", 4, "budget"), 10**6, "supports of an expert should be a whole number from 1000000"),
+        (("experts", 4, "budget"), 55, "a slab of 64 slots does not fit"),
+        (("experts", 4, "allowed"), 100, "an expert should have room for a support more"),
         (("losses",), np.full(15, 1e9), "losses should be those of rounds played"),
     ]:
         damaged = copy.deepcopy(state)
@@ -168,6 +170,31 @@ def test_damaged_files_are_refused(tmp_path):
         node[path[-1]] = value
         with pytest.raises(ValueError, match=message):
             BudgetClassifier().__setstate__(damaged)
+
+
+def test_room_is_made_as_supports_come():
+    X, y = easy(1200)
+    model = BudgetClassifier("4MB", random_state=0).partial_fit(X[:64], y[:64], classes=[-1, 1])
+    portfolio = model._learners[0]
+    start = most = model.nbytes_
+    assert start < 2 << 20 < portfolio.promised <= 4 << 20
+    for row in range(64, 1200, 8):
+        model.partial_fit(X[row : row + 8], y[row : row + 8])
+        for expert in (e for e in portfolio.experts if e.second_order and e.learner is not None):
+            assert expert.supports < expert.model.budget or expert.supports == expert.allowed
+            # no more than some supports ahead, whatever is allowed
+            assert expert.model.budget <= max(_experts.FIRST, 1.25 * (expert.supports + _experts.LEFT) + 64)
+        assert model.nbytes_ <= portfolio.promised <= 4 << 20
+        most = max(most, model.nbytes_)
+    assert most > start
+    state = model.__getstate__()
+    told = [e for e in state["_learners"]["states"][0]["experts"] if e.get("allowed", 0) > e.get("budget", 0)]
+    assert told
+    before, told[0]["allowed"] = told[0]["allowed"], 2000
+    with pytest.raises(ValueError, match="a portfolio should keep to its memory"):
+        BudgetClassifier().__setstate__(copy.deepcopy(state))
+    told[0]["allowed"] = before
+    BudgetClassifier().__setstate__(state)
 
 
 def test_regret_is_within_the_bound():

@@ -14,6 +14,8 @@ from sklearn.svm import SVC
 
 import budgetron
 from budgetron import SecondOrderProjectron, batch, linear
+from budgetron._core import pages
+from budgetron._core.pages import zeros
 
 GAMMA = ref.KERNELS["rbf"][1]["gamma"]
 
@@ -255,6 +257,20 @@ assert values.nbytes == 1 << 20 and not values.any()
 def test_large_matrices_are_a_processs_own():
     done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_arrays_without_pages_of_their_own(monkeypatch):
+    """A process may have no more than so many: arrays are then the C library's, and all goes on."""
+
+    def refuse(*args, **options):
+        raise OSError("no more")
+
+    large = zeros((300, 100), np.float32)
+    assert (large.shape, large.dtype, large.base is not None) == ((300, 100), np.float32, True)
+    monkeypatch.setattr(pages.mmap, "mmap", refuse)
+    assert zeros((300, 100), np.float32).base is None
+    X, y = stream("random")
+    assert model(budget=200).fit(X, y).rounds_ == len(y)
 
 
 @pytest.mark.parametrize("far", [1e4, 2e7, 1e9])

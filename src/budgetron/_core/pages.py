@@ -6,9 +6,10 @@ What the C library is given back it may keep, so that a model that grows by and 
 from __future__ import annotations
 
 import mmap
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 __all__ = ["zeros"]
 
@@ -16,10 +17,14 @@ __all__ = ["zeros"]
 LARGE = 1 << 16
 
 
-def zeros(n: int) -> NDArray[np.float64]:
-    """So many zeros, in float64."""
-    if 8 * n < LARGE or not hasattr(mmap, "MAP_PRIVATE"):
-        return np.zeros(n)
-    # Private, so that a process that is forked from this one has its own.
-    pages = mmap.mmap(-1, 8 * n, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    return np.frombuffer(pages, np.float64, n)
+def zeros(shape: int | tuple[int, ...], dtype: DTypeLike = np.float64) -> NDArray[Any]:
+    """An array of zeros."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    if size < LARGE or not hasattr(mmap, "MAP_PRIVATE"):
+        return np.zeros(shape, dtype)
+    try:
+        # Private, so that a process that is forked from this one has its own.
+        pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError:  # a process may have some ten thousand, and no more
+        return np.zeros(shape, dtype)
+    return np.ndarray(shape, dtype, pages)

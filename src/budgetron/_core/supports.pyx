@@ -23,6 +23,8 @@ from budgetron._core.kernel cimport (
 )
 from budgetron._core.rows cimport address, make_dense, make_index, sift
 
+from budgetron._core.pages import zeros
+
 # The fewest rows and supports that are shared: with few supports, longer blocks cost more than threads save.
 cdef Py_ssize_t SHARED_ROWS = 64, SHARED_SLOTS = 256
 # Numbers in a line of the cache; supports that are compared with a block at a time, at least and at most.
@@ -54,7 +56,7 @@ cdef class Supports:
         self.rounds = np.zeros(capacity, np.int64)
         self.order = np.arange(capacity, dtype=np.int32)
         self.stride = 0 if sparse else stride_for(capacity, self.square.itemsize)
-        self.columns = np.zeros((0 if sparse else d, self.stride), dtype)
+        self.columns = zeros((0 if sparse else d, self.stride), dtype)
         self.begins = np.zeros(capacity if sparse else 0, np.int64)
         self.lengths = np.zeros(capacity if sparse else 0, np.int32)
         self.features, self.values = np.zeros(0, np.int32), np.zeros(0, dtype)
@@ -98,7 +100,7 @@ cdef class Supports:
             self.used = len(self.features)
         else:
             self.stride = stride_for(self.capacity, self.square.itemsize)
-            self.columns = np.zeros((self.d, self.stride), self.square.dtype)
+            self.columns = zeros((self.d, self.stride), self.square.dtype)
             self.columns[:, :self.capacity] = state["rows"].T
         self.point()
 
@@ -146,7 +148,7 @@ cdef class Supports:
             self.begins, self.lengths = longer(self.begins, capacity), longer(self.lengths, capacity)
         else:
             self.stride = stride_for(capacity, self.square.itemsize)
-            columns, self.columns = self.columns, np.zeros((self.d, self.stride), self.square.dtype)
+            columns, self.columns = self.columns, zeros((self.d, self.stride), self.square.dtype)
             self.columns[:, :old] = columns[:, :old]
         self.capacity = capacity
         self.point()

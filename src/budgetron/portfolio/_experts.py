@@ -30,6 +30,8 @@ FEWEST, LEAST_RECENT, MOST_RECENT = 60, 20, 500
 MOST, MEMORY, LIMITS = 800, 16 << 20, (400, 1200)
 # Supports that there is room for without being asked: slabs are rounded up.
 SPARE = 16
+# Room is made as supports come: so much at first, from then on when no more than so much is left.
+FIRST, LEFT = 96, 32
 # Rows of more features have linear experts alone; and from so many on, the linear ones no covariances.
 WIDE, FULL = 1000, 500
 
@@ -57,6 +59,7 @@ class Expert:
     late: int = 0  # mistakes since memory moved last
     rounds: int = 0
     ended: bool = False
+    allowed: int = 0  # supports that its share of the memory allows; there is room for as many as it needs
 
     @property
     def kernel(self) -> bool:
@@ -92,46 +95,71 @@ class Expert:
         if self.second_order:  # features beside the supports, if they do not take the supports' room
             self.model = changed(self.model, {"linear": 4 * (len(row) + 1) ** 2 <= share // 8})
             least = FEWEST
-        budget = self.largest(row, share, least, most)
-        if budget:
+        self.allowed = self.largest(row, share, least, most)
+        if self.allowed:
+            budget = min(self.allowed, FIRST) if self.second_order else self.allowed
             self.model = changed(self.model, {"budget": budget})
             self.learner = made(self.model, row)
-        return budget > 0
+        return self.allowed > 0
 
     def renew(self, row: NDArray[Any]) -> None:
         """Begin anew, as large as before."""
         self.learner = made(self.model, row)
 
     def grow(self, row: NDArray[Any], share: int, most: int) -> None:
-        """Take up a share of the memory, for at most so many supports."""
-        budget = self.largest(row, share, self.model.budget, most)
+        """Be allowed a share of the memory, for at most so many supports."""
+        self.allowed = max(self.largest(row, share, self.model.budget, most), self.model.budget)
+        self.make_room()
+
+    @property
+    def room(self) -> int:
+        """Supports that may come before room must be made."""
+        all_there = self.learner is None or self.model.budget == self.allowed
+        return 1 << 31 if all_there else self.model.budget - self.supports
+
+    def make_room(self) -> None:
+        """See to it that some more supports can come, as far as they are allowed."""
+        budget = self.model.budget
+        while budget < self.allowed and budget - self.supports < LEFT:
+            budget = min(self.allowed, budget + max(64, budget // 4))
         if budget > self.model.budget:
             self.learner.extend(budget)
             self.model = changed(self.model, {"budget": budget})
 
     def shrink(self, row: NDArray[Any], share: int) -> None:
         """Keep to a share of the memory: the supports that came first stay, as many as fit."""
-        budget = self.largest(row, share, FEWEST, self.model.budget)
-        if budget:
-            self.model = changed(self.model, {"budget": budget})
+        self.allowed = self.largest(row, share, FEWEST, self.allowed)
+        if self.allowed:
+            self.model = changed(self.model, {"budget": min(self.allowed, self.model.budget)})
             self.learner = curtailed(self.learner, made(self.model, row))
+            self.make_room()
         else:
             self.end()
 
     def largest(self, row: NDArray[Any], share: int, least: int, most: int) -> int:
         """The largest budget up to `most` that surely fits in a share; 0 if not even `least` does."""
+        size = self._sizes(row)
+        return _largest(lambda budget: size(budget) <= share, least, most)
+
+    def promised(self, row: NDArray[Any]) -> int:
+        """Bytes that it may come to take."""
+        if self.learner is None or not self.second_order or self.allowed <= self.model.budget:
+            return self.nbytes
+        return max(self._sizes(row)(self.allowed), self.nbytes)
+
+    def _sizes(self, row: NDArray[Any]) -> Callable[[int], int]:
+        """What it takes at most with a budget, reckoned."""
         # To make hypotheses only to see how large they are would leave holes in the memory: two small ones
         # tell what a support costs, and the matrices over them are reckoned.
         low, high = (made(changed(self.model, {"budget": n}), row) for n in (63, 127))
         slope = (_beside_matrices(high) - _beside_matrices(low)) // 64
 
-        def fits(budget: int) -> bool:
-            size = _beside_matrices(low) + slope * (budget - 63 + SPARE)
-            if low.rule.gaussian is not None:
-                size += _matrices(budget + 1, low.rule.gaussian.fixed)
-            return size <= share
+        def size(budget: int) -> int:
+            beside = _beside_matrices(low) + slope * (budget - 63 + SPARE)
+            gaussian = low.rule.gaussian
+            return beside + (_matrices(budget + 1, gaussian.fixed) if gaussian is not None else 0)
 
-        return _largest(fits, least, most)
+        return size
 
     def end(self) -> None:
         """Give the memory back."""

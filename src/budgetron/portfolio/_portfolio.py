@@ -7,7 +7,8 @@ little against the best of them. Then the label is seen, and all learn.
 
 Experts over kernels begin after the first rows have shown how far rows are apart, at several widths of the
 kernel, and with equal shares of the memory. After STAGE rounds, and twice as many, the weaker half of the
-second-order ones ends, and after LAST rounds all but one. Those that are left grow into the memory.
+second-order ones ends, and after LAST rounds all but one. Those that are left grow into the memory. A share
+is what an expert may take: arrays are made as supports come.
 """
 
 from __future__ import annotations
@@ -118,6 +119,11 @@ class Portfolio:
         )
 
     @property
+    def promised(self) -> int:
+        """Bytes that all arrays may come to take before memory moves again."""
+        return self.nbytes + sum(expert.promised(self.row) - expert.nbytes for expert in self.experts)
+
+    @property
     def n_supports(self) -> int:
         """Supports of all experts."""
         return sum(expert.supports for expert in self.experts)
@@ -163,14 +169,15 @@ class Portfolio:
             start = stop
 
     def _cuts(self, n: int) -> Iterator[int]:
-        """Where a batch is cut: where something begins or ends, and so that blocks are small."""
+        """Where a batch is cut: where something begins, ends or needs room, and so that blocks are small."""
         done, before = 0, self.seen
         while done < n:
             at = before + done
             event = len(self.reservoir) if at < len(self.reservoir) else STAGE
             while event <= at:
                 event *= 2
-            done = min(n, done + min(self._longest(), event - at))
+            room = (expert.room for expert in self.experts if expert.second_order)
+            done = min(n, done + min(self._longest(), event - at, *room))
             yield done
 
     def _longest(self) -> int:
@@ -333,12 +340,15 @@ class Portfolio:
         self.seen += len(y)
 
     def _look(self) -> None:
-        """Let experts begin, end and grow, if it is time."""
+        """Let experts begin, end and grow, if it is time, and make room for what comes next."""
         stage = self.seen // STAGE if self.seen % STAGE == 0 else 0
         if self.seen == len(self.reservoir):
             self._begin()
         elif stage and stage & (stage - 1) == 0:
             self._move()
+        for expert in self.experts:
+            if expert.second_order and expert.learner is not None:
+                expert.make_room()
 
     def _measure(self) -> NDArray[np.float64]:
         assert self.scaler is not None
@@ -446,11 +456,11 @@ class Portfolio:
         """Keep to less memory from here on: second-order experts shrink, and others end until all fit."""
         self.memory = memory
         second = [expert for expert in self.experts if expert.second_order and expert.learner is not None]
-        if self.nbytes > memory and second:
+        if second and self.promised > memory:
             room = memory - self.nbytes + sum(expert.nbytes for expert in second)
             for expert in second:
                 expert.shrink(self.row, room // len(second))
-        while self.nbytes > memory:
+        while self.promised > memory:
             here = [expert for expert in self.experts if expert.learner is not None]
             kernels = [expert for expert in here if expert.kernel]
             if kernels:
@@ -458,7 +468,7 @@ class Portfolio:
             elif len(here) > 1:  # a full covariance of features that came late
                 max(here, key=lambda expert: expert.nbytes).end()
             else:
-                raise ValueError(too_little(self.nbytes, memory, self.d))
+                raise ValueError(too_little(self.promised, memory, self.d))
 
     # ------------------------------------------------------------------ state
 

@@ -55,6 +55,8 @@ def _expert_state(expert: Expert) -> State:
     parameters = expert.model.get_params()
     state: State = {name: getattr(expert, name) for name in ACCOUNT}
     state |= {name: parameters[name] for name in CHOSEN if name in parameters}
+    if expert.kernel:
+        state["allowed"] = expert.allowed
     return state | {
         "ended": expert.ended,
         "learner": None if expert.learner is None else states_of([expert.learner]),
@@ -121,7 +123,7 @@ def portfolio_of(state: Any, d: int, dtype: np.dtype[Any], plan: Plan) -> Portfo
     made.weights.loss_ = number(state["loss"], "loss")
     need(0.0 <= made.weights.loss_ <= seen, "loss should be that of rounds played")
     made.weights.rounds_ = seen
-    need(made.nbytes <= memory, "a portfolio should keep to its memory")
+    need(made.promised <= memory, "a portfolio should keep to its memory")
     return made
 
 
@@ -149,7 +151,11 @@ def _scaler(state: Any, d: int, seen: int) -> Scaler:
 
 def _restore(expert: Expert, state: Any, d: int, dtype: np.dtype[Any], seen: int, begun: bool) -> None:
     chosen = [name for name in CHOSEN if name in expert.model.get_params()]
-    names(state, {*ACCOUNT, *chosen, "ended", "learner"}, "an expert")
+    expected = {*ACCOUNT, *chosen, "ended", "learner"}
+    if expert.kernel and isinstance(state, dict):
+        expected.add("allowed")
+        state = {"allowed": state.get("budget")} | state  # which some were saved without
+    names(state, expected, "an expert")
     expert.rounds = whole(state["rounds"], 0, seen, "rounds of an expert")
     expert.mistakes = whole(state["mistakes"], 0, expert.rounds, "mistakes of an expert")
     expert.late = whole(state["late"], 0, expert.mistakes, "late mistakes of an expert")
@@ -160,7 +166,9 @@ def _restore(expert: Expert, state: Any, d: int, dtype: np.dtype[Any], seen: int
         "an expert is missing or too many",
     )
     if expert.kernel:
-        whole(state["budget"], 1, 2**31 - 1, "budget of an expert")
+        budget = whole(state["budget"], 1, 2**31 - 1, "budget of an expert")
+        least = 0 if state["learner"] is None else budget
+        expert.allowed = whole(state["allowed"], least, 2**31 - 1, "supports of an expert")
         if begun and not isinstance(state["gamma"], str):
             need(0.0 < number(state["gamma"], "gamma") < np.inf, "gamma should be above 0")
     expert.model = changed(expert.model, {name: state[name] for name in chosen})
@@ -168,6 +176,7 @@ def _restore(expert: Expert, state: Any, d: int, dtype: np.dtype[Any], seen: int
     if state["learner"] is not None:
         width = d if expert.kernel or d > WIDE else d + 1
         expert.learner = _one(expert.model, state["learner"], width, dtype)
+        need(not expert.second_order or expert.room > 0, "an expert should have room for a support more")
 
 
 def _check_rows(portfolio: Portfolio) -> None:
