@@ -68,6 +68,25 @@ def test_equals_reference(monkeypatch):
     assert len(weakest) == 4
 
 
+def test_who_ends_leaves_its_weight_to_the_best():
+    X, y = noisy(501)
+    model = BudgetClassifier("1MB", random_state=0).fit(X[:499], y[:499])
+    portfolio = model._learners[0]
+    before = portfolio.combiner.weights.copy()
+    portfolio._move()
+    after = portfolio.combiner.weights
+    kept = [i for i, e in enumerate(portfolio.experts) if e.second_order and not e.ended]
+    ended = [i for i, e in enumerate(portfolio.experts) if e.ended]
+    assert len(ended) == 4
+    assert np.abs(before[ended]).min() > 0.0
+    assert not after[ended].any()
+    changed = np.flatnonzero(after != before)
+    (heir,) = set(changed.tolist()) - set(ended)
+    assert heir in kept
+    assert after[heir] == pytest.approx(before[heir] + before[ended].sum())
+    assert portfolio.combiner.norm2 == pytest.approx(after @ after)
+
+
 def test_the_best_are_kept(monkeypatch):
     monkeypatch.setattr(_portfolio, "STAGE", 200)
     monkeypatch.setattr(_portfolio, "LAST", 1600)
@@ -324,11 +343,12 @@ def test_rows_that_are_too_large_change_nothing():
     np.testing.assert_array_equal(model.decision_function(X), before)
 
 
-def test_a_stream_whose_scale_changes_renews_an_expert():
+def test_a_stream_whose_scale_changes_renews_an_expert(monkeypatch):
     X, y = easy(2100)
     # Small features that say nothing: experts on rows as they are do better than those on standardised ones
     X = np.hstack([X, 0.01 * np.random.default_rng(1).normal(size=(len(y), 12))])
     X[1100:] *= 100.0
+    monkeypatch.setattr(_portfolio, "LAST", 4000)  # so that there are two, of which one is not the best
     model = BudgetClassifier("300kB", random_state=0).fit(X[:1999], y[:1999])
 
     def widths():

@@ -39,7 +39,7 @@ def test_nbytes_is_the_sum_of_the_arrays(label, dtype):
     model = CASES[label].model().fit(X.astype(dtype), y)
     arrays = arrays_of(model)
     # Nobody's view of something larger; large ones have pages of their own
-    assert all(array.base is None or len(array.base) == array.nbytes for array in arrays)
+    assert all(array.base is None or array.base.nbytes == array.nbytes for array in arrays)
     assert model.nbytes_ == sum(array.nbytes for array in arrays)
     slab = model._learners[0].supports
     assert model.nbytes_ >= slab.capacity * slab.d * np.dtype(dtype).itemsize

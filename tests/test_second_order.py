@@ -1,6 +1,8 @@
 """The second-order Projectron with its linear part: every kind of rows, and what is proven of it."""
 
+import functools
 import os
+import pickle
 import subprocess
 import sys
 from itertools import pairwise
@@ -68,6 +70,68 @@ def test_extremes(parameters):
         np.testing.assert_allclose(alone.margins, margins, atol=1e-10)
 
 
+def drifting(n=450, d=3, seed=0):
+    """Rows move on, twice: what was learned before says nothing about what comes."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    y = np.where(X[:, 0] * X[:, 1] > 0.0, 1, -1)
+    return X + 5.0 * (np.arange(n) * 3 // n)[:, None], y
+
+
+@functools.cache
+def exchanging(budget):
+    """The reference's run, and what it left."""
+    X, y = drifting()
+    square = (X**2).sum(axis=1)
+    K = np.exp(-0.3 * np.maximum(square[:, None] + square - 2.0 * X @ X.T, 0.0))
+    run = ref.SecondOrderProjectron(K, y, budget, 0.05, 0.7, linear=0.3 * X @ X.T + 1.0)
+    margins, sizes = zip(*((run.play(t), len(run.alpha)) for t in range(len(y))), strict=True)
+    return K, run, margins, sizes
+
+
+@pytest.mark.parametrize("given", ["dense", "sparse", "cuts", "played", "classes"])
+@pytest.mark.parametrize("budget", [5, 40])
+def test_supports_are_exchanged(budget, given):
+    X, y = drifting()
+    K, run, margins, sizes = exchanging(budget)
+    assert run.exchanged > budget // 2
+    assert sum(s < 150 for s in run.alpha) < budget / 2  # of the first third of the rows
+    learned = model(budget=budget, gamma=0.3)
+    if given == "cuts":
+        cuts = [0, 1, 60, 61, 62, 63, 130, 131, 300, 450]
+        parts = [learned.progressive_fit(X[a:b], y[a:b], classes=[-1, 1]) for a, b in pairwise(cuts)]
+        told, here = (
+            np.concatenate([getattr(p, name) for p in parts]) for name in ("margins", "support_sizes")
+        )
+    elif given == "played":
+        told, here = np.array([learned.play(x, s, classes=[-1, 1]) for x, s in zip(X, y, strict=True)]), sizes
+    elif given == "classes":  # which share kernel values
+        trace = learned.progressive_fit(X, y, classes=[-1, 0, 1])
+        told, here = trace.margins[:, 2], sizes
+        np.testing.assert_allclose(trace.margins[:, 0], -told, atol=1e-8)
+    else:
+        trace = learned.progressive_fit(csr_array(X) if given == "sparse" else X, y, ledger=given == "dense")
+        told, here = trace.margins, trace.support_sizes
+        if given == "dense":
+            assert trace.ledger["norm"][-1] == pytest.approx(run.norm())
+    np.testing.assert_allclose(told, margins, atol=1e-8)
+    np.testing.assert_array_equal(here, sizes)
+    last = learned._learners[-1]
+    np.testing.assert_array_equal(
+        last.supports.rounds[last.supports.order[: last.supports.m]], list(run.alpha)
+    )
+    np.testing.assert_allclose(last.rule.coefficients(), list(run.alpha.values()), atol=1e-7)
+    # The factor is that of the supports there are, and it goes on as if it had been all along
+    S = list(run.alpha)
+    L = last.rule.projection.rows()
+    np.testing.assert_allclose(L @ L.T, K[np.ix_(S, S)], atol=1e-12)
+    assert np.all(np.triu(L, 1) == 0.0)
+    loaded = pickle.loads(pickle.dumps(learned))
+    for other in (learned, loaded):
+        other.partial_fit(X[200:], y[200:])
+    np.testing.assert_array_equal(loaded.decision_function(X), learned.decision_function(X))
+
+
 def test_float32():
     X, y = stream("random")
     whole = model().progressive_fit(X.astype(np.float32).astype(float), y)
@@ -80,20 +144,22 @@ def test_float32():
 def test_wide_rows_have_variances_alone(given):
     """Against AROW by hand: a full covariance over supports and constant, a diagonal one over features."""
     rng = np.random.default_rng(0)
-    X = random_array((150, 1500), density=0.01, rng=rng, format="csr")
+    X = random_array((300, 1500), density=0.01, rng=rng, format="csr")
     dense = X.toarray()
     y = np.where(dense[:, :700].sum(axis=1) > dense[:, 700:].sum(axis=1), 1.0, -1.0)
-    gamma, r, budget = 0.5, 0.8, 12
+    y[rng.random(300) < 0.3] *= -1.0
+    gamma, r, budget = 0.5, 0.8, 40
     learned = SecondOrderProjectron(budget, 0.05, r, gamma=gamma)
     if given == "played":
-        margins = np.array([learned.play(X[[t]], y[t], classes=[-1, 1]) for t in range(150)])
+        margins = np.array([learned.play(X[[t]], y[t], classes=[-1, 1]) for t in range(300)])
     else:
         margins = learned.progressive_fit(csr_array(X) if given == "sparse" else dense, y).margins
     square = (dense**2).sum(axis=1)
     K = np.exp(-gamma * (square[:, None] + square - 2 * dense @ dense.T))
     S, slopes, spreads = [], np.zeros(1500), np.ones(1500)
     mean, sigma = np.zeros(budget + 1), np.eye(budget + 1)
-    for t in range(150):
+    usage, refused, exchanged = np.zeros(budget), 0, 0
+    for t in range(300):
         L = np.linalg.cholesky(K[np.ix_(S, S)]) if S else np.zeros((0, 0))
         z = np.linalg.solve(L, K[S, t])
         x, phi = np.sqrt(gamma) * dense[t], np.zeros(budget + 1)
@@ -101,7 +167,8 @@ def test_wide_rows_have_variances_alone(given):
         margin = mean @ phi + slopes @ x
         assert margins[t] == pytest.approx(margin, abs=1e-9)
         if y[t] * margin < 1.0:
-            if 1.0 - z @ z > 0.05 and len(S) < budget:
+            full = len(S) == budget
+            if 1.0 - z @ z > 0.05 and not full:
                 phi[len(S) + 1] = np.sqrt(1.0 - z @ z)
                 S.append(t)
             v = phi @ sigma @ phi + spreads @ x**2
@@ -110,6 +177,22 @@ def test_wide_rows_have_variances_alone(given):
             slopes += step * spreads * x
             sigma -= np.outer(sigma @ phi, sigma @ phi) / (v + r)
             spreads /= 1.0 + spreads * x**2 / r
+            if full:
+                usage += np.abs(K[S, t])
+                refused += 1.0 - z @ z > 0.05
+            if refused == budget:
+                shares = np.abs(np.linalg.solve(L.T, mean[1:])) * usage
+                faint = [i for i in np.argsort(shares)[: budget // 4] if shares[i] < 0.1 * shares.mean()]
+                old, S = S, [s for i, s in enumerate(S) if i not in faint]
+                usage, refused, exchanged = np.zeros(budget), 0, exchanged + len(faint)
+                # From coordinates in the old span to those of the part in the new one
+                T = np.eye(len(S) + 1, budget + 1)
+                new = np.linalg.cholesky(K[np.ix_(S, S)])
+                T[1:, 1:] = np.linalg.solve(new, np.linalg.solve(L, K[np.ix_(old, S)]).T)
+                n, sigma, m = len(T), T @ sigma @ T.T, T @ mean
+                mean, sigma = np.pad(m, (0, budget + 1 - n)), np.pad(sigma, (0, budget + 1 - n))
+                sigma[range(n, budget + 1), range(n, budget + 1)] = 1.0
+    assert exchanged > 0
     np.testing.assert_array_equal(learned.support_, S)
 
 
@@ -135,10 +218,12 @@ def test_the_bound_of_arow():
     """AROW's bound on mistakes (Crammer, Kulesza, Dredze 2009, theorem 2), taken on the images."""
     X, y = stream("random", 240)
     r = 1.0
-    learned = SecondOrderProjectron(40, 0.02, r, linear=False, gamma=GAMMA)
+    learned = SecondOrderProjectron(60, 0.02, r, linear=False, gamma=GAMMA)
     trace = learned.progressive_fit(X, y, ledger=True)
+    assert trace.support_sizes[-1] == 60
     updates = ~np.isnan(trace.ledger["tau"])
     mistakes = trace.mistakes.sum()
+    assert (np.diff(trace.support_sizes) >= 0).all()  # until supports are exchanged
     # Images in the final span, zeros where a support was not there yet
     K = gram_of("random", "rbf", 240)
     S = learned.support_.tolist()
@@ -262,15 +347,34 @@ def test_large_matrices_are_a_processs_own():
 def test_arrays_without_pages_of_their_own(monkeypatch):
     """A process may have no more than so many: arrays are then the C library's, and all goes on."""
 
-    def refuse(*args, **options):
-        raise OSError("no more")
+    class Refusing(pages.mmap.mmap):
+        def __new__(cls, *args, **options):
+            raise OSError("no more")
 
     large = zeros((300, 100), np.float32)
     assert (large.shape, large.dtype, large.base is not None) == ((300, 100), np.float32, True)
-    monkeypatch.setattr(pages.mmap, "mmap", refuse)
+    monkeypatch.setattr(pages.mmap, "mmap", Refusing)
     assert zeros((300, 100), np.float32).base is None
     X, y = stream("random")
     assert model(budget=200).fit(X, y).rounds_ == len(y)
+
+
+@pytest.mark.parametrize("size", [100, 20_000])
+def test_arrays_grow_in_place_unless_somebody_else_has_them(size):
+    held = [zeros(size)]
+    held[0][:] = np.arange(size)
+    pages_before = getattr(held[0].base, "obj", None)
+    grown = pages.longer(held, 2 * size)
+    assert not held
+    np.testing.assert_array_equal(grown[:size], np.arange(size))
+    assert not grown[size:].any()
+    if size * 8 >= pages.LARGE:
+        assert grown.base.obj is pages_before
+    view = grown[:3]  # whose numbers must stay where they are
+    again = pages.longer([grown], 3 * size)
+    again[:3] = -1.0
+    np.testing.assert_array_equal(view, [0.0, 1.0, 2.0])
+    assert (len(again), again[size - 1]) == (3 * size, size - 1)
 
 
 @pytest.mark.parametrize("far", [1e4, 2e7, 1e9])

@@ -166,6 +166,8 @@ def _kernel_hypothesis(
     rule: Any = maker._rule(np.random.Generator(np.random.PCG64(0)))
     rule.attach(Supports(kernel, 1, dtype, 1))  # one slot shows which arrays the rule keeps
     fresh = rule.__getstate__()
+    if "usage" in fresh and isinstance(state, dict):
+        state = {"usage": None, "refused": 0} | state  # which some were saved without
     state = dict(names(state, set(fresh), "the rule"))
     rounds = _counts(state)
     slab = state["supports"]
@@ -199,6 +201,12 @@ def _kernel_hypothesis(
         state["projection"] = _projection(state["projection"], supports)
     if "gaussian" in state:
         state["gaussian"] = _gaussian(state["gaussian"], fresh["gaussian"], supports)
+    if "usage" in state:
+        usage = np.zeros(capacity) if state["usage"] is None else state["usage"]
+        state["usage"] = array(usage, np.float64, (capacity,), "usage of the supports")
+        need(np.all(usage >= 0.0), "usage of the supports should not be below 0")
+        moderate(usage, 1.0, "usage of the supports")
+        state["refused"] = whole(state["refused"], 0, rounds, "supports refused")
 
     departs = state["average"] is not None or state["journal"] is not None
     need(

@@ -10,13 +10,16 @@ class Portfolio:
     """`linear` and `kernels` are lists of (model, standardised), the kernels' second-order ones first.
 
     They begin at round `first`, on the rows so far, and are given with the widths and budgets that they
-    should have; at the rounds in `ends` those named there end, by their place among the kernels.
+    should have; at the rounds in `ends` those named there end, by their place among the kernels. The best
+    second-order one that stays is believed by the combiner as much more as they were.
     """
 
     def __init__(self, linear, kernels, rates, first, ends):
         self.linear, self.kernels, self.rates = linear, kernels, np.array(rates)
         self.first, self.ends = first, ends
         self.here = [False] * len(kernels)
+        self.mistakes = [0] * len(kernels)
+        self.second_order = [i for i, (model, _) in enumerate(kernels) if hasattr(model, "threshold")]
         self.rows, self.labels = [], []
         n = len(linear) + len(kernels)
         # AROW over n + 3 inputs, by the formulas of its paper
@@ -49,6 +52,7 @@ class Portfolio:
         for i, here in enumerate(self.here):
             if not here:
                 votes[1 + len(self.linear) + i] = votes[0]
+            self.mistakes[i] += here and votes[1 + len(self.linear) + i] != (y > 0)
         t, n = len(self.rows) + 1, len(votes)
         weights = np.exp(-np.sqrt(8.0 * np.log(n) / t) * (self.losses - self.losses.min()))
         share = float(weights @ np.array(votes, float) / weights.sum())
@@ -67,4 +71,9 @@ class Portfolio:
                 model.partial_fit(views[st], self.labels, classes=[-1, 1])
                 self.here[i] = True
         for i in self.ends.get(t, []):
+            heir = min(
+                (k for k in self.second_order if k not in self.ends[t]), key=lambda k: self.mistakes[k]
+            )
             self.here[i] = False
+            self.w[len(self.linear) + heir] += self.w[len(self.linear) + i]
+            self.w[len(self.linear) + i] = 0.0

@@ -14,6 +14,7 @@ class Distances:
     table: NDArray[Any]
     places: NDArray[np.int32]
     compared: NDArray[np.int8]
+    def keep(self, slots: NDArray[np.intp]) -> None: ...
     def check(self, supports: Supports, n: int) -> None: ...
 
 def shared(

@@ -43,6 +43,10 @@ cdef class Distances:
         if supports is not self.supports or supports.capacity != len(self.places) or n != self.block.rows.n:
             raise ValueError("these are distances of other rows, or for another learner")
 
+    def keep(self, slots):
+        """The slab keeps what was in these slots, in its first ones."""
+        self.places[:len(slots)] = self.places[slots]
+
     cdef void values_of(self, Py_ssize_t start, Py_ssize_t n, Py_ssize_t top, void* out, Py_ssize_t ld) noexcept nogil:
         """out[i, j] = k(row start + i, slot j) for n rows of the batch and all slots up to `top`."""
         if self.block.single:

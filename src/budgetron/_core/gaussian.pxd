@@ -30,6 +30,7 @@ cdef class Gaussian:
     cdef Py_ssize_t missed, used
 
     cdef void point(self)
+    cdef double* lower_row(self, Py_ssize_t i) noexcept nogil
     cdef void fill(self, Rows* rows, Py_ssize_t i, bint single, double* phi) noexcept nogil
     cdef double beside(self, Rows* rows, Py_ssize_t i, bint single) noexcept nogil
     cdef double measure(self, Projection projection, double* k) noexcept nogil

@@ -21,13 +21,14 @@ from libc.string cimport memcpy, memset
 from scipy.linalg.cython_blas cimport dgemm
 
 import numpy as np
+from scipy.linalg import blas, lapack
 
 from budgetron._core.kernel cimport Rows
 from budgetron._core.projection cimport Projection, next_entry, solve_one_back
 from budgetron._core.rows cimport address
 
 from budgetron._core.supports import writeable
-from budgetron._core.pages import zeros
+from budgetron._core.pages import longer, zeros
 
 cdef extern from "simd.h" nogil:
     double bt_dot_d(const double*, const double*, ptrdiff_t)
@@ -174,8 +175,8 @@ cdef class Gaussian:
         cdef Py_ssize_t capacity = self.fixed + supports
         if capacity <= self.capacity:
             return
-        old, self.sigma = self.sigma, zeros(panel_start((capacity + PANEL - 1) // PANEL))
-        self.sigma[:len(old)] = old
+        held, self.sigma = [self.sigma], None
+        self.sigma = longer(held, panel_start((capacity + PANEL - 1) // PANEL))
         old, self.mean = self.mean, np.zeros(capacity)
         self.mean[:len(old)] = old
         self.phi, self.direction = np.zeros(capacity), np.zeros(capacity)
@@ -214,6 +215,60 @@ cdef class Gaussian:
         """Be the Gaussian that opposite labels would have led to."""
         np.negative(self.mean, out=self.mean)
         np.negative(self.slopes, out=self.slopes)
+
+    def keep(self, const Py_ssize_t[::1] kept, const Py_ssize_t[::1] left, W, M):
+        """Be the Gaussian over functions of fewer supports; the arguments are those and what `Projection.keep` returned.
+
+        A function's part in the smaller span is known as well as before; of what is not in it, nothing is.
+        """
+        cdef Py_ssize_t i, j, end, f = self.fixed, m = len(kept), q = len(left), n = f + m
+        cdef double[::1, :] own = zeros((m, m)).T, cross = zeros((q, m)).T, others = zeros((q, q)).T
+        cdef double[::1, :] beside = zeros((f, m)).T, others_beside = zeros((f, q)).T
+        cdef double[::1] mean = np.zeros(m), others_mean = np.zeros(q)
+        cdef double* row
+        for i in range(m):
+            row, mean[i] = self.lower_row(f + kept[i]), self._mean[f + kept[i]]
+            for j in range(i + 1):
+                own[i, j] = row[f + kept[j]]
+            for j in range(q):
+                cross[i, j] = row[f + left[j]] if left[j] < kept[i] else self.lower_row(f + left[j])[f + kept[i]]
+            for j in range(f):
+                beside[i, j] = row[j]
+        for i in range(q):
+            row, others_mean[i] = self.lower_row(f + left[i]), self._mean[f + left[i]]
+            for j in range(i + 1):
+                others[i, j] = others[j, i] = 0.5 * row[f + left[j]]
+            for j in range(f):
+                others_beside[i, j] = row[j]
+        # (1 W) Sigma (1 W)', and then M^-1 from both sides
+        cross = blas.dgemm(1.0, W, others.base, beta=1.0, c=cross.base, overwrite_c=1)
+        own = blas.dsyr2k(1.0, W, cross.base, beta=1.0, c=own.base, lower=1, overwrite_c=1)
+        own = lapack.dsygst(own.base, M, itype=1, lower=1, overwrite_a=1)[0]
+        if f:
+            beside = blas.dgemm(1.0, W, others_beside.base, beta=1.0, c=beside.base, overwrite_c=1)
+            beside = lapack.dtrtrs(M, beside.base, lower=1, overwrite_b=1)[0]
+        mean = blas.dgemv(1.0, W, others_mean.base, beta=1.0, y=mean.base, overwrite_y=1)
+        mean = lapack.dtrtrs(M, mean.base, lower=1, overwrite_b=1)[0]
+        # Panels are square at their ends: what is right of the diagonal there is what is below it.
+        for i in range(f // PANEL * PANEL, n):
+            row, end = self.lower_row(i), (i // PANEL + 1) * PANEL
+            for j in range(0 if i >= f else f, end):
+                if j >= n:
+                    row[j] = 0.0
+                elif min(i, j) < f:
+                    row[j] = beside[max(i, j) - f, min(i, j)]
+                else:
+                    row[j] = own[max(i, j) - f, min(i, j) - f]
+        for i in range(m):
+            self._mean[f + i] = mean[i]
+        for i in range(n, self.n):
+            self._mean[i] = 0.0
+        self.n = n
+
+    cdef double* lower_row(self, Py_ssize_t i) noexcept nogil:
+        """A row of Sigma: up to its diagonal, and to the end of the panel."""
+        cdef Py_ssize_t p = i // PANEL
+        return self._sigma + panel_start(p) + (i - p * PANEL) * (p + 1) * PANEL
 
     def widened(self, Py_ssize_t d):
         """The Gaussian over functions of d features, of which those that are new were 0 all along."""
@@ -356,7 +411,7 @@ cdef class Gaussian:
     cdef void append(self, double delta) noexcept nogil:
         """A coordinate more, which the row at hand has as delta."""
         cdef Py_ssize_t p = self.n // PANEL
-        cdef double* row = self._sigma + panel_start(p) + (self.n - p * PANEL) * (p + 1) * PANEL
+        cdef double* row = self.lower_row(self.n)
         memset(row, 0, (p + 1) * PANEL * sizeof(double))
         row[self.n] = 1.0
         self._mean[self.n] = 0.0

@@ -18,11 +18,12 @@ from libc.string cimport memcpy
 from scipy.linalg.cython_blas cimport dgemm, dtrsm
 
 import numpy as np
+from scipy.linalg import blas, lapack
 
 from budgetron._core.rows cimport address
 
 from budgetron._core.supports import writeable
-from budgetron._core.pages import zeros
+from budgetron._core.pages import longer, zeros
 
 cdef extern from "simd.h" nogil:
     double bt_dot_d(const double*, const double*, ptrdiff_t)
@@ -112,8 +113,8 @@ cdef class Projection:
         """Room for `capacity` supports."""
         if capacity <= self.capacity:
             return
-        old, self.factor = self.factor, zeros(panel_start((capacity + PANEL - 1) // PANEL))
-        self.factor[:len(old)] = old
+        held, self.factor = [self.factor], None
+        self.factor = longer(held, panel_start((capacity + PANEL - 1) // PANEL))
         self.z, self.d = np.zeros(capacity), np.zeros(capacity)
         self.capacity = capacity
         self.point()
@@ -158,6 +159,34 @@ cdef class Projection:
 
     def __reduce__(self):
         return Projection, (), self.__getstate__()
+
+    def keep(self, const Py_ssize_t[::1] kept, const Py_ssize_t[::1] left):
+        """Be the span of the supports at the places `kept`, without those at the places `left`.
+
+        Returns W and M: what had the coordinates z has, in the new span, M^-1 (z_kept + W z_left). M is lower
+        triangular, with M M' = 1 + W W', and L becomes L_kept,kept M.
+        """
+        cdef Py_ssize_t i, j, m = len(kept)
+        cdef double[::1, :] own = zeros((m, m)).T, other = zeros((len(left), m)).T
+        cdef double* row
+        for i in range(m):
+            row = self._factor + row_start(kept[i])
+            for j in range(i + 1):
+                own[i, j] = row[kept[j]]
+            for j in range(len(left)):
+                if left[j] < kept[i]:
+                    other[i, j] = row[left[j]]
+        W, M = lapack.dtrtrs(own.base, other.base, lower=1, overwrite_b=1)[0], zeros((m, m)).T
+        M.flat[::m + 1] = 1.0
+        M = blas.dsyrk(1.0, W, beta=1.0, c=M, lower=1, overwrite_c=1)
+        M = lapack.dpotrf(M, lower=1, clean=0, overwrite_a=1)[0]  # above the diagonal it is 0
+        own = blas.dtrmm(1.0, M, own.base, side=1, lower=1, overwrite_b=1)
+        for i in range(m):
+            row = self._factor + row_start(i)
+            for j in range(i + 1):
+                row[j] = own[i, j]
+        self.n = m
+        return W, M
 
     cdef double project(self, double* k) noexcept nogil:
         """||P k(x, .)||^2, leaving z = L^-1 k for `coefficients` and `append`."""

@@ -271,6 +271,8 @@ cdef class Learner:
             settle(rule, y, <double*> address(self.wide), rows, 0, <float*> values)
         else:
             settle(rule, y, <double*> values, rows, 0, <double*> values)
+        if rule.due:
+            rule.exchange()
         return 0
 
     def decide(self, X, coef=None, int threads=1, Distances distances=None):
@@ -460,9 +462,21 @@ cdef int play_blocks(Learner learner, Feed feed, double* y, double[::1] importan
                     rule.entry[<int> NORM] = rule.norm()
                     for j in range(columns.shape[0]):
                         ledger[start + i, j] = rule.entry[columns[j]]
+                if rule.due:  # the block ends here: its rows will meet other supports
+                    b = i + 1
+                    break
             if gaussian is not None:
                 close_gaussian(rule)
             start += b
+            if rule.due:
+                with gil:
+                    kept = rule.exchange()
+                    if kept is not None and distances is not None:
+                        distances.keep(kept)
+                    if sizes is not None:
+                        sizes[start - 1] = supports.m
+                    if recording and "norm" in rule.ledger:
+                        ledger[start - 1, rule.ledger.index("norm")] = rule.norm()
     return 0
 
 

@@ -45,6 +45,8 @@ cdef class Rule:
     cdef Rows* rows
     cdef Py_ssize_t row
     cdef Py_ssize_t added
+    # Whether supports are to be looked over before the next round
+    cdef bint due
     cdef bint recording
     cdef double entry[<int> ENTRIES]
 

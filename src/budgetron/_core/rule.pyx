@@ -26,6 +26,7 @@ and of the moves:
                      k(x_t, .) onto the span of the supports and n its squared norm
     draw(n)          a random whole number in 0 .. n-1
     note(NAME, v)    enter v in the ledger
+    due              set, it lets the rule look over its supports before the next round (`exchange`)
 
 `tail` and `gram` choose how f(x_p) is known. The tail is, for each support, the value
 there of the part of f made of that support and all newer ones; it costs O(B) a change
@@ -237,6 +238,10 @@ cdef class Rule:
 
     cdef bint wants_update(self) noexcept nogil:
         return self.y * self.margin <= 0.0
+
+    def exchange(self):
+        """Let supports go, between rounds, if the rule asked for it (`due`); the slots kept, now the first, or None."""
+        self.due = False
 
     cdef bint moves(self, double square) noexcept nogil:
         """Whether an update is to be expected, now that the squared norm of the projection is known."""

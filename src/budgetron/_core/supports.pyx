@@ -232,6 +232,16 @@ cdef class Supports:
                 self._lengths[slot] = 0
         self.m = self.top = n
 
+    def keep(self, slots):
+        """Keep the rows in these slots, which ascend, in the first ones and in this order; free the others."""
+        cdef Py_ssize_t to = 0, slot
+        for slot in slots.tolist():
+            self.move(slot, to)
+            self._rounds[to] = self._rounds[slot]
+            to += 1
+        self.order[:] = np.arange(self.capacity)
+        self.cut(to)
+
     cdef int take_out(self, Py_ssize_t slot) except -1 nogil:
         """Make `one` the row of this slot."""
         cdef Rows* rows = &self.one.rows

@@ -265,6 +265,11 @@ cdef int play_block(Rule rule, Supports supports, Block block, Kind kind, real* 
                 for j in range(supports.top):
                     k[j] = row[places[j]]
             settle(rule, y[i], k, &block.rows, i, <real*> NULL)
+            if rule.due:
+                with gil:
+                    kept = rule.exchange()
+                    for j, slot in enumerate([] if kept is None else kept.tolist()):
+                        places[j] = places[<Py_ssize_t> slot]
         if rule.added >= 0:
             places[rule.added] = <int32_t> (before + i)
             if not compared[i]:

@@ -63,15 +63,17 @@ class BudgetClassifier(OnlineClassifier):
     Notes
     -----
     The experts: AROW and two passive-aggressive learners; kernel PA-I that forgets its oldest supports, at
-    two widths; and `SecondOrderProjectron` at four widths on rows as they are, and four on standardised ones.
-    Kernel experts begin after 64 rows, or fewer where 64 would take much of the memory. After 500 rounds,
-    and after 1000, the weaker half of the second-order ones ends and the others grow into its memory; after
-    4000 one is left. It may have 800 supports at 16 MB, and from 400 to 1200 by the root of the memory, for
-    its rounds take time by their square. A width is a number by the median squared distance between rows;
-    after 2000 rounds, 8000, 16,000 and so on, an expert that is not the best begins anew if this distance has
-    changed fourfold. The labels of late stand among what the combiner sees, for streams where one label
-    follows another: in `play`, `progressive_fit` and river's faces, which speak of the next row of the
-    stream. `predict` and `decision_function` are for any rows, and leave the labels of late out.
+    two widths; and `SecondOrderProjectron` at four widths on rows as they are, and four on standardised
+    ones. Kernel experts begin after 64 rows, or fewer where 64 would take much of the memory. After 500
+    rounds, 1000 and 2000, the weaker half of the second-order ones ends and the others may grow into its
+    memory, until one is left. The combiner believes the best of them as much more as it believed those that
+    end. The last one may have 800 supports at 16 MB, and from 400 to 1200 by the root of the memory, for
+    its rounds take time by their square. What an expert may take is promised to it; it takes it as supports
+    come. A width is a number by the median squared distance between rows; after 4000 rounds, 8000 and so
+    on, an expert that is not the best begins anew if this distance has changed fourfold. The labels of late
+    stand among what the combiner sees, for streams where one label follows another: in `play`,
+    `progressive_fit` and river's faces, which speak of the next row of the stream. `predict` and
+    `decision_function` are for any rows, and leave the labels of late out.
 
     Rows of more than 1000 features have linear experts alone. With more than two classes, each has
     an equal part of the memory, and experts of its own: a round takes as many times longer. Row by row, a

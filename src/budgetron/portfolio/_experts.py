@@ -205,7 +205,11 @@ def most_supports(memory: int) -> int:
 
 def changed(model: Any, parameters: dict[str, Any]) -> Any:
     """An estimator with other parameters."""
-    return type(model)(**model.get_params() | parameters)
+    # As its constructor would: an estimator keeps what it is given, and get_params is slow
+    made = type(model).__new__(type(model))
+    given = {name: value for name, value in vars(model).items() if not name.endswith("_")}
+    made.__dict__.update(given | parameters)
+    return made
 
 
 def made(model: Any, row: NDArray[Any]) -> Learner:

@@ -40,7 +40,7 @@ __all__ = ["Portfolio"]
 # Rows of the reservoir, at most and at least. When it is full, experts over kernels begin.
 RESERVOIR, LEAST = 64, 16
 # Memory moves after so many rounds, twice as many, and so on; which expert keeps it is known after LAST.
-STAGE, LAST = 500, 4000
+STAGE, LAST = 500, 2000
 # The labels of late are averages at these rates.
 RATES = np.array([1.0, 0.1])
 # By how much the median distance may change before an expert begins anew.
@@ -405,6 +405,7 @@ class Portfolio:
             active.sort(key=lambda expert: expert.late)
         kept = active[: max(1 if self.seen >= LAST else 2, len(active) // 2)] if self.plan.moving else active
         for expert in active[len(kept) :]:
+            self._bequeath(expert, kept[0])
             expert.end()
         if kept == active:
             self._renew(active)
@@ -414,6 +415,14 @@ class Portfolio:
                 expert.grow(self.row, share, self._most())
         for expert in self.experts:
             expert.late = 0
+
+    def _bequeath(self, expert: Expert, heir: Expert) -> None:
+        """Let the combiner believe another as it believed one that ends."""
+        weights = self.combiner.weights
+        i, j = self.experts.index(expert), self.experts.index(heir)
+        weights[j], weights[i] = weights[j] + weights[i], 0.0
+        square = float(weights @ weights)
+        self.combiner.__setstate__(self.combiner.__getstate__() | {"norm2": square, "peak": square})
 
     def _renew(self, active: list[Expert]) -> None:
         """Let the weakest begin anew, if rows are now much farther apart, or nearer, than when it began."""
