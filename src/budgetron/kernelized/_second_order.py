@@ -49,22 +49,25 @@ class SecondOrderRule(Rule):
 
     def reserve(self, capacity: int) -> None:
         """Room for `capacity` slots."""
-        usage, self.usage = self.usage, np.zeros(capacity)
-        self.usage[: len(usage)] = usage
+        usage, longer = np.asarray(self.usage), np.zeros(capacity)
+        longer[: len(usage)] = usage
+        self.usage = longer
         Rule.reserve(self, capacity)
 
     @cython.cfunc
     def point(self) -> cython.void:
         Rule.point(self)
-        place: cython.size_t = self.usage.ctypes.data
+        place: cython.size_t = np.asarray(self.usage).ctypes.data
         self._usage = cython.cast(cython.p_double, place)
 
     def arrays(self) -> dict[str, Any]:
         """Everything that takes memory."""
-        return Rule.arrays(self) | {"usage": self.usage}
+        arrays: dict[str, Any] = Rule.arrays(self) | {"usage": self.usage}
+        return arrays
 
     def __getstate__(self) -> dict[str, Any]:
-        return Rule.__getstate__(self) | {"usage": self.usage, "refused": self.refused}
+        state: dict[str, Any] = Rule.__getstate__(self) | {"usage": self.usage, "refused": self.refused}
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.usage, self.refused = writeable(state["usage"]), state["refused"]
@@ -130,8 +133,9 @@ class SecondOrderRule(Rule):
         """Let the supports go that carry next to nothing of late; the slots kept, or None if all are."""
         self.due, self.refused = False, 0
         m: cython.Py_ssize_t = self.size()
-        shares = np.abs(self.coef[:m]) * self.usage[:m]
-        self.usage[:] = 0.0
+        usage = np.asarray(self.usage)
+        shares = np.abs(self.coef[:m]) * usage[:m]
+        usage[:] = 0.0
         faint = np.argsort(shares, kind="stable")[: max(1, self.budget // 4)]
         faint = faint[shares[faint] < FAINT * shares.mean()]
         if not len(faint):

@@ -206,7 +206,7 @@ def most_supports(memory: int) -> int:
 def changed(model: Any, parameters: dict[str, Any]) -> Any:
     """An estimator with other parameters."""
     # As its constructor would: an estimator keeps what it is given, and get_params is slow
-    made = type(model).__new__(type(model))
+    made: Any = object.__new__(type(model))
     given = {name: value for name, value in vars(model).items() if not name.endswith("_")}
     made.__dict__.update(given | parameters)
     return made
