@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ABLATIONS", "ALONE", "STREAMS", "learners", "load", "memory_of", "resident"]
+__all__ = ["ABLATIONS", "ALONE", "CHANGING", "STREAMS", "learners", "load", "memory_of", "resident"]
 
 # Rows after one fixed permutation; electricity in its own order.
 STREAMS = {
@@ -24,6 +24,8 @@ STREAMS = {
     "electricity": 45312,
     "mnist": 10000,
 }
+# One that changes half way: what kernels are best at, and then what a linear learner is that follows quickly.
+CHANGING = "letter, then electricity"
 MEMORY = {"mnist": ("64MB", "8MB")}  # and elsewhere 16 MB, and 1 MB for the small one
 ABLATIONS = {
     "without second order": {"second_order": False},
@@ -50,6 +52,10 @@ def load(stream: str) -> tuple[np.ndarray, np.ndarray]:
     """The rows as everybody gets them, and labels of -1 and +1."""
     from budgetron import datasets
 
+    if stream == CHANGING:
+        (X, y), (after, labels) = load("letter"), load("electricity")
+        after = np.pad(standard(after[: len(y)]), ((0, 0), (0, X.shape[1] - after.shape[1])))
+        return np.vstack([X, after]), np.concatenate([y, labels[: len(y)]])
     if stream == "a9a":
         X, y = datasets.load_adult()
         X, positive = X.toarray(), y > 0
@@ -66,7 +72,7 @@ def load(stream: str) -> tuple[np.ndarray, np.ndarray]:
         X, y = datasets.load_covertype()
         positive = np.asarray(y) == 2
         X = np.asarray(X, float)
-        X[:, :10] = (X[:, :10] - X[:, :10].mean(axis=0)) / X[:, :10].std(axis=0)
+        X[:, :10] = standard(X[:, :10])
     else:
         X, y = getattr(datasets, f"load_{stream}")()
         positive = np.asarray(y) == np.unique(y)[-1]
@@ -87,35 +93,39 @@ def resident() -> int:
 # ---------------------------------------------------------------------- learners
 
 
-def ours(memory: str, **parts: bool) -> Callable[..., dict[str, Any]]:
-    def play(X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
+def ours(memory: str, copies: int = 0, **parts: bool) -> Callable[..., dict[str, Any]]:
+    """`copies` play side by side when it is measured what one of them takes of the process."""
+
+    def play(X: np.ndarray, y: np.ndarray, number: int = 1) -> dict[str, Any]:
         from budgetron import BudgetClassifier
         from budgetron.portfolio import Plan
 
         class Chosen(BudgetClassifier):
             _plan = Plan(**parts)
 
-        model = Chosen(memory, random_state=0)
-        wrong, most, grown, limit = 0, 0, 0, model.memory
+        models = [Chosen(memory, random_state=0) for _ in range(number)]
+        wrong, most, grown, model = 0, 0, 0, models[0]
         for start in range(0, len(y), STEP):
             rows = X[start : start + STEP].astype(np.float32)
-            trace = model.progressive_fit(rows, y[start : start + STEP], classes=[-1, 1])
+            for each in models:
+                trace = each.progressive_fit(rows, y[start : start + STEP], classes=[-1, 1])
             wrong += int(trace.mistakes.sum())
             most, grown = max(most, model.nbytes_), max(grown, resident())
         told = [
             {name: value for name, value in expert.items() if name != "class"} for expert in model.experts_
         ]
         return {
-            "model": model,
+            "model": models,
             "mistakes": wrong,
             "bytes": most,
             "resident": grown,
-            "memory": limit,
+            "memory": memory,
             "experts": json.loads(json.dumps(told, default=float)),
             "regret": model.regret_,
             "regret bound": model.regret_bound_,
         }
 
+    play.copies = copies
     return play
 
 
@@ -136,6 +146,10 @@ def alone(kind: str, width: float) -> Callable[..., dict[str, Any]]:
         return {"mistakes": int(model.progressive_fit(rows, y).mistakes.sum()), "bytes": model.nbytes_}
 
     return play
+
+
+def standard(X: np.ndarray) -> np.ndarray:
+    return (X - X.mean(axis=0)) / X.std(axis=0)
 
 
 def median_distance(X: np.ndarray) -> float:
@@ -202,14 +216,16 @@ def learners(stream: str) -> dict[str, Callable[..., dict[str, Any]]]:
     """Who plays a stream, by name."""
     large, small = memory_of(stream)
     made: dict[str, Callable[..., dict[str, Any]]] = {
-        f"ours, {large}": ours(large),
-        f"ours, {small}": ours(small),
+        f"ours, {large}": ours(large, 2),
+        f"ours, {small}": ours(small, 8),
     }
     if stream in ("letter", "covertype"):
         made["ours, 64MB"] = ours("64MB")
     made |= {f"ours, {large}, {name}": ours(large, **parts) for name, parts in ABLATIONS.items()}
 
     made |= {name: alone(*how) for name, how in ALONE.items()}
+    if stream == CHANGING:
+        return made
     made |= {
         "random features + AROW": random_features,
         "river logistic regression": river(

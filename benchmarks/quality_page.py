@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from quality_learners import ABLATIONS, ALONE, STREAMS, learners, memory_of
+from quality_learners import ABLATIONS, ALONE, CHANGING, STREAMS, learners, memory_of
 
 __all__ = ["page", "plot"]
 
@@ -53,6 +53,11 @@ def page(results: dict[str, Any]) -> str:
     def without(part: str) -> list[str]:
         return [part, *errors(lambda stream: ours(stream, 0, f", {part}"))]
 
+    changing = [
+        [f"**`BudgetClassifier`**, {memory}", f"**{shown(error(results[CHANGING].get(f'ours, {memory}')))}**"]
+        for memory in memory_of(CHANGING)
+    ]
+    changing += [[name, shown(error(results[CHANGING].get(name)))] for name in ALONE]
     parts = [["all parts", *errors(ours)], *map(without, ABLATIONS)]
     head = ["", *streams]
     inside = [
@@ -72,6 +77,7 @@ def page(results: dict[str, Any]) -> str:
         main=table(head, main),
         alone=table(head, [named(name) for name in ALONE]),
         parts=table(head, parts),
+        changing=table(["15,000 rows of each", "mistakes, %"], changing),
         cost=table(COSTS, [costs(stream, results[stream], ours(stream)) for stream in streams]),
         small=table(COSTS, [costs(stream, results[stream], ours(stream, 1)) for stream in streams]),
         inside=table(["stream", "at the end", "error %", "share", "supports", "MB"], inside),
@@ -134,10 +140,17 @@ alone; without recency, which is passive-aggressive experts and the labels of la
 the memory for all experts to the end.
 
 {parts}
+## When the best expert changes
+
+Half way the stream turns from letter, where kernels are best, into electricity in order of time, where a
+linear learner is that follows quickly. No expert is good at both.
+
+{changing}
 ## What it costs
 
 One thread; batches of 100 rows. ARF and AMF are river's adaptive and Mondrian forests of 10 trees on the same
-machine. The most bytes are those of `nbytes_`, looked at every 100 rounds.
+machine. The most bytes are those of `nbytes_`, looked at every 100 rounds; by how much the process grew is
+what each of two models took that played side by side, and of eight with little memory.
 
 {cost}
 With little memory:
