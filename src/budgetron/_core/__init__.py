@@ -37,7 +37,7 @@ arranged otherwise.
 The kernel values of the block are finished at once, by as many threads as the caller allows
 (`crew`): they are all that costs. A row that becomes a support is then compared with the rest of
 its block, and with nothing else. A block is as long as fits the cache; a single round (`play`) is
-a block of one.
+a block of one. Where a rule wants to look over its supports between rounds (`exchange`), the block ends.
 
 How rows are kept
 -----------------
@@ -69,6 +69,6 @@ Numbers
 Rows, kernel values and norms are in the precision of the rows, coefficients and all sums
 over them in float64. State is NumPy arrays only, allocated when the model starts (or, for
 learners without a budget, by half as much again): `nbytes` is the sum of their sizes, pickling is plain,
-and nothing is hidden. The interpreter lock is released while a batch is learned; it is taken back
+and nothing is hidden. Large ones have pages of their own (`pages`). The interpreter lock is released while a batch is learned; it is taken back
 where a slab must grow and where the kernel is a Python function.
 """
