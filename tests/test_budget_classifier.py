@@ -412,6 +412,17 @@ def test_how_large_an_expert_may_be(d):
                     assert more.nbytes > share
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_slabs_that_are_a_line_longer_are_reckoned(dtype):
+    """Rows of a slab must not all lie at the same places of the cache: at some lengths it is longer."""
+    row = np.zeros(300, dtype)
+    expert = _experts.Expert("", SecondOrderProjectron(gamma=1.0, linear=False), standardised=False)
+    size = expert._sizes(row)
+    for budget in (64, 240, 495, 496, 505, 511, 1007, 1008, 1015, 1022, 1023):
+        taken = _experts.made(_experts.changed(expert.model, {"budget": budget}), row).nbytes
+        assert taken <= size(budget)
+
+
 def test_one_feature_on_another_scale():
     X, y = noisy(700, 4)
     X[:, 3] = 1.6e9 + np.arange(700)  # a clock

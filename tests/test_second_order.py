@@ -16,7 +16,7 @@ from sklearn.svm import SVC
 
 import budgetron
 from budgetron import SecondOrderProjectron, batch, linear
-from budgetron._core import pages
+from budgetron._core import gaussian, pages
 from budgetron._core.pages import zeros
 
 GAMMA = ref.KERNELS["rbf"][1]["gamma"]
@@ -130,6 +130,73 @@ def test_supports_are_exchanged(budget, given):
     for other in (learned, loaded):
         other.partial_fit(X[200:], y[200:])
     np.testing.assert_array_equal(loaded.decision_function(X), learned.decision_function(X))
+
+
+def factor_is_right(learned, gamma):
+    learner = learned._learners[0]
+    S = learner.supports.rows(learner.supports.order[: learner.supports.m])
+    K = np.exp(-gamma * ((S[:, None] - S) ** 2).sum(axis=2))
+    L = learner.rule.projection.rows()
+    np.testing.assert_allclose(L @ L.T, K, atol=1e-9)
+    return learner
+
+
+def test_an_exchange_that_is_interrupted_is_made_later(monkeypatch, tmp_path):
+    X, y = drifting()
+    learned = model(budget=40, gamma=0.3).fit(X[:100], y[:100])
+
+    def pressed(*args):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(gaussian, "zeros", pressed)
+        with pytest.raises(KeyboardInterrupt):
+            learned.partial_fit(X[100:], y[100:])
+    learner = factor_is_right(learned, 0.3)
+    assert len(learner.rule.gaussian.covariance()) == 4 + learner.supports.m == 44
+    budgetron.save(learned, tmp_path / "model")
+    rounds = learned.rounds_
+    learned.partial_fit(X[rounds : rounds + 1], y[rounds : rounds + 1])
+    assert factor_is_right(learned, 0.3).supports.m < 40
+
+
+def test_more_room_that_is_not_to_be_had():
+    X, y = drifting()
+    learned = model(budget=100, threshold=0.0, gamma=0.3).fit(X, y)
+    learner = learned._learners[0]
+    before = learned.decision_function(X)
+    with pytest.raises((MemoryError, ValueError)):
+        learner.extend(1 << 28)
+    assert learner.rule.budget == 100
+    np.testing.assert_array_equal(learned.decision_function(X), before)
+    for x, label in zip(X[:60], y, strict=False):
+        learned.play(x, label)
+    factor_is_right(learned, 0.3)
+
+
+def test_nobody_was_refused_where_there_is_more_room():
+    X, y = drifting()
+    learner = model(budget=40, gamma=0.3).fit(X[:120], y[:120])._learners[0]
+    state = learner.rule.__getstate__()
+    assert state["refused"] > 0
+    assert state["usage"].any()
+    learner.extend(60)
+    state = learner.rule.__getstate__()
+    assert state["refused"] == 0
+    assert not state["usage"].any()
+
+
+@pytest.mark.parametrize("step", [1, 600])
+def test_supports_that_nearly_depend_on_each_other(step):
+    """Twins of rows, any of which may be a support: spans are found anew in the middle of blocks."""
+    rng = np.random.default_rng(336)
+    X = rng.normal(size=(600, 2)) + 5.0 * (np.arange(600) * 4 // 600)[:, None]
+    X[1::2] = X[::2] + 1e-4 * rng.normal(size=(300, 2))
+    y = rng.choice([-1, 1], 600)
+    learned = SecondOrderProjectron(80, 0.0, gamma=0.1)
+    for t in range(0, 600, step):
+        learned.partial_fit(X[t : t + step], y[t : t + step], classes=[-1, 1])
+    factor_is_right(learned, 0.1)
 
 
 def test_float32():
@@ -364,14 +431,16 @@ def test_arrays_grow_in_place_unless_somebody_else_has_them(size):
     held = [zeros(size)]
     held[0][:] = np.arange(size)
     pages_before = getattr(held[0].base, "obj", None)
-    grown = pages.longer(held, 2 * size)
-    assert not held
+    pages.lengthen(held, 2 * size)
+    grown = held[0]
     np.testing.assert_array_equal(grown[:size], np.arange(size))
     assert not grown[size:].any()
     if size * 8 >= pages.LARGE:
         assert grown.base.obj is pages_before
     view = grown[:3]  # whose numbers must stay where they are
-    again = pages.longer([grown], 3 * size)
+    held = [grown]
+    pages.lengthen(held, 3 * size)
+    again = held[0]
     again[:3] = -1.0
     np.testing.assert_array_equal(view, [0.0, 1.0, 2.0])
     assert (len(again), again[size - 1]) == (3 * size, size - 1)

@@ -69,6 +69,6 @@ Numbers
 Rows, kernel values and norms are in the precision of the rows, coefficients and all sums
 over them in float64. State is NumPy arrays only, allocated when the model starts (or, for
 learners without a budget, by half as much again): `nbytes` is the sum of their sizes, pickling is plain,
-and nothing is hidden. Large ones have pages of their own (`pages`). The interpreter lock is released while a batch is learned; it is taken back
-where a slab must grow and where the kernel is a Python function.
+and nothing is hidden. Large ones have pages of their own (`pages`). The interpreter lock is released while a
+batch is learned; it is taken back where a slab must grow and where the kernel is a Python function.
 """

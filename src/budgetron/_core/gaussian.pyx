@@ -28,7 +28,7 @@ from budgetron._core.projection cimport Projection, next_entry, solve_one_back
 from budgetron._core.rows cimport address
 
 from budgetron._core.supports import writeable
-from budgetron._core.pages import longer, zeros
+from budgetron._core.pages import lengthen, zeros
 
 cdef extern from "simd.h" nogil:
     double bt_dot_d(const double*, const double*, ptrdiff_t)
@@ -176,7 +176,11 @@ cdef class Gaussian:
         if capacity <= self.capacity:
             return
         held, self.sigma = [self.sigma], None
-        self.sigma = longer(held, panel_start((capacity + PANEL - 1) // PANEL))
+        try:
+            lengthen(held, panel_start((capacity + PANEL - 1) // PANEL))
+        finally:
+            self.sigma = held[0]
+            self.point()
         old, self.mean = self.mean, np.zeros(capacity)
         self.mean[:len(old)] = old
         self.phi, self.direction = np.zeros(capacity), np.zeros(capacity)
@@ -216,12 +220,12 @@ cdef class Gaussian:
         np.negative(self.mean, out=self.mean)
         np.negative(self.slopes, out=self.slopes)
 
-    def keep(self, const Py_ssize_t[::1] kept, const Py_ssize_t[::1] left, W, M):
-        """Be the Gaussian over functions of fewer supports; the arguments are those and what `Projection.keep` returned.
+    def without(self, const Py_ssize_t[::1] kept, const Py_ssize_t[::1] left, W, M):
+        """The Gaussian over functions of fewer supports: its mean over them, covariance, and that with what is beside.
 
-        A function's part in the smaller span is known as well as before; of what is not in it, nothing is.
+        W and M are from `Projection.without`. A function's part in the smaller span is known as well as before.
         """
-        cdef Py_ssize_t i, j, end, f = self.fixed, m = len(kept), q = len(left), n = f + m
+        cdef Py_ssize_t i, j, f = self.fixed, m = len(kept), q = len(left)
         cdef double[::1, :] own = zeros((m, m)).T, cross = zeros((q, m)).T, others = zeros((q, q)).T
         cdef double[::1, :] beside = zeros((f, m)).T, others_beside = zeros((f, q)).T
         cdef double[::1] mean = np.zeros(m), others_mean = np.zeros(q)
@@ -248,7 +252,12 @@ cdef class Gaussian:
             beside = blas.dgemm(1.0, W, others_beside.base, beta=1.0, c=beside.base, overwrite_c=1)
             beside = lapack.dtrtrs(M, beside.base, lower=1, overwrite_b=1)[0]
         mean = blas.dgemv(1.0, W, others_mean.base, beta=1.0, y=mean.base, overwrite_y=1)
-        mean = lapack.dtrtrs(M, mean.base, lower=1, overwrite_b=1)[0]
+        return lapack.dtrtrs(M, mean.base, lower=1, overwrite_b=1)[0].ravel(), own.base, beside.base
+
+    def become(self, const double[::1] mean, const double[::1, :] own, const double[::1, :] beside):
+        """Be the one that `without` found; of what comes new, nothing is known."""
+        cdef Py_ssize_t i, j, end, f = self.fixed, n = f + len(mean)
+        cdef double* row
         # Panels are square at their ends: what is right of the diagonal there is what is below it.
         for i in range(f // PANEL * PANEL, n):
             row, end = self.lower_row(i), (i // PANEL + 1) * PANEL
@@ -259,7 +268,7 @@ cdef class Gaussian:
                     row[j] = beside[max(i, j) - f, min(i, j)]
                 else:
                     row[j] = own[max(i, j) - f, min(i, j) - f]
-        for i in range(m):
+        for i in range(n - f):
             self._mean[f + i] = mean[i]
         for i in range(n, self.n):
             self._mean[i] = 0.0

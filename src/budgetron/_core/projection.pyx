@@ -23,7 +23,7 @@ from scipy.linalg import blas, lapack
 from budgetron._core.rows cimport address
 
 from budgetron._core.supports import writeable
-from budgetron._core.pages import longer, zeros
+from budgetron._core.pages import lengthen, zeros
 
 cdef extern from "simd.h" nogil:
     double bt_dot_d(const double*, const double*, ptrdiff_t)
@@ -37,6 +37,8 @@ cdef Py_ssize_t CHECKED = 64
 cdef double DRIFT = 1e-9
 # The least ||delta||^2, relative to k(x, x), over which a solution may be extended and not solved for again.
 cdef double STEEP = 1e-6
+# What a smaller span is turned by loses digits by its square.
+cdef double LARGEST_TURN = 1e3
 
 
 # Rows that are solved for together in the time of one that is not.
@@ -114,7 +116,11 @@ cdef class Projection:
         if capacity <= self.capacity:
             return
         held, self.factor = [self.factor], None
-        self.factor = longer(held, panel_start((capacity + PANEL - 1) // PANEL))
+        try:
+            lengthen(held, panel_start((capacity + PANEL - 1) // PANEL))
+        finally:
+            self.factor = held[0]
+            self.point()
         self.z, self.d = np.zeros(capacity), np.zeros(capacity)
         self.capacity = capacity
         self.point()
@@ -160,11 +166,11 @@ cdef class Projection:
     def __reduce__(self):
         return Projection, (), self.__getstate__()
 
-    def keep(self, const Py_ssize_t[::1] kept, const Py_ssize_t[::1] left):
-        """Be the span of the supports at the places `kept`, without those at the places `left`.
+    def without(self, const Py_ssize_t[::1] kept, const Py_ssize_t[::1] left):
+        """The span of the supports at the places `kept`, without those at the places `left`: L, W and M.
 
-        Returns W and M: what had the coordinates z has, in the new span, M^-1 (z_kept + W z_left). M is lower
-        triangular, with M M' = 1 + W W', and L becomes L_kept,kept M.
+        What had the coordinates z has, in the smaller span, M^-1 (z_kept + W z_left). M is lower triangular, with
+        M M' = 1 + W W', and the new L is L_kept,kept M. None where W is so large that this would cost too many digits.
         """
         cdef Py_ssize_t i, j, m = len(kept)
         cdef double[::1, :] own = zeros((m, m)).T, other = zeros((len(left), m)).T
@@ -177,16 +183,22 @@ cdef class Projection:
                 if left[j] < kept[i]:
                     other[i, j] = row[left[j]]
         W, M = lapack.dtrtrs(own.base, other.base, lower=1, overwrite_b=1)[0], zeros((m, m)).T
+        if not max(W.max(), -W.min()) < LARGEST_TURN:
+            return None
         M.flat[::m + 1] = 1.0
         M = blas.dsyrk(1.0, W, beta=1.0, c=M, lower=1, overwrite_c=1)
         M = lapack.dpotrf(M, lower=1, clean=0, overwrite_a=1)[0]  # above the diagonal it is 0
-        own = blas.dtrmm(1.0, M, own.base, side=1, lower=1, overwrite_b=1)
-        for i in range(m):
+        return blas.dtrmm(1.0, M, own.base, side=1, lower=1, overwrite_b=1), W, M
+
+    def become(self, const double[::1, :] L):
+        """Be the span of this factor."""
+        cdef Py_ssize_t i, j
+        cdef double* row
+        self.n = L.shape[0]
+        for i in range(self.n):
             row = self._factor + row_start(i)
             for j in range(i + 1):
-                row[j] = own[i, j]
-        self.n = m
-        return W, M
+                row[j] = L[i, j]
 
     cdef double project(self, double* k) noexcept nogil:
         """||P k(x, .)||^2, leaving z = L^-1 k for `coefficients` and `append`."""

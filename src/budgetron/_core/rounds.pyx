@@ -175,8 +175,12 @@ cdef class Learner:
         """From here on, keep up to `budget` supports, which are more than before."""
         if not 0 < self.rule.budget <= budget:
             raise ValueError(f"a budget can only grow; it is {self.rule.budget}, got {budget}")
-        self.rule.budget = budget
-        self.reserve(self.rule.capacity())
+        before, self.rule.budget = self.rule.budget, budget
+        try:
+            self.reserve(self.rule.capacity())
+        except BaseException:
+            self.rule.budget = before
+            raise
 
     def reserve(self, Py_ssize_t capacity):
         """Room for `capacity` slots in the slab, in the rule and for single rounds."""
@@ -367,7 +371,7 @@ cdef int play_blocks(Learner learner, Feed feed, double* y, double[::1] importan
     """All rounds of a batch, block by block; `zero` is of the type of the rows."""
     cdef Rule rule = learner.rule
     cdef Supports supports = learner.supports
-    cdef Py_ssize_t start = 0, b, i, j, ld = 0, n = feed.n, longest = min(longest_block(crew), feed.n)
+    cdef Py_ssize_t start = 0, b, i, j, ld = 0, n = feed.n, longest = min(longest_block(crew), feed.n), known = 0
     # A slab without a budget grows by the block, and should come out the same when its learner is not alone.
     cdef bint recording = ledger is not None, narrow = supports.d <= NARROW and rule.budget > 0
     dtype = supports.square.dtype
@@ -408,6 +412,7 @@ cdef int play_blocks(Learner learner, Feed feed, double* y, double[::1] importan
             if supports.sparse:
                 supports.need(rows.starts[b] - rows.starts[0])
             if gaussian is not None:
+                known = projection.refactorised
                 with gil:
                     gaussian.open(b)
                 coordinates(gaussian, projection, rows, K, ld, supports.single)
@@ -462,7 +467,8 @@ cdef int play_blocks(Learner learner, Feed feed, double* y, double[::1] importan
                     rule.entry[<int> NORM] = rule.norm()
                     for j in range(columns.shape[0]):
                         ledger[start + i, j] = rule.entry[columns[j]]
-                if rule.due:  # the block ends here: its rows will meet other supports
+                # The block ends where its other rows will meet other supports, or a span that was found anew.
+                if rule.due or (gaussian is not None and projection.refactorised > known):
                     b = i + 1
                     break
             if gaussian is not None:

@@ -125,6 +125,10 @@ cdef class Rule:
 
     def reserve(self, Py_ssize_t capacity):
         """Room for `capacity` slots."""
+        if self.projection is not None:  # what may fail comes first
+            self.projection.reserve(capacity)
+        if self.gaussian is not None:
+            self.gaussian.reserve(capacity)
         self.coef = lengthen(self.coef, capacity)
         self.scratch = np.zeros(capacity)
         if self.keeps_tail:
@@ -134,10 +138,6 @@ cdef class Rule:
             old, self.gram = self.gram, np.zeros((capacity, capacity))
             if old.ndim == 2:
                 self.gram[:len(old), :len(old)] = old
-        if self.projection is not None:
-            self.projection.reserve(capacity)
-        if self.gaussian is not None:
-            self.gaussian.reserve(capacity)
         if self.average is not None:
             self.average.reserve(capacity)
         self.point()

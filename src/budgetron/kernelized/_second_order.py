@@ -49,10 +49,10 @@ class SecondOrderRule(Rule):
 
     def reserve(self, capacity: int) -> None:
         """Room for `capacity` slots."""
-        usage, longer = np.asarray(self.usage), np.zeros(capacity)
-        longer[: len(usage)] = usage
-        self.usage = longer
+        usage = np.zeros(capacity)
         Rule.reserve(self, capacity)
+        self.usage, self.refused = usage, 0  # where there is more room, nobody was refused yet
+        self.point()
 
     @cython.cfunc
     def point(self) -> cython.void:
@@ -131,21 +131,21 @@ class SecondOrderRule(Rule):
 
     def exchange(self) -> Any:
         """Let the supports go that carry next to nothing of late; the slots kept, or None if all are."""
-        self.due, self.refused = False, 0
         m: cython.Py_ssize_t = self.size()
         usage = np.asarray(self.usage)
         shares = np.abs(self.coef[:m]) * usage[:m]
-        usage[:] = 0.0
         faint = np.argsort(shares, kind="stable")[: max(1, self.budget // 4)]
         faint = faint[shares[faint] < FAINT * shares.mean()]
-        if not len(faint):
+        kept, left = np.delete(np.arange(m), faint), np.sort(faint)
+        span = self.projection.without(kept, left) if len(faint) else None
+        parts = None if span is None else self.gaussian.without(kept, left, span[1], span[2])
+        # From here on nothing is made, and nothing is but C: no interrupt finds it half done
+        self.due, self.refused = False, 0
+        usage[:] = 0.0
+        if span is None:
             return None
-        here = np.ones(m, bool)
-        here[faint] = False
-        kept, left = np.flatnonzero(here), np.flatnonzero(~here)
-        # From here on nothing but C, so that no interrupt finds it half done
-        W, M = self.projection.keep(kept, left)
-        self.gaussian.keep(kept, left, W, M)
+        self.projection.become(span[0])
+        self.gaussian.become(parts[0], parts[1], parts[2])
         self.supports.keep(kept)
         self.coef[:] = 0.0
         self.gaussian.coefficients(self.projection, self._coef)
@@ -195,15 +195,16 @@ class SecondOrderProjectron(BudgetedClassifier):
     The share of one is its |coefficient| times the sum of |k(x, s)| over the margin errors since the budget
     was full, or since the last look. Those below a tenth of the mean share leave, the smallest first and a
     quarter of the budget at most. The mean and Sigma become those of the function's part in the span that
-    is left; of what comes new, nothing is known. `support_sizes` of a trace falls in such a round.
+    is left; of what comes new, nothing is known. Where supports depend on each other so nearly that
+    rounding would spoil this, all stay. `support_sizes` of a trace falls in such a round.
 
-    The variance of a direction never falls below 1e-15 of what it was at first, which is where rounding ends.
-    Rows should be on a scale with r: where gamma ||x||^2, or k(x, x), is 1e12 times as large, little is
-    learned.
+    The variance of a direction never falls below 1e-15 of what it was at first, which is where rounding
+    ends. Rows should be on a scale with r: where gamma ||x||^2, or k(x, x), is 1e12 times as large, little
+    is learned, and a step may overflow, which is an error.
 
     Cost per round, with m supports and n = m + d + 1 coordinates: one kernel row, O(m d); O(m^2) for z, in
     batches; and O(n^2) with an update. An exchange takes O(m^3) after m updates at least, so O(m^2) for
-    each of them, and for that while 16 m^2 bytes. Memory 4 n^2 + 4 m^2 bytes beside the supports, for each
+    each of them, and for that while 24 m^2 bytes. Memory 4 n^2 + 4 m^2 bytes beside the supports, for each
     class.
 
     What is proven, up to 1000 features and until supports are exchanged for the first time: the run is that

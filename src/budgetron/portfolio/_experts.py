@@ -28,8 +28,8 @@ FEWEST, LEAST_RECENT, MOST_RECENT = 60, 20, 500
 # The most of a second-order one, whose rounds take time by their square: so many at MEMORY, elsewhere by the
 # root of the memory, within limits.
 MOST, MEMORY, LIMITS = 800, 16 << 20, (400, 1200)
-# Supports that there is room for without being asked: slabs are rounded up.
-SPARE = 16
+# Supports that there is room for without being asked: slabs are rounded up, at some lengths by a line more.
+SPARE = 32
 # Room is made as supports come: so much at first, from then on when no more than so much is left.
 FIRST, LEFT = 96, 32
 # Rows of more features have linear experts alone; and from so many on, the linear ones no covariances.

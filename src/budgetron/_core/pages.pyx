@@ -1,25 +1,22 @@
 """Large arrays in pages of their own, which go back to the system as soon as the arrays do.
 
 What the C library is given back it may keep, so that a model that grows by and by would take twice its bytes.
+Compiled, so that no interrupt comes in between: it would find a pointer to pages that are gone.
 """
 
-from __future__ import annotations
-
 import mmap
-from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
-
-__all__ = ["longer", "zeros"]
 
 # Bytes from which on pages of its own are worth it.
 LARGE = 1 << 16
 
 
-def zeros(shape: int | tuple[int, ...], dtype: DTypeLike = np.float64) -> NDArray[Any]:
+def zeros(shape, dtype=np.float64):
     """An array of zeros."""
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    cdef Py_ssize_t size = np.dtype(dtype).itemsize, n
+    for n in (shape if isinstance(shape, tuple) else (shape,)):
+        size *= n
     if size < LARGE or not hasattr(mmap, "MAP_PRIVATE"):
         return np.zeros(shape, dtype)
     try:
@@ -28,26 +25,28 @@ def zeros(shape: int | tuple[int, ...], dtype: DTypeLike = np.float64) -> NDArra
     except OSError:  # a process may have some ten thousand, and no more
         return np.zeros(shape, dtype)
     # Not np.ndarray(shape, dtype, pages), which would let others move the pages away under it
-    array = np.frombuffer(pages, dtype)
-    return array if isinstance(shape, int) else array.reshape(shape)
+    return np.frombuffer(pages, dtype).reshape(shape) if isinstance(shape, tuple) else np.frombuffer(pages, dtype)
 
 
-def longer(held: list[NDArray[np.float64]], n: int) -> NDArray[np.float64]:
-    """The array that a list holds, with zeros at its end: in the same pages, if nobody else has it.
+def lengthen(list held, Py_ssize_t n):
+    """Make the array that a list holds n numbers long, with zeros at its end: in the same pages, if nobody else has it.
 
-    It is taken out of the list: where its pages move, nothing may still look at them.
+    Where that fails, the list still holds it; its numbers may be elsewhere in any case.
     """
-    array = held.pop()
-    view, size = array.base, len(array)
+    array = held[0]
+    view = array.base
     if isinstance(view, memoryview) and isinstance(view.obj, mmap.mmap):
         pages = view.obj
         del array, view
+        held[0] = None
         try:
             pages.resize(8 * n)
         except (BufferError, OSError, SystemError):  # in use elsewhere, or a system that cannot
-            array = np.frombuffer(pages, np.float64)
-        else:
-            return np.frombuffer(pages, np.float64)
+            pass
+        finally:
+            held[0] = array = np.frombuffer(pages, np.float64)
+        if len(array) == n:
+            return
     out = zeros(n)
-    out[:size] = array
-    return out
+    out[:len(array)] = array
+    held[0] = out
