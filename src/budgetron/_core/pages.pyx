@@ -9,7 +9,7 @@ import mmap
 import numpy as np
 
 # Bytes from which on pages of its own are worth it.
-LARGE = 1 << 16
+LARGE = 1 << 14
 
 
 def zeros(shape, dtype=np.float64):
