@@ -288,7 +288,7 @@ class Scaler:
     count: int = 0
 
     def advance(self, X: NDArray[Any]) -> NDArray[Any]:
-        """The rows standardised, each by those before it; and seen."""
+        """The rows standardised, each by itself and those before it; and seen."""
         out = np.empty_like(X)
         self.count = advance(X, self.mean, self.spread, self.count, out)
         return out
