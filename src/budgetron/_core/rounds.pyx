@@ -166,8 +166,8 @@ cdef class Learner:
         finally:
             self.rule.recording = False
             if self.rule.gaussian is not None:
-                close_gaussian(self.rule)
                 self.rule.gaussian.forget_block()
+                self.rule.gaussian.coefficients(self.rule.projection, self.rule._coef)
             if self.rule.projection is not None:
                 self.rule.projection.foresight = None
 
@@ -472,7 +472,7 @@ cdef int play_blocks(Learner learner, Feed feed, double* y, double[::1] importan
                     b = i + 1
                     break
             if gaussian is not None:
-                close_gaussian(rule)
+                gaussian.close()
             start += b
             if rule.due:
                 with gil:
@@ -484,13 +484,6 @@ cdef int play_blocks(Learner learner, Feed feed, double* y, double[::1] importan
                     if recording and "norm" in rule.ledger:
                         ledger[start - 1, rule.ledger.index("norm")] = rule.norm()
     return 0
-
-
-cdef void close_gaussian(Rule rule) noexcept nogil:
-    """The block is over: what its rounds did to the Gaussian becomes what they did to the coefficients."""
-    if rule.gaussian.ahead:
-        rule.gaussian.close()
-        rule.gaussian.coefficients(rule.projection, rule._coef)
 
 
 cdef void coordinates(Gaussian gaussian, Projection projection, Rows* rows, real* K, Py_ssize_t ld,

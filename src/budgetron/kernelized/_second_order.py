@@ -133,6 +133,7 @@ class SecondOrderRule(Rule):
         """Let the supports go that carry next to nothing of late; the slots kept, or None if all are."""
         m: cython.Py_ssize_t = self.size()
         usage = np.asarray(self.usage)
+        self.gaussian.coefficients(self.projection, self._coef)  # which a batch leaves for its end
         shares = np.abs(self.coef[:m]) * usage[:m]
         faint = np.argsort(shares, kind="stable")[: max(1, self.budget // 4)]
         faint = faint[shares[faint] < FAINT * shares.mean()]

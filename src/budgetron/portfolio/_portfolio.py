@@ -40,7 +40,7 @@ __all__ = ["Portfolio"]
 # Rows of the reservoir, at most and at least. When it is full, experts over kernels begin.
 RESERVOIR, LEAST = 64, 16
 # Memory moves after so many rounds, twice as many, and so on; which expert keeps it is known after LAST.
-STAGE, LAST = 500, 2000
+STAGE, LAST = 250, 1000
 # The labels of late are averages at these rates.
 RATES = np.array([1.0, 0.1])
 # By how much the median distance may change before an expert begins anew.
@@ -397,12 +397,9 @@ class Portfolio:
     def _move(self) -> None:
         """Let the weaker half of the second-order experts end, and the others grow into their memory."""
         active = [expert for expert in self.experts if expert.second_order and expert.learner is not None]
-        if self.seen >= LAST:
-            # Of those that are as good as the best for all that is known, the one that stands first
-            best = min((expert.late for expert in active), default=0)
-            active.sort(key=lambda expert: expert.late > best + best**0.5)
-        else:
-            active.sort(key=lambda expert: expert.late)
+        # Of those that are as good as the best for all that is known, the ones that stand first
+        best = min((expert.late for expert in active), default=0)
+        active.sort(key=lambda expert: max(expert.late, best + best**0.5))
         kept = active[: max(1 if self.seen >= LAST else 2, len(active) // 2)] if self.plan.moving else active
         for expert in active[len(kept) :]:
             self._bequeath(expert, kept[0])
