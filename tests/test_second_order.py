@@ -18,6 +18,7 @@ import budgetron
 from budgetron import SecondOrderProjectron, batch, linear
 from budgetron._core import gaussian, pages
 from budgetron._core.pages import zeros
+from budgetron._core.turn import Turn
 
 GAMMA = ref.KERNELS["rbf"][1]["gamma"]
 
@@ -395,6 +396,7 @@ def test_what_is_refused():
 FORK = """
 import os
 from budgetron._core.pages import zeros
+from budgetron._core.turn import Turn
 values = zeros(1 << 17)
 child = os.fork()
 if child == 0:
@@ -484,3 +486,20 @@ def test_steps_that_overflow_change_nothing():
     rounds, margins = until_it_fails()
     assert model.rounds_ == rounds
     np.testing.assert_array_equal(model.decision_function(X[:9]), margins)
+
+
+@pytest.mark.parametrize(("m", "q"), [(1, 1), (64, 3), (150, 40), (200, 1)])
+def test_a_smaller_span_is_turned_by_the_factor_of_what_left_it(m, q):
+    rng = np.random.default_rng(m)
+    W, B = rng.normal(size=(m, q)), rng.normal(size=(m, 5))
+    A = B @ B.T
+    turn = Turn(W)
+    M = turn.after(np.eye(m))
+    np.testing.assert_allclose(M @ M.T, np.eye(m) + W @ W.T, rtol=0.0, atol=1e-12 * m)
+    np.testing.assert_array_equal(np.triu(M, 1), 0.0)
+    L = np.tril(rng.normal(size=(m, m)))
+    np.testing.assert_allclose(turn.after(L.copy()), L @ M, rtol=0.0, atol=1e-12 * m)
+    np.testing.assert_allclose(M @ turn.solve(B.copy()), B, rtol=0.0, atol=1e-12 * m)
+    both = turn.solve_both(A.copy())
+    whole = np.tril(both) + np.tril(both, -1).T
+    np.testing.assert_allclose(M @ whole @ M.T, A, rtol=0.0, atol=1e-12 * m)

@@ -3,6 +3,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetron._core.turn import Turn
+
 class Gaussian:
     d: int
     n: int
@@ -24,11 +26,7 @@ class Gaussian:
     def plane(self) -> tuple[float, NDArray[np.float64]]: ...
     def mirror(self) -> None: ...
     def without(
-        self,
-        kept: NDArray[np.intp],
-        left: NDArray[np.intp],
-        W: NDArray[np.float64],
-        M: NDArray[np.float64],
+        self, kept: NDArray[np.intp], left: NDArray[np.intp], turn: Turn
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]: ...
     def become(
         self, mean: NDArray[np.float64], own: NDArray[np.float64], beside: NDArray[np.float64]

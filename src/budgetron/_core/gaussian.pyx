@@ -21,7 +21,7 @@ from libc.string cimport memcpy, memset
 from scipy.linalg.cython_blas cimport dgemm
 
 import numpy as np
-from scipy.linalg import blas, lapack
+from scipy.linalg import blas
 
 from budgetron._core.kernel cimport Rows
 from budgetron._core.projection cimport Projection, next_entry, solve_one_back
@@ -165,7 +165,7 @@ cdef class Gaussian:
         self.sigma = self.mean = self.phi = self.direction = np.zeros(0)
         self.slopes = np.zeros(d if self.diagonal else 0)
         self.spreads = np.ones(d if self.diagonal else 0)
-        self.slack = 0.5
+        self.slack = 0.1
         self.reserve(0)
         for _ in range(self.fixed):
             self.append(0.0)
@@ -220,10 +220,10 @@ cdef class Gaussian:
         np.negative(self.mean, out=self.mean)
         np.negative(self.slopes, out=self.slopes)
 
-    def without(self, const Py_ssize_t[::1] kept, const Py_ssize_t[::1] left, W, M):
+    def without(self, const Py_ssize_t[::1] kept, const Py_ssize_t[::1] left, turn):
         """The Gaussian over functions of fewer supports: its mean over them, covariance, and that with what is beside.
 
-        W and M are from `Projection.without`. A function's part in the smaller span is known as well as before.
+        `turn` is from `Projection.without`. A function's part in the smaller span is known as well as before.
         """
         cdef Py_ssize_t i, j, f = self.fixed, m = len(kept), q = len(left)
         cdef double[::1, :] own = zeros((m, m)).T, cross = zeros((q, m)).T, others = zeros((q, q)).T
@@ -245,14 +245,18 @@ cdef class Gaussian:
             for j in range(f):
                 others_beside[i, j] = row[j]
         # (1 W) Sigma (1 W)', and then M^-1 from both sides
+        W = turn.W
         cross = blas.dgemm(1.0, W, others.base, beta=1.0, c=cross.base, overwrite_c=1)
         own = blas.dsyr2k(1.0, W, cross.base, beta=1.0, c=own.base, lower=1, overwrite_c=1)
-        own = lapack.dsygst(own.base, M, itype=1, lower=1, overwrite_a=1)[0]
+        for i in range(m):
+            for j in range(i):
+                own[j, i] = own[i, j]
         if f:
             beside = blas.dgemm(1.0, W, others_beside.base, beta=1.0, c=beside.base, overwrite_c=1)
-            beside = lapack.dtrtrs(M, beside.base, lower=1, overwrite_b=1)[0]
+            turn.solve(beside.base)
         mean = blas.dgemv(1.0, W, others_mean.base, beta=1.0, y=mean.base, overwrite_y=1)
-        return lapack.dtrtrs(M, mean.base, lower=1, overwrite_b=1)[0].ravel(), own.base, beside.base
+        turn.solve(mean.base[:, None])
+        return mean.base, turn.solve_both(own.base), beside.base
 
     def become(self, const double[::1] mean, const double[::1, :] own, const double[::1, :] beside):
         """Be the one that `without` found; of what comes new, nothing is known."""
@@ -525,7 +529,7 @@ cdef class Gaussian:
     def forget_block(self):
         """Give the memory back that a block needs, and what was expected: a batch does not depend on those before."""
         self.close()
-        self.slack = 0.5
+        self.slack = 0.1
         self.missed = self.used = self.expected = 0
         self.phis = self.products = self.losses = self.places = None
         self.ld = 0

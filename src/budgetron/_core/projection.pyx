@@ -18,12 +18,13 @@ from libc.string cimport memcpy
 from scipy.linalg.cython_blas cimport dgemm, dtrsm
 
 import numpy as np
-from scipy.linalg import blas, lapack
+from scipy.linalg import lapack
 
 from budgetron._core.rows cimport address
 
 from budgetron._core.supports import writeable
 from budgetron._core.pages import lengthen, zeros
+from budgetron._core.turn import Turn
 
 cdef extern from "simd.h" nogil:
     double bt_dot_d(const double*, const double*, ptrdiff_t)
@@ -167,10 +168,9 @@ cdef class Projection:
         return Projection, (), self.__getstate__()
 
     def without(self, const Py_ssize_t[::1] kept, const Py_ssize_t[::1] left):
-        """The span of the supports at the places `kept`, without those at the places `left`: L, W and M.
+        """The span of the supports at the places `kept`, without those at the places `left`: L, and how it was turned.
 
-        What had the coordinates z has, in the smaller span, M^-1 (z_kept + W z_left). M is lower triangular, with
-        M M' = 1 + W W', and the new L is L_kept,kept M. None where W is so large that this would cost too many digits.
+        The new L is L_kept,kept M, with M of `Turn`. None where W is so large that this would cost too many digits.
         """
         cdef Py_ssize_t i, j, m = len(kept)
         cdef double[::1, :] own = zeros((m, m)).T, other = zeros((len(left), m)).T
@@ -182,13 +182,11 @@ cdef class Projection:
             for j in range(len(left)):
                 if left[j] < kept[i]:
                     other[i, j] = row[left[j]]
-        W, M = lapack.dtrtrs(own.base, other.base, lower=1, overwrite_b=1)[0], zeros((m, m)).T
+        W = lapack.dtrtrs(own.base, other.base, lower=1, overwrite_b=1)[0]
         if not max(W.max(), -W.min()) < LARGEST_TURN:
             return None
-        M.flat[::m + 1] = 1.0
-        M = blas.dsyrk(1.0, W, beta=1.0, c=M, lower=1, overwrite_c=1)
-        M = lapack.dpotrf(M, lower=1, clean=0, overwrite_a=1)[0]  # above the diagonal it is 0
-        return blas.dtrmm(1.0, M, own.base, side=1, lower=1, overwrite_b=1), W, M
+        turn = Turn(W)
+        return turn.after(own.base), turn
 
     def become(self, const double[::1, :] L):
         """Be the span of this factor."""

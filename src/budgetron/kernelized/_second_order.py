@@ -139,7 +139,7 @@ class SecondOrderRule(Rule):
         faint = faint[shares[faint] < FAINT * shares.mean()]
         kept, left = np.delete(np.arange(m), faint), np.sort(faint)
         span = self.projection.without(kept, left) if len(faint) else None
-        parts: Any = None if span is None else self.gaussian.without(kept, left, span[1], span[2])
+        parts: Any = None if span is None else self.gaussian.without(kept, left, span[1])
         # From here on nothing is made, and nothing is but C: no interrupt finds it half done
         self.due, self.refused = False, 0
         usage[:] = 0.0
