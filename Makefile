@@ -39,7 +39,8 @@ lint: .venv/installed
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/python -m mypy.stubtest --ignore-missing-stub --ignore-disjoint-bases budgetron._core
+	$(BIN)/python -m mypy.stubtest --ignore-missing-stub --ignore-disjoint-bases \
+	    --mypy-config-file pyproject.toml budgetron._core
 
 bench: .venv/installed .venv/rivals
 	$(BIN)/python benchmarks/run.py $(BENCH_ARGS)

@@ -84,6 +84,18 @@ class Batch:
     # Weights of the rows, if there are any
     importances: NDArray[np.float64] | None = None
 
+    def part(self, rows: slice) -> Batch:
+        """Some of the rounds, with room in the same arrays."""
+        return Batch(
+            self.X[rows],
+            self.codes[rows],
+            [sign[rows] for sign in self.signs],
+            None if self.margins is None else self.margins[:, rows],
+            None if self.sizes is None else self.sizes[:, rows],
+            None if self.ledger is None else self.ledger[:, rows],
+            None if self.importances is None else self.importances[rows],
+        )
+
 
 def refuse_unknown(model: Any, method: str, unknown: Mapping[str, object]) -> None:
     """Refuse keywords that a method does not have, as Python does; weights with the reason."""

@@ -10,13 +10,13 @@ class Portfolio:
     """`linear` and `kernels` are lists of (model, standardised), the kernels' second-order ones first.
 
     They begin at round `first`, on the rows so far, and are given with the widths and budgets that they
-    should have; at the rounds in `ends` those named there end, by their place among the kernels. The best
-    second-order one that stays is believed by the combiner as much more as they were.
+    should have; after `stage` rounds the weaker half of the second-order ones ends. The best of those that
+    stay is believed by the combiner as much more as they were.
     """
 
-    def __init__(self, linear, kernels, rates, first, ends):
+    def __init__(self, linear, kernels, rates, first, stage):
         self.linear, self.kernels, self.rates = linear, kernels, np.array(rates)
-        self.first, self.ends = first, ends
+        self.first, self.stage = first, stage
         self.here = [False] * len(kernels)
         self.mistakes = [0] * len(kernels)
         self.second_order = [i for i, (model, _) in enumerate(kernels) if hasattr(model, "threshold")]
@@ -70,10 +70,12 @@ class Portfolio:
             for i, (model, st) in enumerate(self.kernels):
                 model.partial_fit(views[st], self.labels, classes=[-1, 1])
                 self.here[i] = True
-        for i in self.ends.get(t, []):
-            heir = min(
-                (k for k in self.second_order if k not in self.ends[t]), key=lambda k: self.mistakes[k]
-            )
-            self.here[i] = False
-            self.w[len(self.linear) + heir] += self.w[len(self.linear) + i]
-            self.w[len(self.linear) + i] = 0.0
+        if t == self.stage:
+            # As good as the best for all that is known: those count as one, and who stands first stays
+            best = min(self.mistakes[k] for k in self.second_order)
+            rank = sorted(self.second_order, key=lambda k: max(self.mistakes[k], best + np.sqrt(best)))
+            heir = len(self.linear) + rank[0]
+            for k in rank[len(rank) // 2 :]:
+                self.here[k] = False
+                self.w[heir] += self.w[len(self.linear) + k]
+                self.w[len(self.linear) + k] = 0.0

@@ -1,8 +1,8 @@
 """What coordinates are turned by where supports leave a span.
 
-Coordinates z become M^-1 (z_kept + W z_left), with M lower triangular and M M' = 1 + W W'. W has a column for each
-support that leaves. These are few, so M is never made as a whole: below the blocks D_j on its diagonal it
-is a product of narrow matrices, M_ij = W_i G_j'. With S_j the inverse of 1 + sum W_i' W_i over i < j::
+Coordinates z become M^-1 (z_kept + W z_left), with M lower triangular and M M' = 1 + W W'. W has a column for
+each support that leaves. These are few, so M is never made as a whole: below the blocks D_j on its diagonal
+it is a product of narrow matrices, M_ij = W_i G_j'. With S_j the inverse of 1 + sum W_i' W_i over i < j::
 
     D_j D_j' = 1 + W_j S_j W_j',     G_j = D_j^-1 W_j S_j
 """

@@ -17,6 +17,7 @@ from scipy.sparse import issparse, vstack
 from sklearn.base import clone
 
 from budgetron import files, report
+from budgetron._interrupts import held
 from budgetron.batch import AveragedClassifier
 from budgetron.certificates import Certificate, certify
 from budgetron.cli import _options as opt
@@ -25,11 +26,11 @@ from budgetron.cli._learners import DEFAULTS, learners_of, names
 from budgetron.cli._sources import Source, described, takes_rows
 from budgetron.cli._terminal import (
     INTERRUPTED,
-    Interrupt,
     bytes_of,
     check_output,
     err,
     friendly,
+    interruptible,
     out,
     results_table,
     watching,
@@ -365,10 +366,10 @@ def pass_over(
     rest = iter(blocks)
     if checkpoint is not None:
         checkpoint.resume(comparison, blocks, rest)
-    with Interrupt() as interrupt, watching(blocks, title, comparison) as show:
+    with interruptible(), watching(blocks, title, comparison) as show:
         try:
             for block in rest:
-                with interrupt.held():
+                with held():
                     comparison.learn(*block)
                     blocks.learned(block)
                     if checkpoint is not None:

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import typer
@@ -31,10 +30,10 @@ from budgetron.evaluate import Comparison, Result
 __all__ = [
     "BAD_INPUT",
     "TYPED",
-    "Interrupt",
     "bytes_of",
     "check_output",
     "friendly",
+    "interruptible",
     "out",
     "results_table",
     "watching",
@@ -88,32 +87,14 @@ def friendly(typed: Mapping[str, str] = TYPED) -> Iterator[None]:
         raise typer.Exit(BAD_INPUT) from None
 
 
-class Interrupt:
-    """Ctrl-C between blocks, never in the middle of one: learners must not stand at different rounds."""
-
-    def __init__(self) -> None:
-        self._holding = self._wished = False
-
-    def __enter__(self) -> Interrupt:
-        self._before = signal.signal(signal.SIGINT, self._note)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        signal.signal(signal.SIGINT, self._before)
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Put an interrupt off until this is done."""
-        self._holding = True
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Heed Ctrl-C, whatever the shell that started us thinks of it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
         yield
-        self._holding = False
-        if self._wished:
-            raise KeyboardInterrupt
-
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        self._wished = True
-        if not self._holding:
-            raise KeyboardInterrupt
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def check_output(path: Path | None, sources: Sequence[str]) -> None:

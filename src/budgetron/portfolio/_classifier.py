@@ -11,15 +11,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from budgetron import bounds
-from budgetron._batches import Rows
+from budgetron._batches import Batch, Rows
 from budgetron._core.calibration import calibrate, log_odds, sigmoids
 from budgetron._face import OnlineClassifier
+from budgetron._interrupts import held
 from budgetron.calibration import probabilities
 from budgetron.portfolio._experts import Plan
 from budgetron.portfolio._portfolio import Portfolio
 
 __all__ = ["BudgetClassifier"]
 
+# Rows that all learn before an interrupt is heeded.
+AT_ONCE = 256
 UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
@@ -64,16 +67,18 @@ class BudgetClassifier(OnlineClassifier):
     -----
     The experts: AROW and two passive-aggressive learners; kernel PA-I that forgets its oldest supports, at
     two widths; and `SecondOrderProjectron` at four widths on rows as they are, and four on standardised
-    ones. Kernel experts begin after 64 rows, or fewer where 64 would take much of the memory. After 500
-    rounds, 1000 and 2000, the weaker half of the second-order ones ends and the others may grow into its
-    memory, until one is left. The combiner believes the best of them as much more as it believed those that
-    end. The last one may have 800 supports at 16 MB, and from 400 to 1200 by the root of the memory, for
-    its rounds take time by their square. What an expert may take is promised to it; it takes it as supports
-    come. A width is a number by the median squared distance between rows; after 4000 rounds, 8000 and so
-    on, an expert that is not the best begins anew if this distance has changed fourfold. The labels of late
-    stand among what the combiner sees, for streams where one label follows another: in `play`,
-    `progressive_fit` and river's faces, which speak of the next row of the stream. `predict` and
-    `decision_function` are for any rows, and leave the labels of late out.
+    ones. Kernel experts begin after 64 rows, or fewer where 64 would take much of the memory. After 250
+    rounds, 500 and 1000, the weaker half of the second-order ones ends and the others may grow into its
+    memory, until one is left. Who made no more mistakes since the last time than the best, whose number is
+    M, and sqrt(M) more, is as good as the best for all that is known: of these, moderate widths stay, for
+    narrow ones that look good early are soon short of supports. The combiner believes the best of them as
+    much more as it believed those that end. The last one may have 800 supports at 16 MB, and from 400 to
+    1200 by the root of the memory, for its rounds take time by their square. What an expert may take is
+    promised to it; it takes it as supports come. A width is a number by the median squared distance between
+    rows; after 2000 rounds, 4000 and so on, an expert that is not the best begins anew if this distance has
+    changed fourfold. The labels of late stand among what the combiner sees, for streams where one label
+    follows another: in `play`, `progressive_fit` and river's faces, which speak of the next row of the
+    stream. `predict` and `decision_function` are for any rows, and leave the labels of late out.
 
     Rows of more than 1000 features have linear experts alone. With more than two classes, each has
     an equal part of the memory, and experts of its own: a round takes as many times longer. Row by row, a
@@ -148,6 +153,12 @@ class BudgetClassifier(OnlineClassifier):
     def _widened(self, learner: Portfolio, d: int) -> Portfolio:
         return learner.widened(d)
 
+    def _rounds(self, batch: Batch) -> None:
+        # Some rows at a time: an interrupt finds all experts, and all classes, after the same round
+        for start in range(0, len(batch.codes), AT_ONCE):
+            with held():
+                super()._rounds(batch.part(slice(start, start + AT_ONCE)))
+
     def _close_batch(self, batch: Any) -> Any:
         trace = super()._close_batch(batch)
         # One sigmoid for all classes, so that the most probable one is the one predicted
@@ -157,7 +168,8 @@ class BudgetClassifier(OnlineClassifier):
     def play(self, x: Rows, y: Any, classes: ArrayLike | None = None) -> float | NDArray[np.float64]:
         if not self.__sklearn_is_fitted__():
             return super().play(x, y, classes)  # which comes back here, with a model
-        margins = super().play(x, y, classes)
+        with held():
+            margins = super().play(x, y, classes)
         signs = np.where(np.arange(max(2, len(self._learners))) == self._codes[y], 1.0, -1.0)
         told = np.atleast_1d(np.asarray(margins, np.float64))
         calibrate(self.sigmoids_[0], told, signs if len(told) > 1 else signs[1:])

@@ -177,7 +177,7 @@ class Portfolio:
             while event <= at:
                 event *= 2
             room = (expert.room for expert in self.experts if expert.second_order)
-            done = min(n, done + min(self._longest(), event - at, *room))
+            done = min(n, done + max(1, min(self._longest(), event - at, *room)))
             yield done
 
     def _longest(self) -> int:
