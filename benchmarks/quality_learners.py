@@ -220,7 +220,7 @@ def learners(stream: str) -> dict[str, Callable[..., dict[str, Any]]]:
         f"ours, {small}": ours(small, 8),
     }
     if stream in ("letter", "covertype"):
-        made["ours, 64MB"] = ours("64MB")
+        made["ours, 64MB"] = ours("64MB", 2)
     made |= {f"ours, {large}, {name}": ours(large, **parts) for name, parts in ABLATIONS.items()}
 
     made |= {name: alone(*how) for name, how in ALONE.items()}

@@ -98,7 +98,7 @@ def test_the_best_are_kept(monkeypatch):
         if portfolio.rounds < stage - 1:
             model.partial_fit(X[portfolio.rounds : stage - 1], y[portfolio.rounds : stage - 1])
         before = {e.name: e.late for e in portfolio.experts if e.second_order and e.learner is not None}
-        sizes = {e.name: e.nbytes for e in portfolio.experts}
+        sizes = {e.name: e.allowed for e in portfolio.experts}
         model.partial_fit(X[stage - 1 : stage], y[stage - 1 : stage])
         after = [e for e in portfolio.experts if e.second_order and e.learner is not None]
         assert len(after) == left
@@ -109,7 +109,7 @@ def test_the_best_are_kept(monkeypatch):
         # The round at hand counts too
         assert max(kept) <= max(min(gone, default=stage), as_good) + 2
         if gone:
-            assert all(e.nbytes > sizes[e.name] for e in after)
+            assert all(e.allowed > sizes[e.name] for e in after)
         assert model.nbytes_ <= 1 << 20
 
 

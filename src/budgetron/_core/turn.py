@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas, cho_factor, cho_solve, lapack
 
+from budgetron._core.pages import zeros
+
 __all__ = ["Turn"]
 
 Matrix = NDArray[np.float64]
@@ -27,7 +29,7 @@ class Turn:
     """The matrix M that belongs to W."""
 
     def __init__(self, W: Matrix) -> None:
-        self.W, self.G = W, np.empty_like(W)
+        self.W, self.G = W, zeros(W.shape)
         self.parts = [slice(start, min(start + BLOCK, len(W))) for start in range(0, len(W), BLOCK)]
         self.diagonal: list[Matrix] = []
         known = np.eye(W.shape[1])
@@ -41,7 +43,7 @@ class Turn:
 
     def after(self, L: Matrix) -> Matrix:
         """L M, for a lower triangular L, in its place."""
-        beyond = np.zeros((len(L), self.W.shape[1]))  # L times W, for the blocks to the right
+        beyond = zeros((len(L), self.W.shape[1]))  # L times W, for the blocks to the right
         for part, D in reversed(list(zip(self.parts, self.diagonal, strict=True))):
             rows, columns = slice(part.start, None), L[part.start :, part].copy()
             L[rows, part] = columns @ D + beyond[rows] @ self.G[part].T
@@ -50,7 +52,7 @@ class Turn:
 
     def solve(self, B: Matrix) -> Matrix:
         """M^-1 B, in its place."""
-        above = np.zeros((self.W.shape[1], B.shape[1]))  # G' times what was found, for the blocks above
+        above = zeros((self.W.shape[1], B.shape[1]))  # G' times what was found, for the blocks above
         for part, D in zip(self.parts, self.diagonal, strict=True):
             found = over(D, B[part] - self.W[part] @ above)
             B[part] = found
@@ -60,7 +62,7 @@ class Turn:
     def solve_both(self, A: Matrix) -> Matrix:
         """M^-1 A M^-T for a symmetric A, in its place: the lower half is right."""
         A = self.solve(A)
-        left = np.zeros((len(A), self.W.shape[1]))  # what was found times G, for the blocks to the left
+        left = zeros((len(A), self.W.shape[1]))  # what was found times G, for the blocks to the left
         for part, D in zip(self.parts, self.diagonal, strict=True):
             rows = slice(part.start, None)
             found = over(D, A[rows, part].T - self.W[part] @ left[rows].T).T

@@ -30,8 +30,8 @@ FEWEST, LEAST_RECENT, MOST_RECENT = 60, 20, 500
 MOST, MEMORY, LIMITS = 800, 16 << 20, (400, 1200)
 # Supports that there is room for without being asked: slabs are rounded up, at some lengths by a line more.
 SPARE = 32
-# Room is made as supports come: so much at first, from then on when no more than so much is left.
-FIRST, LEFT = 96, 32
+# Room is made as supports come: so much at first, from then on so much more when no more than so much is left.
+FIRST, LEFT, MORE = 96, 16, 32
 # Rows of more features have linear experts alone; and from so many on, the linear ones no covariances.
 WIDE, FULL = 1000, 500
 
@@ -121,7 +121,7 @@ class Expert:
         """See to it that some more supports can come, as far as they are allowed."""
         budget = self.model.budget
         while budget < self.allowed and budget - self.supports < LEFT:
-            budget = min(self.allowed, budget + max(64, budget // 4))
+            budget = min(self.allowed, budget + MORE)
         if budget > self.model.budget:
             self.learner.extend(budget)
             self.model = changed(self.model, {"budget": budget})
