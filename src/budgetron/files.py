@@ -49,6 +49,7 @@ import hashlib
 import io
 import json
 import os
+import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -344,12 +345,17 @@ def _fetcher(
     return fetch
 
 
+# Python 3.11 counts the depth of a text that it parses for all threads together, and fails where two are at it.
+_one_header = threading.Lock()
+
+
 def _parse(data: bytes, i: int) -> NDArray[Any]:
     """The array of a member; nothing is allocated before its header fits the bytes that follow."""
     stream = io.BytesIO(data)
     need(npy.read_magic(stream) == (1, 0), f"array {i} is not in version 1.0")
     try:
-        shape, fortran, dtype = npy.read_array_header_1_0(stream)
+        with _one_header:
+            shape, fortran, dtype = npy.read_array_header_1_0(stream)
     except MemoryError:  # Python's parser says so of too many brackets
         raise ValueError(f"array {i} has no sound header") from None
     need(dtype.kind in KINDS and dtype.itemsize > 0 and dtype.names is None, f"array {i} is of {dtype}")
