@@ -101,11 +101,10 @@ def costs(stream: str, results: dict[str, Any], name: str) -> list[str]:
     )
     if "seconds" not in mine:
         return [stream, *[""] * (len(COSTS) - 1)]
-    earlier = "*" if forest.get("earlier") else ""
     return [
         stream,
         f"{1e6 * mine['seconds'] / mine['rows']:.0f}",
-        f"{forest['seconds'] / mine['seconds']:.1f}{earlier}" if "seconds" in forest else "",
+        f"{forest['seconds'] / mine['seconds']:.1f}" if "seconds" in forest else "",
         f"{mine['bytes'] / 2**20:.2f} of {mine['memory'].removesuffix('MB')}",
         f"{mine['growth'] / 2**20:.1f}",
         ", ".join(f"{one['growth'] / 2**20:.0f}" for one in (forest, other) if "growth" in one),
@@ -151,8 +150,7 @@ linear learner is that follows quickly. No expert is good at both.
 
 One thread; batches of 100 rows. ARF and AMF are river's adaptive and Mondrian forests of 10 trees on the same
 machine. The most bytes are those of `nbytes_`, looked at every 100 rounds; by how much the process grew is
-what each of two models took that played side by side, and of eight with little memory. Where there is a star,
-ARF was timed in an earlier run.
+what each of two models took that played side by side, and of eight with little memory.
 
 {cost}
 With little memory:

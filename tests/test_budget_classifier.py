@@ -3,6 +3,7 @@
 import copy
 import itertools
 import pickle
+import re
 import signal
 
 import numpy as np
@@ -139,6 +140,45 @@ def test_any_cut_is_the_loop():
         np.testing.assert_allclose(other.decision_function(X), whole.decision_function(X), atol=1e-7)
         assert (other.mistakes_, other.nbytes_) == (whole.mistakes_, whole.nbytes_)
         np.testing.assert_allclose(other.predict_proba(X), whole.predict_proba(X), atol=1e-6)
+
+
+def test_sizes_are_those_after_each_round():
+    X, y = noisy(600)
+    one, many = (BudgetClassifier("1MB", random_state=0) for _ in range(2))
+    sizes = one.progressive_fit(X, y).support_sizes
+    cuts = [0, 1, 2, 60, 64, 65, 300, 301, 600]
+    parts = [many.progressive_fit(X[a:b], y[a:b], classes=[-1, 1]) for a, b in itertools.pairwise(cuts)]
+    np.testing.assert_array_equal(np.concatenate([part.support_sizes for part in parts]), sizes)
+    assert not sizes[:63].any()
+    assert sizes[63] > 0
+    assert sizes[-1] == one._learners[0].n_supports
+    supports = BudgetClassifier("1MB", random_state=0).fit(X[:400], y[:400])._learners[0].n_supports
+    assert sizes[399] == supports
+
+
+def test_who_stays_is_decided_by_the_mistakes_of_late():
+    X, y = noisy(260)
+    portfolio = BudgetClassifier("16MB", random_state=0).fit(X, y)._learners[0]
+    here = [expert for expert in portfolio.experts if expert.second_order and expert.learner is not None]
+    assert len(here) == 4
+    assert all(expert.allowed <= 500 for expert in here)  # no more than rounds until memory moves again
+    for expert, late in zip(here, (9, 30, 8, 31), strict=True):
+        expert.late, expert.mistakes = late, 1000 - late
+    portfolio.seen = 500
+    portfolio._move()
+    assert [expert.ended for expert in here] == [False, True, False, True]
+    weights = portfolio.combiner.weights
+    assert weights[portfolio.experts.index(here[0])] != 0.0  # the first of those as good as the best
+    assert not any(expert.late for expert in portfolio.experts)
+
+
+def test_less_memory_is_less_that_is_promised():
+    X, y = noisy(300)
+    portfolio = BudgetClassifier("16MB", random_state=0).fit(X, y)._learners[0]
+    memory = (portfolio.nbytes + portfolio.promised) // 2
+    assert portfolio.nbytes < memory < portfolio.promised
+    portfolio.shrink(memory)
+    assert portfolio.promised <= memory
 
 
 @pytest.mark.parametrize("stop", [30, 300, 700])
@@ -615,6 +655,8 @@ def test_an_interrupt_waits_until_all_stand_at_the_same_round(monkeypatch):
     assert {learner.rounds for learner in model._learners} == {768}
     whole = BudgetClassifier(memory="3MB", random_state=0).partial_fit(X[:768], y[:768], classes=range(3))
     np.testing.assert_array_equal(model.decision_function(X), whole.decision_function(X))
+    np.testing.assert_array_equal(model.predict_proba(X), whole.predict_proba(X))
+    assert model.mistakes_ == whole.mistakes_ > 0
 
 
 def test_an_expert_without_room_does_not_stop_the_stream(monkeypatch):
@@ -622,3 +664,17 @@ def test_an_expert_without_room_does_not_stop_the_stream(monkeypatch):
     model = BudgetClassifier(random_state=0).fit(X, y)
     monkeypatch.setattr(_experts.Expert, "room", 0)
     assert list(itertools.islice(model._learners[0]._cuts(10), 11)) == list(range(1, 11))
+
+
+@pytest.mark.parametrize("classes", [2, 5])
+def test_the_memory_that_would_be_enough_is_enough(classes):
+    X = np.random.default_rng(0).normal(size=(30, 120))
+    y = np.arange(30) % classes
+    with pytest.raises(ValueError, match=rf"for {classes} classes and rows of 120 features; it is 1,000"):
+        BudgetClassifier(memory=1000).fit(X, y)
+    with pytest.raises(ValueError, match="hash the features") as raised:
+        BudgetClassifier(memory=1000).fit(X, y)
+    enough = int(re.search(r"at least ([0-9,]+) bytes", str(raised.value))[1].replace(",", ""))
+    assert BudgetClassifier(memory=enough).fit(X, y).nbytes_ <= enough
+    with pytest.raises(ValueError, match=f"at least {enough:,} bytes"):
+        BudgetClassifier(memory=enough - classes).fit(X, y)

@@ -3,6 +3,7 @@
 import functools
 import os
 import pickle
+import signal
 import subprocess
 import sys
 from itertools import pairwise
@@ -91,7 +92,7 @@ def exchanging(budget):
 
 
 @pytest.mark.parametrize("given", ["dense", "sparse", "cuts", "played", "classes"])
-@pytest.mark.parametrize("budget", [5, 40])
+@pytest.mark.parametrize("budget", [2, 3, 5, 40])
 def test_supports_are_exchanged(budget, given):
     X, y = drifting()
     K, run, margins, sizes = exchanging(budget)
@@ -159,6 +160,32 @@ def test_an_exchange_that_is_interrupted_is_made_later(monkeypatch, tmp_path):
     rounds = learned.rounds_
     learned.partial_fit(X[rounds : rounds + 1], y[rounds : rounds + 1])
     assert factor_is_right(learned, 0.3).supports.m < 40
+
+
+def test_classes_stand_at_the_same_round_after_an_interrupt(monkeypatch):
+    X, y = drifting()
+    classes = y + (X[:, 2] > np.round(X[:, 2]))  # four
+    learned, whole = (
+        model(budget=40, gamma=0.3).partial_fit(X[:100], classes[:100], classes=[-1, 0, 1, 2])
+        for _ in range(2)
+    )
+    whole.partial_fit(X[100:], classes[100:])
+
+    def pressed(*args):
+        signal.raise_signal(signal.SIGINT)
+        return zeros(*args)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(gaussian, "zeros", pressed)
+            with pytest.raises(KeyboardInterrupt):
+                learned.partial_fit(X[100:], classes[100:])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert [learner.rounds for learner in learned._learners] == [450] * 4
+    assert learned.mistakes_ == whole.mistakes_ > 0
+    np.testing.assert_array_equal(learned.decision_function(X), whole.decision_function(X))
 
 
 def test_more_room_that_is_not_to_be_had():
@@ -503,3 +530,18 @@ def test_a_smaller_span_is_turned_by_the_factor_of_what_left_it(m, q):
     both = turn.solve_both(A.copy())
     whole = np.tril(both) + np.tril(both, -1).T
     np.testing.assert_allclose(M @ whole @ M.T, A, rtol=0.0, atol=1e-12 * m)
+
+
+def test_exchange_where_kernel_values_have_both_signs():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(600, 4))
+    X[300:] *= [0.2, 0.2, 2.0, 2.0]
+    y = np.where(X[:, 0] * X[:, 1] * X[:, 2] > 0.0, 1, -1)
+    K = (0.5 * X @ X.T) ** 3
+    run = ref.SecondOrderProjectron(K, y, 12, 0.05, 0.7)
+    margins, sizes = zip(*((run.play(t), len(run.alpha)) for t in range(len(y))), strict=True)
+    assert run.exchanged > 3
+    learned = SecondOrderProjectron(12, 0.05, 0.7, linear=False, kernel="poly", gamma=0.5)
+    trace = learned.progressive_fit(X, y)
+    np.testing.assert_array_equal(trace.support_sizes, sizes)
+    np.testing.assert_allclose(trace.margins, margins, atol=1e-7)

@@ -4,6 +4,7 @@ import copy
 import os
 import pickle
 import pkgutil
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -20,6 +21,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import budgetron
 from budgetron import _threads, batch, evaluate, experts, files, games, linear
+from budgetron._interrupts import held
 
 ROWS, CUT, THREADS = 240, 40, 8
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
@@ -185,6 +187,38 @@ def test_a_model_is_saved_while_others_learn(tmp_path):
     alone = learn(make(), X, y)
     for model in at_once(partial(learn_and_save, i) for i in range(THREADS)):
         same(model, alone, X, "saved")
+
+
+def test_an_interrupt_is_not_lost_where_its_block_fails():
+    handled, before = [], signal.getsignal(signal.SIGINT)
+
+    def fail():
+        with held(), held():
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+            assert not handled
+            raise ValueError("wrong")
+
+    try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        with pytest.raises(KeyboardInterrupt):
+            fail()
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        signal.signal(signal.SIGINT, lambda *args: handled.append(args))
+        with pytest.raises(ValueError, match="wrong"):
+            fail()
+        assert len(handled) == 2
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_other_threads_are_never_interrupted():
+    def inside():
+        before = signal.getsignal(signal.SIGINT)
+        with held():
+            assert signal.getsignal(signal.SIGINT) is before
+
+    at_once([inside] * 2)
 
 
 def test_headers_of_files_are_parsed_one_at_a_time(tmp_path, monkeypatch):

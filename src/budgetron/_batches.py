@@ -122,7 +122,10 @@ def check_classes(model: Any, classes: ArrayLike | None) -> NDArray[Any]:
     """The classes, sorted; there must be two."""
     unique = np.unique(np.asarray(classes))
     if len(unique) < 2:
-        raise ValueError(f"{type(model).__name__} needs at least two classes; got 1 class: {unique.tolist()}")
+        raise ValueError(
+            f"{type(model).__name__} needs at least two classes; got 1 class: {unique.tolist()}. If others "
+            "are to come, name them all in classes"
+        )
     return unique
 
 

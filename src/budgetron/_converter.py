@@ -12,6 +12,7 @@ from sklearn.utils.validation import column_or_1d
 
 from budgetron._batches import Batch, Rows, encode
 from budgetron._face import OnlineClassifier
+from budgetron._interrupts import held
 from budgetron._linear_face import LinearClassifier
 from budgetron._trace import Trace
 
@@ -85,11 +86,12 @@ class Converter(OnlineClassifier):
 
     def _learn(self, X: Any, y: Any, *args: Any, **options: Any) -> Trace | None:
         start = self.rounds_ if self.__sklearn_is_fitted__() else 0
-        trace = super()._learn(X, y, *args, **options | {"trace": True})
-        assert trace is not None
-        self.learner_._mistakes = self._mistakes
-        rows = self._check_rows(X) if self._counts_rows else None
-        self._count(rows, encode(column_or_1d(y), self.classes_), trace.margins, start)
+        with held():
+            trace = super()._learn(X, y, *args, **options | {"trace": True})
+            assert trace is not None
+            self.learner_._mistakes = self._mistakes
+            rows = self._check_rows(X) if self._counts_rows else None
+            self._count(rows, encode(column_or_1d(y), self.classes_), trace.margins, start)
         return trace
 
     def play(self, x: Rows, y: Any, classes: ArrayLike | None = None) -> float | NDArray[np.float64]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any, Never, Self
 
 import numpy as np
@@ -31,6 +31,7 @@ from budgetron._batches import (
     ledger_of,
     refuse_unknown,
 )
+from budgetron._interrupts import held
 from budgetron._parameters import Checked
 from budgetron._threads import one_thread
 from budgetron._trace import Trace
@@ -233,8 +234,15 @@ class OnlineClassifier(ClassifierMixin, Checked):
             admit=admit,
         )
         may_fail = batch.importances is not None or self._batch_may_fail(batch.X)
-        with self._restored_on_error(may_fail), one_thread():
-            self._rounds(batch)
+        before = self.rounds_
+        try:
+            with self._restored_on_error(may_fail), one_thread():
+                for part in self._parts(batch):
+                    with held():  # lest hypotheses stand at different rounds
+                        self._rounds(part)
+        except KeyboardInterrupt:  # what was learned until then counts
+            self._close_batch(batch.part(slice(self.rounds_ - before)))
+            raise
         return self._close_batch(batch)
 
     def _learn_and_admit(self, X: Any, y: Any, classes: ArrayLike | None, weights: Any = None) -> None:
@@ -311,6 +319,10 @@ class OnlineClassifier(ClassifierMixin, Checked):
         """Play the rounds of a batch with each hypothesis."""
         for i, learner in enumerate(self._learners):
             self._teach(learner, batch, i)
+
+    def _parts(self, batch: Batch) -> Iterator[Batch]:
+        """What is learned before an interrupt is heeded."""
+        yield batch
 
     def _teach(self, learner: Any, batch: Batch, i: int, *more: Any) -> None:
         """Play the rounds of a batch with the hypothesis of output i; `more` is for its `learn` alone."""
@@ -524,8 +536,17 @@ class OnlineClassifier(ClassifierMixin, Checked):
         for name in [name for name in self.__dict__ if name in ours or name.endswith("_")]:
             del self.__dict__[name]
 
-    def _unchanged_on_error(self) -> AbstractContextManager[None]:
-        return going_back(self, dict(self.__dict__))
+    @contextmanager
+    def _unchanged_on_error(self) -> Iterator[None]:
+        before = dict(self.__dict__)
+        with going_back(self, before):
+            try:
+                yield
+            except KeyboardInterrupt:
+                # It is heeded between rounds: what the hypotheses that there were have learned, they keep
+                if "_learners" in before and before["_learners"] is self._learners:
+                    before |= self.__dict__
+                raise
 
     def _check_rows(self, X: Any, y: Any = "no_validation") -> Any:
         first = not self.__sklearn_is_fitted__()

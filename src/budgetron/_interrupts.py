@@ -23,7 +23,7 @@ def held() -> Iterator[None]:
     signal.signal(signal.SIGINT, lambda number, frame: came.append((number, frame)))
     try:
         yield
-    finally:
+    finally:  # also where it failed: the wish to stop is not lost
         signal.signal(signal.SIGINT, before)
-    if came:
-        before(*came[-1])
+        for wish in came:
+            before(*wish)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from budgetron._batches import Batch
 from budgetron._core.together import Together
+from budgetron._interrupts import held
 from budgetron._kernel_face import KernelClassifier
 from budgetron._threads import one_thread
 from budgetron._trace import Trace
@@ -55,12 +56,12 @@ class Cohort:
                 unless_it_fails.enter_context(model._restored_on_error(may_fail))
             if [id(learner) for model in self.models for learner in model._learners] != self._taught:
                 self._find_groups()
-            with one_thread():
+            with one_thread(), held():
                 for group, members in self._groups:
                     self._learn(group, members, batches)
-            for i, (model, batch) in enumerate(pairs):
-                with self._timed(i):
-                    traces.append(model._close_batch(batch))
+                for i, (model, batch) in enumerate(pairs):
+                    with self._timed(i):
+                        traces.append(model._close_batch(batch))
         return [trace for trace in traces if trace is not None]
 
     def _learn(self, group: Together, members: list[int], batches: list[Batch]) -> None:

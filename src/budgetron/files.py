@@ -345,7 +345,7 @@ def _fetcher(
     return fetch
 
 
-# Python 3.11 counts the depth of a text that it parses for all threads together, and fails where two are at it.
+# Python 3.11 counts the depth of texts that it parses for all threads together, and may fail over two.
 _one_header = threading.Lock()
 
 

@@ -112,7 +112,7 @@ cdef class Learner:
         if self.rule.gaussian is not None and not self.tame(square):
             return False
         if not np.abs(self.rule.coef).max(initial=0.0) * fabs(self.rule.factor) < 1e20:
-            return False  # nothing that rounds make, but a file may hold it
+            return False
         return self.kernel.is_safe(max(square, own.max(initial=0.0)), self.supports.d, self.supports.single)
 
     cdef bint tame(self, double square):

@@ -205,8 +205,8 @@ class SecondOrderProjectron(BudgetedClassifier):
 
     Cost per round, with m supports and n = m + d + 1 coordinates: one kernel row, O(m d); O(m^2) for z, in
     batches; and O(n^2) with an update. An exchange takes O(m^3) after m updates at least, so O(m^2) for
-    each of them, and for that while 24 m^2 bytes. Memory 4 n^2 + 4 m^2 bytes beside the supports, for each
-    class.
+    each of them, and for that while some 24 m^2 + 8 m d bytes. Memory 4 n^2 + 4 m^2 bytes beside the
+    supports, for each class.
 
     What is proven, up to 1000 features and until supports are exchanged for the first time: the run is that
     of AROW on the vectors phi, padded with zeros, so that AROW's bound on mistakes holds against every

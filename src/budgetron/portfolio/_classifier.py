@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -17,7 +19,7 @@ from budgetron._face import OnlineClassifier
 from budgetron._interrupts import held
 from budgetron.calibration import probabilities
 from budgetron.portfolio._experts import Plan
-from budgetron.portfolio._portfolio import Portfolio
+from budgetron.portfolio._portfolio import Portfolio, TooLittleMemoryError
 
 __all__ = ["BudgetClassifier"]
 
@@ -54,7 +56,8 @@ class BudgetClassifier(OnlineClassifier):
     memory : int or str, default="16MB"
         The most bytes that the model keeps, from the first round on; "64kB", "16MB" and "1GB" are counted by
         1024. More memory means more supports, up to 1200: mostly fewer mistakes, and more time a round.
-        Classes share it; with less than some 100 kB for each, kernel experts are few (see `experts_`).
+        Classes share it. The wider rows are, the more is needed for kernel experts: with less than some
+        100 kB for each class they are few, or none, and the others linear (see `experts_`).
     random_state : int, RandomState or None, default=None
         Draws the sample of rows that tells whether the stream's scale has changed.
 
@@ -65,30 +68,34 @@ class BudgetClassifier(OnlineClassifier):
 
     Notes
     -----
-    The experts: AROW and two passive-aggressive learners; kernel PA-I that forgets its oldest supports, at
-    two widths; and `SecondOrderProjectron` at four widths on rows as they are, and four on standardised
-    ones. Kernel experts begin after 64 rows, or fewer where 64 would take much of the memory. After 250
-    rounds, 500 and 1000, the weaker half of the second-order ones ends and the others may grow into its
-    memory, until one is left. Who made no more mistakes since the last time than the best, whose number is
-    M, and sqrt(M) more, is as good as the best for all that is known: of these, moderate widths stay, for
-    narrow ones that look good early are soon short of supports. The combiner believes the best of them as
-    much more as it believed those that end. The last one may have 800 supports at 16 MB, and from 400 to
-    1200 by the root of the memory, for its rounds take time by their square. What an expert may take is
-    promised to it; it takes it as supports come. A width is a number by the median squared distance between
-    rows; after 2000 rounds, 4000 and so on, an expert that is not the best begins anew if this distance has
-    changed fourfold. The labels of late stand among what the combiner sees, for streams where one label
-    follows another: in `play`, `progressive_fit` and river's faces, which speak of the next row of the
-    stream. `predict` and `decision_function` are for any rows, and leave the labels of late out.
+    The experts: AROW, on rows as they are and on standardised ones; two passive-aggressive learners; kernel
+    PA-I that forgets its oldest supports, at two widths; and `SecondOrderProjectron` at four widths on rows
+    as they are, and four on standardised ones, or as many of these as can have 60 supports each. Kernel
+    experts begin after 64 rows, or fewer where 64 would take much of the memory. After 250 rounds, 500 and
+    1000, the weaker half of the second-order ones ends and the others may grow into its memory, until one is
+    left. Who made no more mistakes since the last time than the best, whose number is M, and sqrt(M) more, is
+    as good as the best for all that is known: of these, moderate widths stay, for narrow ones that look good
+    early are soon short of supports. The combiner believes the first that stays as much more as it believed
+    those that end. The last one may have 800 supports at 16 MB, and from 400 to 1200 by the root of the
+    memory, for its rounds take time by their square. What an expert may take is promised to it; it takes it
+    as supports come. A width is a number by the median squared distance between rows; when none ends any
+    more, after 2000 rounds, 4000 and so on, or sooner where few began, an expert that is not the best begins
+    anew if this distance has changed fourfold. The labels of late stand among what the combiner sees, for
+    streams where one label follows another: in `play`, `progressive_fit` and river's faces, which speak of
+    the next row of the stream. `predict` and `decision_function` are for any rows, and leave the labels of
+    late out.
 
     Rows of more than 1000 features have linear experts alone. With more than two classes, each has
     an equal part of the memory, and experts of its own: a round takes as many times longer. Row by row, a
-    round takes a millisecond and more; batches are five times faster.
+    round takes a millisecond and more; batches are five to ten times faster.
 
     Guarantee: with N experts, the combiner among them, the loss of the vote over T rounds exceeds that of the
     best one by at most 2 sqrt(T log(N) / 2) + sqrt(log(N) / 8), whatever the stream (004 Theorem 8.7 has a
     larger constant, for weights that start anew in periods). The loss of a round is the weight of those that
     were wrong, at least half in a mistake. An expert that has ended, or has not begun, says what the combiner
-    says. `certify` reports it. With more than two classes it holds for each of them against the rest.
+    says. `certify` reports it, for two classes and the trace of `progressive_fit` from the first row on. With
+    more classes it holds for each of them against the rest: `regret_` is the largest, `regret_bound_` what
+    bounds it.
 
     References
     ----------
@@ -126,23 +133,40 @@ class BudgetClassifier(OnlineClassifier):
     def _make(self, X: Any, outputs: int) -> Any:
         self.sigmoids_ = sigmoids(1)
         share, generators = self._share(outputs), self._generators(outputs)
-        return [Portfolio(X.shape[1], X.dtype, share, generator, self._plan) for generator in generators]
+        with self._fitting(outputs):
+            return [Portfolio(X.shape[1], X.dtype, share, generator, self._plan) for generator in generators]
 
     def _share(self, outputs: int) -> int:
         return bytes_of(self.memory) // outputs - self.sigmoids_.nbytes
+
+    @contextmanager
+    def _fitting(self, outputs: int) -> Iterator[None]:
+        """Say how much memory would be enough, where it is not."""
+        try:
+            yield
+        except TooLittleMemoryError as error:
+            enough = outputs * (error.needed + self.sigmoids_.nbytes)
+            hint = ", or hash the features (FeatureHasher, of scikit-learn or river)" if error.d > 100 else ""
+            raise ValueError(
+                f"memory must be at least {enough:,} bytes for {max(outputs, 2)} classes and rows of "
+                f"{error.d:,} features; it is {bytes_of(self.memory):,}. Give more{hint}"
+            ) from None
 
     def _go_on_with_copies(self) -> None:
         super()._go_on_with_copies()
         self.sigmoids_ = self.sigmoids_.copy()
 
     def _another(self, generator: np.random.Generator) -> Portfolio:
-        one, share = self._learners[0], self._share(max(len(self._learners) + 1, 3))
-        for portfolio in self._learners:
-            portfolio.shrink(min(portfolio.memory, share))
-        return Portfolio(one.d, one.row.dtype, share, generator, self._plan)
+        outputs = max(len(self._learners) + 1, 3)
+        one, share = self._learners[0], self._share(outputs)
+        with self._fitting(outputs):
+            for portfolio in self._learners:
+                portfolio.shrink(min(portfolio.memory, share))
+            return Portfolio(one.d, one.row.dtype, share, generator, self._plan)
 
     def _mirror(self, learner: Portfolio, generator: np.random.Generator) -> Portfolio:
-        learner.shrink(min(learner.memory, self._share(3)))
+        with self._fitting(3):
+            learner.shrink(min(learner.memory, self._share(3)))
         twin = copy.deepcopy(learner)
         twin.sign, twin.generator = -learner.sign, generator
         return twin
@@ -151,13 +175,12 @@ class BudgetClassifier(OnlineClassifier):
         return np.array([portfolio.decide(X, next_one=True) for portfolio in self._learners])
 
     def _widened(self, learner: Portfolio, d: int) -> Portfolio:
-        return learner.widened(d)
+        with self._fitting(len(self._learners)):
+            return learner.widened(d)
 
-    def _rounds(self, batch: Batch) -> None:
-        # Some rows at a time: an interrupt finds all experts, and all classes, after the same round
+    def _parts(self, batch: Batch) -> Iterator[Batch]:
         for start in range(0, len(batch.codes), AT_ONCE):
-            with held():
-                super()._rounds(batch.part(slice(start, start + AT_ONCE)))
+            yield batch.part(slice(start, start + AT_ONCE))
 
     def _close_batch(self, batch: Any) -> Any:
         trace = super()._close_batch(batch)
@@ -170,9 +193,9 @@ class BudgetClassifier(OnlineClassifier):
             return super().play(x, y, classes)  # which comes back here, with a model
         with held():
             margins = super().play(x, y, classes)
-        signs = np.where(np.arange(max(2, len(self._learners))) == self._codes[y], 1.0, -1.0)
-        told = np.atleast_1d(np.asarray(margins, np.float64))
-        calibrate(self.sigmoids_[0], told, signs if len(told) > 1 else signs[1:])
+            signs = np.where(np.arange(max(2, len(self._learners))) == self._codes[y], 1.0, -1.0)
+            told = np.atleast_1d(np.asarray(margins, np.float64))
+            calibrate(self.sigmoids_[0], told, signs if len(told) > 1 else signs[1:])
         return margins
 
     play.__doc__ = OnlineClassifier.play.__doc__

@@ -35,7 +35,7 @@ from budgetron.portfolio._experts import (
     most_supports,
 )
 
-__all__ = ["Portfolio"]
+__all__ = ["Portfolio", "TooLittleMemoryError"]
 
 # Rows of the reservoir, at most and at least. When it is full, experts over kernels begin.
 RESERVOIR, LEAST = 64, 16
@@ -47,6 +47,14 @@ RATES = np.array([1.0, 0.1])
 MOVED = 4.0
 # Features above this could not be squared and summed over a long stream.
 LARGEST = 1e100
+
+
+class TooLittleMemoryError(ValueError):
+    """A portfolio does not fit in its memory: so many bytes are needed for rows of so many features."""
+
+    def __init__(self, needed: int, d: int) -> None:
+        super().__init__(f"memory must be at least {needed:,} bytes for rows of {d:,} features")
+        self.needed, self.d = needed, d
 
 
 class Portfolio:
@@ -101,7 +109,7 @@ class Portfolio:
         self.weights._begin(len(self.experts) + 1)
         self._opened: tuple[Any, float] | None = None
         if self.nbytes > memory:
-            raise ValueError(too_little(self.nbytes, memory, d))
+            raise TooLittleMemoryError(self.nbytes, d)
 
     # ------------------------------------------------------------------ what it is
 
@@ -161,11 +169,13 @@ class Portfolio:
         """Play one round per row of X, in order."""
         start = 0
         for stop in self._cuts(X.shape[0]):
-            made = self._rounds(self._rows(X[start:stop]), self.sign * y[start:stop])
+            kept = np.zeros(stop - start, np.int64)
+            made = self._rounds(self._rows(X[start:stop]), self.sign * y[start:stop], kept)
             if margins is not None:
                 margins[start:stop] = self.sign * made
             if sizes is not None:
-                sizes[start:stop] = self.n_supports
+                sizes[start:stop] = kept
+                sizes[stop - 1] = self.n_supports  # when some began or ended
             start = stop
 
     def _cuts(self, n: int) -> Iterator[int]:
@@ -193,12 +203,13 @@ class Portfolio:
             return X
         return np.ascontiguousarray(X.toarray() if issparse(X) else X)
 
-    def _rounds(self, X: Any, y: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _rounds(self, X: Any, y: NDArray[np.float64], kept: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The margins of some rounds; `kept` gets the supports after each."""
         views = Views(X, None if self.scaler is None else self.scaler.advance(X))
         said, known = np.zeros((X.shape[0], len(self.experts))), self._distances(views)
         for i, expert in enumerate(self.experts):
             if expert.learner is not None:
-                said[:, i] = teach(expert, views.of(expert), y, known.get(i))
+                said[:, i] = teach(expert, views.of(expert), y, known.get(i), kept)
         combined = np.empty(len(y))
         self.combiner.learn(self._features(said, y), y, combined, None, None)
         votes, outcomes = self._votes(said, combined), y > 0.0
@@ -474,7 +485,7 @@ class Portfolio:
             elif len(here) > 1:  # a full covariance of features that came late
                 max(here, key=lambda expert: expert.nbytes).end()
             else:
-                raise ValueError(too_little(self.promised, memory, self.d))
+                raise TooLittleMemoryError(self.promised, self.d)
 
     # ------------------------------------------------------------------ state
 
@@ -492,13 +503,23 @@ class Portfolio:
         self.__dict__.update(state)
 
 
-def teach(expert: Expert, X: Any, y: NDArray[np.float64], distances: Any = None) -> NDArray[np.float64]:
-    """Play a round per row with one expert; the margins before the labels."""
+def teach(
+    expert: Expert,
+    X: Any,
+    y: NDArray[np.float64],
+    distances: Any = None,
+    kept: NDArray[np.int64] | None = None,
+) -> NDArray[np.float64]:
+    """Play a round per row with one expert; the margins before the labels. `kept` grows by its supports."""
+    margins, sizes = np.empty(X.shape[0]), np.zeros(X.shape[0], np.int64)
     if X.shape[0] == 1 and not issparse(X):
-        return np.array([expert.learner.play(X[0], y[0])])
-    margins = np.empty(X.shape[0])
-    known = {} if distances is None else {"distances": distances}
-    expert.learner.learn(X, y, margins, None, None, **known)
+        margins[0] = expert.learner.play(X[0], y[0])
+        sizes[0] = expert.supports
+    else:
+        known = {} if distances is None else {"distances": distances}
+        expert.learner.learn(X, y, margins, sizes if expert.kernel else None, None, **known)
+    if kept is not None:
+        kept += sizes
     return margins
 
 
@@ -507,15 +528,6 @@ def ask(expert: Expert, X: Any, distances: Any = None) -> NDArray[np.float64]:
     known = {} if distances is None else {"distances": distances}
     margins: NDArray[np.float64] = expert.learner.decide(X, **known)
     return margins
-
-
-def too_little(needed: int, memory: int, d: int) -> str:
-    """What to say where a portfolio does not fit."""
-    hint = ", or hash the features (sklearn.feature_extraction.FeatureHasher)" if d > 100 else ""
-    return (
-        f"memory must be at least {needed:,} bytes for each class, with rows of {d:,} features, and a little "
-        f"for all; each would have {max(memory, 0):,}. Give more{hint}"
-    )
 
 
 def margins_of(shares: NDArray[np.float64], combined: NDArray[np.float64]) -> NDArray[np.float64]:
