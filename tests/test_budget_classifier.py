@@ -313,6 +313,17 @@ def test_what_is_inside():
     assert sum(e["bytes"] for e in told) <= model.nbytes_
     assert sum(e["supports"] for e in told) == model.progressive_fit(X[:1], ["yes"]).support_sizes[-1]
     assert all(0.0 <= e["error"] <= 1.0 for e in told if e["active"])
+    plain = {str, float, int, bool}
+    assert {type(value) for e in told for value in e.values()} == plain
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, csr_array])
+def test_a_row_that_is_not_finite_is_told_by_its_feature(wrap):
+    X, y = easy(100)
+    model = BudgetClassifier("1MB", random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="x must be finite; feature 2 is inf"):
+        model.play(wrap(np.array([[0.0, 1.0, np.inf]])), 1)
+    assert model.rounds_ == 100
 
 
 def test_dense_and_sparse_are_the_same():

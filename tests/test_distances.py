@@ -9,7 +9,7 @@ from scipy.spatial.distance import cdist
 from budgetron import BudgetClassifier, SecondOrderProjectron
 from budgetron._core.distances import shared
 from budgetron.kernelized import KernelPerceptron, PassiveAggressive
-from budgetron.portfolio import _portfolio
+from budgetron.portfolio import _experts, _portfolio
 from budgetron.portfolio._experts import made
 
 WIDTHS = (0.5, 2.0, 8.0)
@@ -147,6 +147,8 @@ def test_a_portfolio_is_the_same_without(dtype, monkeypatch):
         return found[-len(given[1]) :]
 
     monkeypatch.setattr(_portfolio, "shared", counted)
+    # Here nearly all rows are novel. With little room ahead of them batches are short, and little is shared.
+    monkeypatch.setattr(_experts, "LEFT", 64)
     model = BudgetClassifier("24MB", random_state=0)
     margins = np.concatenate(
         [

@@ -64,7 +64,8 @@ class BudgetClassifier(OnlineClassifier):
     Attributes
     ----------
     experts_ : list of dict
-        For each expert its name, error, share of the vote, supports and bytes, and whether it is active.
+        For each expert its name, error over the rounds that it played, share of the vote, supports and bytes,
+        and whether it is active.
 
     Notes
     -----
@@ -238,6 +239,7 @@ class BudgetClassifier(OnlineClassifier):
         for output, portfolio in enumerate(self._fitted()):
             assert isinstance(portfolio, Portfolio)
             label = self.classes_[1 if len(self._learners) == 1 else output]
+            label = label.item() if isinstance(label, np.generic) else label
             shares = portfolio.weights.weights_
             here = [True, *(expert.learner is not None for expert in portfolio.experts)]
             shares = np.where(here, shares, 0.0)
@@ -247,7 +249,7 @@ class BudgetClassifier(OnlineClassifier):
                 {
                     "class": label,
                     "name": "combiner",
-                    "error": portfolio.weights.expert_losses_[0] / max(portfolio.seen, 1),
+                    "error": float(portfolio.weights.expert_losses_[0]) / max(portfolio.seen, 1),
                     "share": shares[0],
                     "supports": 0,
                     "bytes": int(portfolio.combiner.nbytes),
@@ -258,7 +260,7 @@ class BudgetClassifier(OnlineClassifier):
                 {
                     "class": label,
                     "name": expert.name,
-                    "error": expert.mistakes / expert.rounds if expert.rounds else np.nan,
+                    "error": expert.mistakes / expert.rounds if expert.rounds else float("nan"),
                     "share": share,
                     "supports": expert.supports,
                     "bytes": expert.nbytes,

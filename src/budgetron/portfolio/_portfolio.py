@@ -315,8 +315,10 @@ class Portfolio:
             row: Any = x.reshape((1, -1)).tocsr().astype(self.row.dtype)
         else:
             row = np.asarray(x, self.row.dtype).reshape(1, -1).copy()
-        if not np.isfinite(row.data if issparse(row) else row).all():
-            raise ValueError("x must be finite")
+        values, places = (row.data, row.indices) if issparse(row) else (row[0], np.arange(self.d))
+        wrong = np.flatnonzero(~np.isfinite(values))
+        if len(wrong):
+            raise ValueError(f"x must be finite; feature {places[wrong[0]]} is {values[wrong[0]]}")
         return row
 
     # ------------------------------------------------------------------ prediction
