@@ -212,6 +212,23 @@ def test_an_interrupt_is_not_lost_where_its_block_fails():
         signal.signal(signal.SIGINT, before)
 
 
+def test_a_new_fit_that_is_interrupted_leaves_the_old_model(monkeypatch):
+    X, y = stream("random", ROWS, 1)
+    model = learn(CASES["forgetron self-tuned"].model(), X, y)
+    expected = model.decision_function(X)
+
+    def pressed(*args, **options):
+        raise KeyboardInterrupt
+
+    for name in ("_check_rows", "_start", "_rounds", "_close_batch"):
+        with monkeypatch.context() as patch:
+            patch.setattr(type(model), name, pressed)
+            with pytest.raises(KeyboardInterrupt):
+                model.fit(X[:9], y[:9])
+        assert model.rounds_ == ROWS
+        np.testing.assert_array_equal(model.decision_function(X), expected)
+
+
 def test_other_threads_are_never_interrupted():
     def inside():
         before = signal.getsignal(signal.SIGINT)

@@ -544,7 +544,7 @@ class OnlineClassifier(ClassifierMixin, Checked):
                 yield
             except KeyboardInterrupt:
                 # It is heeded between rounds: what the hypotheses that there were have learned, they keep
-                if "_learners" in before and before["_learners"] is self._learners:
+                if "_learners" in before and before["_learners"] is self.__dict__.get("_learners"):
                     before |= self.__dict__
                 raise
 
