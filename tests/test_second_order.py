@@ -545,3 +545,15 @@ def test_exchange_where_kernel_values_have_both_signs():
     trace = learned.progressive_fit(X, y)
     np.testing.assert_array_equal(trace.support_sizes, sizes)
     np.testing.assert_allclose(trace.margins, margins, atol=1e-7)
+
+
+@pytest.mark.parametrize(("apart", "may_part"), [(1e-2, True), (1e-4, False)])
+def test_supports_that_carry_each_other_stay_together(apart, may_part):
+    X = np.array([[0.0], [apart]])
+    learned = SecondOrderProjectron(2, 0.0, linear=False, gamma=1.0).fit(X, [1, -1])
+    assert learned.n_support_ == 2
+    # Without the first, the second would be turned by 1 / ||delta||, and digits are lost by its square.
+    span = learned._learners[0].rule.projection.without(np.array([1]), np.array([0]))
+    assert (span is not None) == may_part
+    if span is not None:
+        np.testing.assert_allclose(span[0], [[1.0]], rtol=1e-9)
