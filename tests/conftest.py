@@ -1,5 +1,6 @@
 import gc
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -7,6 +8,7 @@ from pathlib import Path
 # else. Before NumPy is imported, and for the processes that tests start.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+import pytest
 from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -25,6 +27,14 @@ LONG = (
     "test_a_run_goes_on_where_it_stopped",
     "test_the_gallery",
 )
+
+
+@pytest.fixture
+def interrupts():
+    """Ctrl-C raises KeyboardInterrupt, whatever the shell that started us thinks of it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    assert signal.signal(signal.SIGINT, before) is signal.default_int_handler
 
 
 def pytest_collection_modifyitems(items):

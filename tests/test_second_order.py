@@ -162,6 +162,7 @@ def test_an_exchange_that_is_interrupted_is_made_later(monkeypatch, tmp_path):
     assert factor_is_right(learned, 0.3).supports.m < 40
 
 
+@pytest.mark.usefixtures("interrupts")
 def test_classes_stand_at_the_same_round_after_an_interrupt(monkeypatch):
     X, y = drifting()
     classes = y + (X[:, 2] > np.round(X[:, 2]))  # four
@@ -175,14 +176,10 @@ def test_classes_stand_at_the_same_round_after_an_interrupt(monkeypatch):
         signal.raise_signal(signal.SIGINT)
         return zeros(*args)
 
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with monkeypatch.context() as patch:
-            patch.setattr(gaussian, "zeros", pressed)
-            with pytest.raises(KeyboardInterrupt):
-                learned.partial_fit(X[100:], classes[100:])
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with monkeypatch.context() as patch:
+        patch.setattr(gaussian, "zeros", pressed)
+        with pytest.raises(KeyboardInterrupt):
+            learned.partial_fit(X[100:], classes[100:])
     assert [learner.rounds for learner in learned._learners] == [450] * 4
     assert learned.mistakes_ == whole.mistakes_ > 0
     np.testing.assert_array_equal(learned.decision_function(X), whole.decision_function(X))
@@ -423,7 +420,6 @@ def test_what_is_refused():
 FORK = """
 import os
 from budgetron._core.pages import zeros
-from budgetron._core.turn import Turn
 values = zeros(1 << 17)
 child = os.fork()
 if child == 0:

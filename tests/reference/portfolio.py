@@ -10,7 +10,7 @@ class Portfolio:
     """`linear` and `kernels` are lists of (model, standardised), the kernels' second-order ones first.
 
     They begin at round `first`, on the rows so far, and are given with the widths and budgets that they
-    should have; after `stage` rounds the weaker half of the second-order ones ends. The best of those that
+    should have; after `stage` rounds the weaker half of the second-order ones ends. The first of those that
     stay is believed by the combiner as much more as they were.
     """
 

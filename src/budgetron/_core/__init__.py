@@ -59,7 +59,8 @@ Three rooms
 `linear` is the other kind of learner: a weight a feature and no slab, so that rules and rounds
 are one room. `history` is what both may keep of hypotheses that are gone.
 
-`projection` is what the Projectron adds to a rule, `rounds` joins the rooms and plays,
+`projection` is what the Projectron adds to a rule, `gaussian` what its second-order kin does, and `turn` what
+both are turned by where supports leave. `rounds` joins the rooms and plays,
 `together` plays several learners over the same rows, `distances` are what learners whose kernels differ in
 width alone may have in common, and `simd.c` holds the loops that the
 compiler turns into vector instructions, several versions of each, chosen when the library is loaded.

@@ -30,7 +30,7 @@ FEWEST, LEAST_RECENT, MOST_RECENT = 60, 20, 500
 MOST, MEMORY, LIMITS = 800, 16 << 20, (400, 1200)
 # Supports that there is room for without being asked: slabs are rounded up, at some lengths by a line more.
 SPARE = 32
-# Room is made as supports come: so much at first, and when no more than so much is left, so much more.
+# Room is made as supports come: so much at first, and when less than so much is left, so much more.
 FIRST, LEFT, MORE = 96, 16, 32
 # Rows of more features have linear experts alone; and from so many on, the linear ones no covariances.
 WIDE, FULL = 1000, 500
