@@ -179,8 +179,10 @@ def test_less_memory_is_less_that_is_promised():
     portfolio = BudgetClassifier("16MB", random_state=0).fit(X, y)._learners[0]
     memory = (portfolio.nbytes + portfolio.promised) // 2
     assert portfolio.nbytes < memory < portfolio.promised
+    active = [expert.name for expert in portfolio.experts if expert.learner is not None]
     portfolio.shrink(memory)
     assert portfolio.promised <= memory
+    assert [expert.name for expert in portfolio.experts if expert.learner is not None] == active
 
 
 @pytest.mark.parametrize("stop", [30, 300, 700])
