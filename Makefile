@@ -1,6 +1,6 @@
 # make demo    learners side by side on two streams: tables, and a report to open in a browser
 # make test    the whole test suite
-# make lint    ruff, mypy and the stubs of the compiled core
+# make lint    ruff, the layers of the packages, mypy and the stubs of the compiled core
 # make sanitize  the tests over a core that watches its memory and arithmetic; needs gcc and its sanitizers
 # make bench   the benchmarks, and docs/performance.md; BENCH_ARGS=--quick for less, elsewhere
 # make docs    the site, from docs/ and the docstrings, into site/
@@ -38,6 +38,7 @@ sanitize: .venv/sanitize/installed
 lint: .venv/installed
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(BIN)/lint-imports
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest --ignore-missing-stub --ignore-disjoint-bases \
 	    --mypy-config-file pyproject.toml budgetron._core

@@ -9,9 +9,9 @@ from sklearn.datasets import load_svmlight_file
 
 import budgetron
 from budgetron import certify, linear
+from budgetron._certify.svm import Dual
 from budgetron._core.kernel import Kernel
-from budgetron._svm import Dual
-from budgetron.kernelized._forgetron import norm_limit
+from budgetron.bounds import norm_limit
 
 FILE = Path(os.environ.get("BUDGETRON_DATA", "")) / "a9a.gz"
 

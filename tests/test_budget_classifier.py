@@ -16,8 +16,8 @@ from sklearn.datasets import load_digits
 import budgetron
 import budgetron.river
 from budgetron import BudgetClassifier, SecondOrderProjectron, linear
+from budgetron._util.units import parse_bytes
 from budgetron.portfolio import Plan, _experts, _portfolio
-from budgetron.portfolio._classifier import bytes_of
 
 
 def noisy(n, d=6, seed=0):
@@ -595,7 +595,7 @@ def test_predict_is_for_any_rows():
     [("16 mb", 16 << 20), ("64KB", 64 << 10), ("1.5GiB", 3 << 29), (np.int64(5000), 5000), ("16", 16)],
 )
 def test_memory_as_people_write_it(memory, size):
-    assert bytes_of(memory) == size
+    assert parse_bytes(memory) == size
 
 
 @pytest.mark.parametrize("memory", ["16 apples", "", "0", 0, -5, "-1MB", True, "1TB", "MB", 1.5])

@@ -308,10 +308,10 @@ def test_the_best_competitor():
     X, y = streams.two_gaussians(400, 0.1, random_state=1)
     K = np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
     for limit in (np.inf, 2.0):
-        dual = budgetron._svm.Dual(budgetron._core.kernel.Kernel("rbf", 0.5), X, y)
+        dual = budgetron._certify.svm.Dual(budgetron._core.kernel.Kernel("rbf", 0.5), X, y)
         dual.within(1.0, limit, 1e-3)
         found = 0.5 * dual.norm2() + dual.losses()
-        tight = budgetron._svm.Dual(budgetron._core.kernel.Kernel("rbf", 0.5), X, y)
+        tight = budgetron._certify.svm.Dual(budgetron._core.kernel.Kernel("rbf", 0.5), X, y)
         tight.within(1.0, limit, 1e-7)
         coef = tight.alpha * y
         exact = 0.5 * coef @ K @ coef + np.maximum(0, 1 - y * (K @ coef)).sum()

@@ -15,7 +15,7 @@ from sklearn.metrics import balanced_accuracy_score, confusion_matrix
 
 import budgetron
 from budgetron import Forgetron, KernelPerceptron, RandomizedBudgetPerceptron, evaluate, linear
-from budgetron._together import Cohort
+from budgetron._evaluation.cohort import Cohort
 from budgetron.batch import AveragedClassifier
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import budgetron
-from budgetron.kernelized._forgetron import norm_limit
+from budgetron.bounds import norm_limit
 
 SHARE = 15 / 32
 FORGETRONS = ["self-tuned", "basic", "greedy"]

@@ -8,7 +8,7 @@ from cases import CASES, STREAMS, gram_of, stream, with_budget
 from reference import KERNELS
 from scipy.sparse import csr_array, issparse
 
-from budgetron import _kernel_face
+from budgetron._base import kernel_classifier
 
 TIE = 1e-10
 RUNS = {}
@@ -156,8 +156,8 @@ KEPT = {"columns": (10**9, 32), "non-zeros": (0, 1)}
 @pytest.fixture(params=KEPT)
 def kept(request, monkeypatch):
     wide, sparse = KEPT[request.param]
-    monkeypatch.setattr(_kernel_face, "WIDE", wide)
-    monkeypatch.setattr(_kernel_face, "SPARSE", sparse)
+    monkeypatch.setattr(kernel_classifier, "WIDE", wide)
+    monkeypatch.setattr(kernel_classifier, "SPARSE", sparse)
     return request.param
 
 

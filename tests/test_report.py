@@ -13,7 +13,8 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import SGDClassifier
 
 from budgetron import Forgetron, KernelPerceptron, Projectron, certify, linear, streams
-from budgetron._page import bytes_text, escape, percent
+from budgetron._reporting.page import escape, percent
+from budgetron._util.units import format_bytes
 from budgetron.evaluate import Comparison, compare
 from budgetron.report import render, write
 
@@ -103,7 +104,7 @@ def check_numbers(page, comparison, tables):
             f"{result.mistakes:,}",
         ]
         assert row[5] == (f"{result.supports:,}" if result.supports else "-")
-        assert row[6] == bytes_text(result.nbytes)
+        assert row[6] == format_bytes(result.nbytes)
         assert page.all("td", title=f"{result.nbytes:,} bytes")
         counts = [[int(cell.replace(",", "")) for cell in line[1:-2]] for line in confusion[1:]]
         np.testing.assert_array_equal(counts, result.confusion)

@@ -20,8 +20,9 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import budgetron
-from budgetron import _threads, batch, evaluate, experts, files, games, linear
-from budgetron._interrupts import held
+from budgetron import batch, evaluate, experts, files, games, linear
+from budgetron._util import threads
+from budgetron._util.interrupts import defer_interrupts
 
 ROWS, CUT, THREADS = 240, 40, 8
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
@@ -193,7 +194,7 @@ def test_an_interrupt_is_not_lost_where_its_block_fails():
     handled, before = [], signal.getsignal(signal.SIGINT)
 
     def fail():
-        with held(), held():
+        with defer_interrupts(), defer_interrupts():
             signal.raise_signal(signal.SIGINT)
             signal.raise_signal(signal.SIGINT)
             assert not handled
@@ -232,7 +233,7 @@ def test_a_new_fit_that_is_interrupted_leaves_the_old_model(monkeypatch):
 def test_other_threads_are_never_interrupted():
     def inside():
         before = signal.getsignal(signal.SIGINT)
-        with held():
+        with defer_interrupts():
             assert signal.getsignal(signal.SIGINT) is before
 
     at_once([inside] * 2)
@@ -319,7 +320,7 @@ def test_the_limit_on_blas_is_given_back_by_the_last():
     step, seen = threading.Barrier(2), {}
 
     def first():
-        with _threads.one_thread():
+        with threads.one_thread():
             step.wait()  # both are inside
             step.wait()
         step.wait()  # the first has left
@@ -327,7 +328,7 @@ def test_the_limit_on_blas_is_given_back_by_the_last():
 
     def last():
         step.wait()
-        with _threads.one_thread():
+        with threads.one_thread():
             seen["both inside"] = set(blas())
             step.wait()
             step.wait()
@@ -346,7 +347,7 @@ def test_the_limit_on_blas_from_many_threads():
         seen = set()
         for _ in range(20):
             try:
-                with _threads.one_thread(), _threads.one_thread():
+                with threads.one_thread(), threads.one_thread():
                     seen |= set(blas()) if i == 0 else set()
                     raise KeyError  # also given back after an error
             except KeyError:

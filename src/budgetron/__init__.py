@@ -22,7 +22,7 @@ from budgetron import (
     report,
     streams,
 )
-from budgetron._trace import Trace
+from budgetron._base.trace import Trace
 from budgetron.calibration import CalibratedClassifier
 from budgetron.certificates import Certificate, certify
 from budgetron.files import ModelFileError, load, save

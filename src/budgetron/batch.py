@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
 from budgetron import bounds
-from budgetron._batches import lead
-from budgetron._converter import Converter
-from budgetron._face import OnlineClassifier
-from budgetron._hypotheses import Hypotheses, blocks
+from budgetron._base.batches import signed_margin
+from budgetron._base.learner_wrapper import LearnerWrapper
+from budgetron._base.online_classifier import OnlineClassifier
+from budgetron._base.past_hypotheses import Hypotheses, blocks
 
 __all__ = ["AveragedClassifier", "PenalizedRiskClassifier"]
 
@@ -27,7 +27,7 @@ __all__ = ["AveragedClassifier", "PenalizedRiskClassifier"]
 DELTA = {"delta": [Interval(Real, 0.0, 1.0, closed="neither")]}
 
 
-class AveragedClassifier(Converter):
+class AveragedClassifier(LearnerWrapper):
     """The average of all hypotheses that an online learner has had.
 
     Steadier than the last hypothesis, at hardly any cost: use it to turn a learner into a
@@ -92,7 +92,7 @@ class AveragedClassifier(Converter):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = (
-        Converter._parameter_constraints
+        LearnerWrapper._parameter_constraints
         | DELTA
         | {
             "loss_bound": [None, Interval(Real, 0.0, None, closed="neither")],
@@ -118,7 +118,7 @@ class AveragedClassifier(Converter):
         return values
 
     def _count(self, X: Any, codes: NDArray[np.intp], margins: NDArray[np.float64], start: int) -> None:
-        losses = np.maximum(0.0, 1.0 - lead(margins, codes, multiclass=margins.ndim == 2))
+        losses = np.maximum(0.0, 1.0 - signed_margin(margins, codes, multiclass=margins.ndim == 2))
         self.total_loss_ += float(losses.sum())
         self.largest_loss_ = max(self.largest_loss_, float(losses.max()))
 
@@ -143,7 +143,7 @@ class AveragedClassifier(Converter):
         return weights
 
 
-class PenalizedRiskClassifier(Converter):
+class PenalizedRiskClassifier(LearnerWrapper):
     """Of all hypotheses that an online learner has had, the one with the least penalized risk.
 
     Each hypothesis is tried on all rounds from its own on, and charged for how few these
@@ -198,7 +198,7 @@ class PenalizedRiskClassifier(Converter):
     """
 
     _counts_rows = True
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = Converter._parameter_constraints | DELTA
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = LearnerWrapper._parameter_constraints | DELTA
 
     losses_: NDArray[np.int64]
     births_: NDArray[np.int64]
@@ -220,9 +220,9 @@ class PenalizedRiskClassifier(Converter):
         for piece in blocks(len(births) * len(runs), X.shape[0]):
             values = [run.margins(X[piece], births) for run in runs]
             if len(runs) > 1:
-                wrong = lead(np.stack(values, axis=-1), codes[piece], multiclass=True) <= 0.0
+                wrong = signed_margin(np.stack(values, axis=-1), codes[piece], multiclass=True) <= 0.0
             else:
-                wrong = lead(values[0], codes[piece], multiclass=False) <= 0.0
+                wrong = signed_margin(values[0], codes[piece], multiclass=False) <= 0.0
             t = start + np.arange(piece.start, piece.stop)
             young = int(np.searchsorted(births, t[0]))  # from here on, born in this piece
             wrong[young:] &= births[young:, None] <= t

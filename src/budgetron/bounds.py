@@ -31,8 +31,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 
-from budgetron.kernelized._forgetron import drift_limit, norm_limit
-
 __all__ = [
     "THEOREMS",
     "Assumption",
@@ -118,6 +116,16 @@ def _state(source: str, learner: str, quantity: str, assumptions: str = "none") 
         return cast(F, bound)
 
     return register
+
+
+def norm_limit(budget: int) -> float:
+    """U of 003 (26): the largest norm of a competitor, 1/4 sqrt((B + 1) / log(B + 1))."""
+    return 0.25 * sqrt((budget + 1) / log(budget + 1))
+
+
+def drift_limit(budget: int) -> float:
+    """U of 000 (12): the simplified Forgetron competes up to half this norm, sqrt(B / (32 log2(8 B)))."""
+    return sqrt(budget / (32 * log2(8 * budget)))
 
 
 # ---------------------------------------------------------------------- the Perceptron

@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from budgetron._batches import Rows
-from budgetron._converter import Converter
+from budgetron._base.batches import Rows
+from budgetron._base.learner_wrapper import LearnerWrapper
+from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._core.calibration import calibrate, log_odds, mirror, sigmoids
-from budgetron._face import OnlineClassifier
 
 __all__ = ["CalibratedClassifier"]
 
 
-class CalibratedClassifier(Converter):
+class CalibratedClassifier(LearnerWrapper):
     """An online learner that also says how sure it is.
 
     The learner learns exactly as it would alone. Beside it, each round teaches a sigmoid what margins

@@ -46,7 +46,7 @@ row in one step for each of its non-zeros, along numbers that lie side by side; 
 or three features in registers. Which of these a block takes is decided block by block, by its
 zeros (`rows`), whether it came as a matrix or not. Where rows are CSR and very wide, slabs keep
 their non-zeros alone, and each of a support's non-zeros meets those of the block with the same
-feature. That is decided once, by the first batch (`budgetron._kernel_face`).
+feature. That is decided once, by the first batch (`budgetron._base.kernel_classifier`).
 
 Three rooms
 -----------

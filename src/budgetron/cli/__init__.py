@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import Annotated
 
 import typer
 
-import budgetron
 from budgetron.cli._learn import compare, run, tune
 from budgetron.cli._papers import datasets, reproduce
 from budgetron.cli._predict import predict
@@ -25,7 +25,7 @@ for command in (run, compare, predict, tune, reproduce, datasets):
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"budgetron {budgetron.__version__}")
+        typer.echo(f"budgetron {version('budgetron')}")
         raise typer.Exit
 
 

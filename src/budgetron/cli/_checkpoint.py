@@ -19,7 +19,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from budgetron import files
-from budgetron._replacing import remove_drafts
+from budgetron._util.atomic import remove_temporary_files
 from budgetron.cli._terminal import check_output, err
 from budgetron.evaluate import Comparison
 from budgetron.files import ModelFileError
@@ -84,7 +84,7 @@ def _alone(folder: Path) -> Iterator[None]:
                 raise ValueError(
                     f"another run is at work in {folder}; wait for it, or give another folder"
                 ) from None
-            remove_drafts(folder)  # of runs that were killed while they wrote
+            remove_temporary_files(folder)  # of runs that were killed while they wrote
         yield
     finally:
         os.close(descriptor)

@@ -17,7 +17,9 @@ from scipy.sparse import issparse, vstack
 from sklearn.base import clone
 
 from budgetron import files, report
-from budgetron._interrupts import held
+from budgetron._evaluation.comparison import named_learners
+from budgetron._util.interrupts import defer_interrupts
+from budgetron._util.units import format_bytes
 from budgetron.batch import AveragedClassifier
 from budgetron.certificates import Certificate, certify
 from budgetron.cli import _options as opt
@@ -26,7 +28,6 @@ from budgetron.cli._learners import DEFAULTS, learners_of, names
 from budgetron.cli._sources import Source, described, takes_rows
 from budgetron.cli._terminal import (
     INTERRUPTED,
-    bytes_of,
     check_output,
     err,
     friendly,
@@ -35,7 +36,7 @@ from budgetron.cli._terminal import (
     results_table,
     watching,
 )
-from budgetron.evaluate import Comparison, Result, named_learners
+from budgetron.evaluate import Comparison, Result
 from budgetron.kernels import resolve_gamma
 
 __all__ = ["compare", "run", "tune"]
@@ -113,7 +114,7 @@ def run(
         certificates = certificates_of(comparison, blocks.kept) if certified else None
         present({blocks.name: comparison}, {blocks.name: certificates}, [blocks], report_to, as_json)
         if save is not None and not as_json:
-            err.print(f"Saved: {save} ({bytes_of(save.stat().st_size)})", highlight=False)
+            err.print(f"Saved: {save} ({format_bytes(save.stat().st_size)})", highlight=False)
     leave(whole, comparison)
 
 
@@ -369,7 +370,7 @@ def pass_over(
     with interruptible(), watching(blocks, title, comparison) as show:
         try:
             for block in rest:
-                with held():
+                with defer_interrupts():
                     comparison.learn(*block)
                     blocks.learned(block)
                     if checkpoint is not None:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from budgetron import files, streams
-from budgetron._replacing import replacing
+from budgetron._util.atomic import atomic_write
 from budgetron.cli import _options as opt
 from budgetron.cli._sources import check_path, named, tab_of
 from budgetron.cli._terminal import TYPED, check_output, err, friendly
@@ -69,7 +69,7 @@ def predict(
             wrong, labelled, rows = _write(sys.stdout, learned, stream, margins, as_json)
             sys.stdout.flush()
         else:
-            with replacing(output) as file:
+            with atomic_write(output) as file:
                 text = io.TextIOWrapper(file, "utf-8", newline="")
                 wrong, labelled, rows = _write(text, learned, stream, margins, as_json)
                 text.detach()  # flushes, and leaves the file open

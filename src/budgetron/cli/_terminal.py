@@ -24,13 +24,13 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from budgetron._replacing import check_replaceable
+from budgetron._util.atomic import check_target
+from budgetron._util.units import format_bytes
 from budgetron.evaluate import Comparison, Result
 
 __all__ = [
     "BAD_INPUT",
     "TYPED",
-    "bytes_of",
     "check_output",
     "friendly",
     "interruptible",
@@ -101,7 +101,7 @@ def check_output(path: Path | None, sources: Sequence[str]) -> None:
     """Say now, not after an hour of learning, that a file cannot be written."""
     if path is None:
         return
-    check_replaceable(path)
+    check_target(path)
     folder = path.absolute().parent
     if any(os.path.exists(source) and path.exists() and path.samefile(source) for source in sources):
         raise ValueError(f"{path} is where the rows are; give the name of another file")
@@ -171,7 +171,7 @@ def results_table(results: Sequence[Result], title: str) -> Table:
             f"{100 * result.window_error:.2f}",
             f"{100 * result.balanced_accuracy:.2f}",
             f"{result.supports:,}" if result.supports else "-",
-            bytes_of(result.nbytes) if result.nbytes else "-",
+            format_bytes(result.nbytes) if result.nbytes else "-",
             short(result.rounds_per_second),
         )
     return table
@@ -184,12 +184,3 @@ def short(n: float) -> str:
             return f"{n:.0f}{unit}"
         n /= 1000
     return f"{n:.1f}M"
-
-
-def bytes_of(n: float) -> str:
-    """A number of bytes as people say it."""
-    for unit in ("B", "kB", "MB"):
-        if n < 1000:
-            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.1f} {unit}"
-        n /= 1000
-    return f"{n:.1f} GB"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from budgetron import datasets
-from budgetron._replacing import replacing
+from budgetron._util.atomic import atomic_write
 from budgetron.experiments._figures import figures
 from budgetron.experiments._runner import kept_result, run_jobs
 from budgetron.experiments._studies import STUDIES, Job, jobs_of
@@ -131,14 +131,14 @@ def _write(
     folder.mkdir(parents=True, exist_ok=True)
     for name, table in tables.items():
         files.append(folder / f"{name}.csv")
-        with replacing(files[-1]) as file:
+        with atomic_write(files[-1]) as file:
             file.write(table.to_csv().encode())
     pictures = figures(results)
     for name, figure in pictures.items():
         files.append(folder / f"{name}.png")
-        with replacing(files[-1]) as file:
+        with atomic_write(files[-1]) as file:
             figure.savefig(file, dpi=110, format="png")
-    with replacing(page) as file:
+    with atomic_write(page) as file:
         file.write(_page(tables, list(pictures), folder.name, results, missing, quick).encode())
     return Reproduction(tables, missing, files)
 

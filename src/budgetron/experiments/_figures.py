@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from budgetron._plots import COLOURS, new_figure, style
+from budgetron._evaluation.plots import COLOURS, new_figure, style
 from budgetron.experiments._published import FORGETRON
 from budgetron.experiments._studies import CG_RUNS, SHARES, STUDIES
 from budgetron.experiments._tables import Results, grouped

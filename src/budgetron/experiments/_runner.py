@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-from budgetron._replacing import replacing
+from budgetron._util.atomic import atomic_write
 from budgetron.experiments._studies import Job, run_job
 
 __all__ = ["kept_result", "run_jobs"]
@@ -78,5 +78,5 @@ def kept_result(job: Job, folder: Path) -> dict[str, Any] | None:
 
 def keep_result(job: Job, result: dict[str, Any], folder: Path) -> None:
     """Write it whole or not at all."""
-    with replacing(folder / f"{job.key}.json") as file:
+    with atomic_write(folder / f"{job.key}.json") as file:
         file.write(json.dumps({"settings": job.settings, "result": result}).encode())

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron import datasets
-from budgetron._kernel_face import KernelClassifier
-from budgetron._together import Cohort
+from budgetron._base.kernel_classifier import KernelClassifier
+from budgetron._evaluation.cohort import Cohort
 from budgetron.evaluate import compare
 from budgetron.kernelized import (
     CKSPerceptron,

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from budgetron._parameters import Checked
+from budgetron._base.parameters import CheckedEstimator
 
 Vector = NDArray[np.float64]
 Loss = Callable[[Vector, Vector], Vector]
@@ -56,7 +56,7 @@ class ExpertTrace:
         return float(self.losses.sum() - self.expert_losses.min())
 
 
-class ExpertAlgorithm(Checked):
+class ExpertAlgorithm(CheckedEstimator):
     """A rule that weighs experts by their losses.
 
     A subclass says how losses make weights: `_start` for N experts, `_log_weights` before

@@ -15,11 +15,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from budgetron._batches import Rows, check_classes, encode, refuse_unknown
-from budgetron._face import OnlineClassifier
-from budgetron._parameters import Checked
-from budgetron._trace import Trace
-from budgetron._unchanged import going_back
+from budgetron._base.batches import Rows, check_classes, encode, refuse_unknown
+from budgetron._base.online_classifier import OnlineClassifier
+from budgetron._base.parameters import CheckedEstimator
+from budgetron._base.trace import Trace
+from budgetron._util.restore import restore_on_error
 from budgetron.experts._base import ExpertAlgorithm
 from budgetron.experts._exponential import ExponentialWeights
 from budgetron.experts._majority import RandomizedWeightedMajority, WeightedMajority
@@ -27,7 +27,7 @@ from budgetron.experts._majority import RandomizedWeightedMajority, WeightedMajo
 Codes = NDArray[np.intp]
 
 
-class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, Checked):
+class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, CheckedEstimator):
     """Several learners at once, combined by an expert algorithm.
 
     For when it is not known beforehand which learner, kernel width or budget suits the
@@ -313,4 +313,4 @@ class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, Checked):
 
     def _unchanged_on_error(self) -> AbstractContextManager[None]:
         # A learner may fail when others have learned the batch already.
-        return going_back(self, copy.deepcopy(self.__dict__))
+        return restore_on_error(self, copy.deepcopy(self.__dict__))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron._core.kernel import Kernel
-from budgetron._replacing import replacing
+from budgetron._util.atomic import atomic_write
 from budgetron.export._scores import FARTHEST, Scores, gamma_and_coef0, scores_of, single
 from budgetron.kernels import NAMES
 
@@ -258,7 +258,7 @@ def c(model: Any, path: Path | None = None, name: str = "model") -> str | None:
     text = _header(type(model).__name__, scores_of(model, NAMES, "a C header"), name)
     if path is None:
         return text
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         file.write(text.encode())
     return None
 

@@ -9,7 +9,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron._replacing import replacing
+from budgetron._util.atomic import atomic_write
 from budgetron.export._scores import FARTHEST, Scores, gamma_and_coef0, scores_of, single
 
 __all__ = ["onnx"]
@@ -110,7 +110,7 @@ def onnx(model: Any, path: Path | None = None) -> bytes | None:
     content: bytes = proto.SerializeToString(deterministic=True)
     if path is None:
         return content
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         file.write(content)
     return None
 

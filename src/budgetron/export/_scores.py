@@ -11,13 +11,13 @@ from scipy.sparse import issparse
 from scipy.sparse import vstack as sparse_vstack
 from sklearn.utils.validation import check_is_fitted
 
-from budgetron._converter import Converter
+from budgetron._base.kernel_classifier import KernelClassifier
+from budgetron._base.learner_wrapper import LearnerWrapper
+from budgetron._base.linear_classifier import LinearClassifier
+from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._core.kernel import Kernel
 from budgetron._core.rounds import Learner
 from budgetron._core.supports import Supports
-from budgetron._face import OnlineClassifier
-from budgetron._kernel_face import KernelClassifier
-from budgetron._linear_face import LinearClassifier
 from budgetron.batch import AveragedClassifier
 from budgetron.calibration import CalibratedClassifier
 
@@ -60,7 +60,7 @@ def scores_of(model: Any, kernels: tuple[str, ...], what: str) -> Scores:
     sigmoids, decides = None, model
     if isinstance(model, CalibratedClassifier):
         sigmoids, decides = _sigmoids(model.sigmoids_), model.learner_
-    learner = decides.learner_ if isinstance(decides, Converter) else decides
+    learner = decides.learner_ if isinstance(decides, LearnerWrapper) else decides
     if isinstance(learner, LinearClassifier):
         coef, kernel, rows = _weights(decides), None, None
     elif isinstance(learner, KernelClassifier):

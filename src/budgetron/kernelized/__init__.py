@@ -6,7 +6,7 @@ the build compiles each module they name, `budgetron` exports each class, and th
 conformance tests run over them.
 """
 
-from budgetron._kernel_face import KernelClassifier as _KernelClassifier
+from budgetron._base.kernel_classifier import KernelClassifier as _KernelClassifier
 from budgetron.kernelized._cks import CKSPerceptron as CKSPerceptron
 from budgetron.kernelized._forgetron import Forgetron as Forgetron
 from budgetron.kernelized._passive_aggressive import PassiveAggressive as PassiveAggressive

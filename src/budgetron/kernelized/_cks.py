@@ -5,7 +5,7 @@ import numpy as np
 from cython.cimports.budgetron._core.rule import Rule
 from cython.cimports.libc.math import INFINITY
 
-from budgetron._kernel_face import BudgetedClassifier
+from budgetron._base.kernel_classifier import BudgetedClassifier
 
 
 @cython.cclass

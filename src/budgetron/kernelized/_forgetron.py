@@ -1,6 +1,5 @@
 """The Forgetron: self-tuned, basic and greedy (003 sections 5-7), and simplified (000 Algorithm 2)."""
 
-from math import log, log2
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -11,8 +10,9 @@ from cython.cimports.libc.math import INFINITY, fabs
 from cython.cimports.libc.math import sqrt as root
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from budgetron._kernel_face import KernelClassifier
-from budgetron._parameters import MOST_SUPPORTS
+from budgetron._base.kernel_classifier import KernelClassifier
+from budgetron._base.parameters import MOST_SUPPORTS
+from budgetron.bounds import drift_limit, norm_limit
 from budgetron.kernels import KernelFunction, Normalized
 
 SHARE = cython.declare(cython.double, 15.0 / 32.0)  # of each mistake, what removals may spoil
@@ -165,16 +165,6 @@ class SimplifiedRule(Rule):
         if self.norm() > self.radius:  # pi_C
             self.shrink(self.radius / self.norm())
         return 1
-
-
-def norm_limit(budget: int) -> float:
-    """U of 003 (26): the largest norm of a competitor, 1/4 sqrt((B + 1) / log(B + 1))."""
-    return 0.25 * float(np.sqrt((budget + 1) / log(budget + 1)))
-
-
-def drift_limit(budget: int) -> float:
-    """U of 000 (12): the simplified Forgetron competes up to half this norm, sqrt(B / (32 log2(8 B)))."""
-    return float(np.sqrt(budget / (32 * log2(8 * budget))))
 
 
 @cython.annotation_typing(False)  # here they are for readers

@@ -9,9 +9,9 @@ from cython.cimports.budgetron._core.rule import TAU, Rule
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from budgetron._kernel_face import KernelClassifier
-from budgetron._parameters import MOST_SUPPORTS
-from budgetron._weighted import CLASS_WEIGHT, WeightedClassifier
+from budgetron._base.kernel_classifier import KernelClassifier
+from budgetron._base.parameters import MOST_SUPPORTS
+from budgetron._base.weighted_classifier import CLASS_WEIGHT, WeightedClassifier
 from budgetron.kernels import KernelFunction, Normalized
 
 

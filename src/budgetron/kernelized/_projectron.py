@@ -9,8 +9,8 @@ from cython.cimports.budgetron._core.rule import BETA, DELTA, TAU, THRESHOLD, Ru
 from cython.cimports.libc.math import sqrt
 from sklearn.utils._param_validation import Interval
 
-from budgetron._kernel_face import KernelClassifier
-from budgetron._parameters import MOST_SUPPORTS
+from budgetron._base.kernel_classifier import KernelClassifier
+from budgetron._base.parameters import MOST_SUPPORTS
 from budgetron.kernels import KernelFunction, Normalized
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from cython.cimports.budgetron._core.rule import Rule
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from budgetron._kernel_face import KernelClassifier
-from budgetron._parameters import MOST_SUPPORTS
+from budgetron._base.kernel_classifier import KernelClassifier
+from budgetron._base.parameters import MOST_SUPPORTS
 from budgetron.kernels import KernelFunction, Normalized
 
 

@@ -10,8 +10,8 @@ from cython.cimports.budgetron._core.rule import DELTA, TAU, VARIANCE, Rule
 from cython.cimports.libc.math import fabs, isfinite, sqrt
 from sklearn.utils._param_validation import Interval
 
+from budgetron._base.kernel_classifier import BudgetedClassifier
 from budgetron._core.supports import Supports, writeable
-from budgetron._kernel_face import BudgetedClassifier
 from budgetron.kernels import KernelFunction, Normalized
 
 # More features than this have variances, and no covariances.

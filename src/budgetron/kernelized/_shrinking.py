@@ -8,7 +8,7 @@ import numpy as np
 from cython.cimports.budgetron._core.rule import PHI, Rule
 from sklearn.utils._param_validation import Interval
 
-from budgetron._kernel_face import KernelClassifier
+from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron.kernels import KernelFunction, Normalized
 
 

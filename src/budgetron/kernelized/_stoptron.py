@@ -4,7 +4,7 @@ import cython
 import numpy as np
 from cython.cimports.budgetron._core.rule import Rule
 
-from budgetron._kernel_face import BudgetedClassifier
+from budgetron._base.kernel_classifier import BudgetedClassifier
 
 
 @cython.cclass

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import StrOptions
 
+from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._core.rounds import Learner
-from budgetron._kernel_face import KernelClassifier
 from budgetron.kernelized._perceptron import PerceptronRule
 from budgetron.kernels import KernelFunction, Normalized
 

@@ -17,7 +17,7 @@ origin.
 # The lines below are the register: the build compiles each module that they name, and the
 # conformance tests run over them.
 
-from budgetron._linear_face import LinearClassifier as _LinearClassifier
+from budgetron._base.linear_classifier import LinearClassifier as _LinearClassifier
 from budgetron.linear._arow import AROW as AROW
 from budgetron.linear._margin import MarginPerceptron as MarginPerceptron
 from budgetron.linear._online_svm import OnlineSVM as OnlineSVM

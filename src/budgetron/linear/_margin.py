@@ -8,7 +8,7 @@ from cython.cimports.budgetron._core.linear import LinearRule
 from cython.cimports.budgetron._core.rule import TAU
 from sklearn.utils._param_validation import Interval
 
-from budgetron._linear_face import LinearClassifier
+from budgetron._base.linear_classifier import LinearClassifier
 
 
 @cython.cclass

@@ -8,8 +8,8 @@ from cython.cimports.budgetron._core.linear import LinearRule
 from cython.cimports.budgetron._core.rule import PHI, TAU
 from sklearn.utils._param_validation import Interval
 
-from budgetron._linear_face import LinearClassifier
-from budgetron._weighted import CLASS_WEIGHT, WeightedClassifier
+from budgetron._base.linear_classifier import LinearClassifier
+from budgetron._base.weighted_classifier import CLASS_WEIGHT, WeightedClassifier
 
 
 @cython.cclass

@@ -10,8 +10,8 @@ from cython.cimports.budgetron._core.rule import TAU
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from budgetron._linear_face import LinearClassifier
-from budgetron._weighted import CLASS_WEIGHT, WeightedClassifier
+from budgetron._base.linear_classifier import LinearClassifier
+from budgetron._base.weighted_classifier import CLASS_WEIGHT, WeightedClassifier
 
 
 @cython.cclass

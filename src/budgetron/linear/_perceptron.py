@@ -9,7 +9,7 @@ from cython.cimports.budgetron._core.rule import TAU
 from cython.cimports.libc.math import sqrt
 from sklearn.utils._param_validation import Interval
 
-from budgetron._linear_face import LinearClassifier
+from budgetron._base.linear_classifier import LinearClassifier
 
 
 @cython.cclass

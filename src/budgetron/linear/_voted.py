@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import StrOptions
 
+from budgetron._base.linear_classifier import LinearClassifier
+from budgetron._base.past_hypotheses import Hypotheses, blocks
 from budgetron._core.linear import LinearRule
-from budgetron._hypotheses import Hypotheses, blocks
-from budgetron._linear_face import LinearClassifier
 from budgetron.linear._perceptron import PerceptronRule
 
 

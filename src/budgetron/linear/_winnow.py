@@ -10,8 +10,8 @@ from cython.cimports.budgetron._core.rule import Z
 from cython.cimports.libc.math import INFINITY, exp, fabs, log, sinh
 from sklearn.utils._param_validation import Interval
 
-from budgetron._face import OnlineClassifier
-from budgetron._linear_face import LinearClassifier
+from budgetron._base.linear_classifier import LinearClassifier
+from budgetron._base.online_classifier import OnlineClassifier
 
 # When the sum of the stored weights has fallen to this share of its peak, it is taken anew;
 # with averages also when it has grown as much, for they would lose the digits in between.

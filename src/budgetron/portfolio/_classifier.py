@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from numbers import Integral
@@ -13,35 +12,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from budgetron import bounds
-from budgetron._batches import Batch, Rows
+from budgetron._base.batches import Batch, Rows
+from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._core.calibration import calibrate, log_odds, sigmoids
-from budgetron._face import OnlineClassifier
-from budgetron._interrupts import held
+from budgetron._util.interrupts import defer_interrupts
+from budgetron._util.units import parse_bytes
 from budgetron.calibration import probabilities
 from budgetron.portfolio._experts import Plan
 from budgetron.portfolio._portfolio import Portfolio, TooLittleMemoryError
+from budgetron.portfolio._state import portfolio_of, portfolio_state
 
 __all__ = ["BudgetClassifier"]
 
 # Rows that all learn before an interrupt is heeded.
 AT_ONCE = 256
-UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-
-
-def bytes_of(memory: int | str) -> int:
-    """A number of bytes, as 1000000, "64kB", "16MB" or "1GB"."""
-    size = 0.0
-    if isinstance(memory, str):
-        found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmg]?)i?b?\s*", memory, re.IGNORECASE)
-        if found:
-            size = float(found[1]) * UNITS[found[2].lower()]
-    elif isinstance(memory, Integral) and not isinstance(memory, bool):
-        size = int(memory)
-    if size >= 1:
-        return int(size)
-    raise ValueError(
-        f'memory must be a number of bytes above 0, or text like "64kB", "16MB" or "1GB"; got {memory!r}'
-    )
 
 
 class BudgetClassifier(OnlineClassifier):
@@ -129,7 +113,7 @@ class BudgetClassifier(OnlineClassifier):
 
     def _validate_params(self) -> None:
         super()._validate_params()
-        bytes_of(self.memory)
+        parse_bytes(self.memory)
 
     def _make(self, X: Any, outputs: int) -> Any:
         self.sigmoids_ = sigmoids(1)
@@ -138,7 +122,7 @@ class BudgetClassifier(OnlineClassifier):
             return [Portfolio(X.shape[1], X.dtype, share, generator, self._plan) for generator in generators]
 
     def _share(self, outputs: int) -> int:
-        return bytes_of(self.memory) // outputs - self.sigmoids_.nbytes
+        return parse_bytes(self.memory) // outputs - self.sigmoids_.nbytes
 
     @contextmanager
     def _fitting(self, outputs: int) -> Iterator[None]:
@@ -150,14 +134,14 @@ class BudgetClassifier(OnlineClassifier):
             hint = ", or hash the features (FeatureHasher, of scikit-learn or river)" if error.d > 100 else ""
             raise ValueError(
                 f"memory must be at least {enough:,} bytes for {max(outputs, 2)} classes and rows of "
-                f"{error.d:,} features; it is {bytes_of(self.memory):,}. Give more{hint}"
+                f"{error.d:,} features; it is {parse_bytes(self.memory):,}. Give more{hint}"
             ) from None
 
     def _go_on_with_copies(self) -> None:
         super()._go_on_with_copies()
         self.sigmoids_ = self.sigmoids_.copy()
 
-    def _another(self, generator: np.random.Generator) -> Portfolio:
+    def _new_hypothesis(self, generator: np.random.Generator) -> Portfolio:
         outputs = max(len(self._learners) + 1, 3)
         one, share = self._learners[0], self._share(outputs)
         with self._fitting(outputs):
@@ -192,7 +176,7 @@ class BudgetClassifier(OnlineClassifier):
     def play(self, x: Rows, y: Any, classes: ArrayLike | None = None) -> float | NDArray[np.float64]:
         if not self.__sklearn_is_fitted__():
             return super().play(x, y, classes)  # which comes back here, with a model
-        with held():
+        with defer_interrupts():
             margins = super().play(x, y, classes)
             signs = np.where(np.arange(max(2, len(self._learners))) == self._codes[y], 1.0, -1.0)
             told = np.atleast_1d(np.asarray(margins, np.float64))
@@ -205,10 +189,11 @@ class BudgetClassifier(OnlineClassifier):
         # Margins are always wanted: the sigmoids learn from them
         return super()._open_batch(*args, **options | {"trace": True})
 
-    def _restore(self, states: list[Any], d: int, dtype: np.dtype[Any]) -> list[Portfolio]:
-        from budgetron.portfolio._state import portfolio_of  # which needs files, and these this
+    def _state_of(self, hypothesis: Any) -> dict[str, Any]:
+        return portfolio_state(hypothesis)
 
-        return [portfolio_of(state, d, dtype, self._plan) for state in states]
+    def _restore(self, states: list[Any], found: dict[str, Any], dtype: np.dtype[Any]) -> list[Portfolio]:
+        return [portfolio_of(state, found["n_features_in_"], dtype, self._plan) for state in states]
 
     def predict_proba(self, X: Rows) -> NDArray[np.float64]:
         """The probability of each class for each row.

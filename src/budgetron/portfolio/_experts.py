@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.sparse import issparse
 
+from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._core.rounds import Learner
 from budgetron._core.scaling import advance, apply
-from budgetron._kernel_face import KernelClassifier
 from budgetron.kernelized import PassiveAggressive, SecondOrderProjectron
 from budgetron.linear import AROW
 from budgetron.linear import PassiveAggressive as LinearPassiveAggressive

@@ -494,12 +494,6 @@ class Portfolio:
     def __getstate__(self) -> dict[str, Any]:
         return dict(self.__dict__)
 
-    def to_state(self) -> dict[str, Any]:
-        """What a file holds, as plain tables and arrays."""
-        from budgetron.portfolio._state import state_of  # which needs this module
-
-        return state_of(self)
-
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.clear()
         self.__dict__.update(state)

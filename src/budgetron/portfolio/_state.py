@@ -6,24 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from budgetron._file_states import (
-    array,
-    check_bits,
-    finite,
-    hypotheses,
-    names,
-    need,
-    number,
-    states_of,
-    whole,
+from budgetron._base.compiled_state import check_generator_state, state_of
+from budgetron._util.checks import (
+    State,
+    require,
+    require_array,
+    require_finite,
+    require_float,
+    require_int,
+    require_names,
 )
 from budgetron.linear import AROW
 from budgetron.portfolio._experts import WIDE, Expert, Plan, Scaler, changed
 from budgetron.portfolio._portfolio import LEAST, RESERVOIR, Portfolio
 
-__all__ = ["portfolio_of", "state_of"]
-
-State = dict[str, Any]
+__all__ = ["portfolio_of", "portfolio_state"]
 
 COUNTS = ("rounds", "seen", "mistakes", "memory")
 ACCOUNT = ("mistakes", "late", "rounds")
@@ -31,7 +28,7 @@ ACCOUNT = ("mistakes", "late", "rounds")
 CHOSEN = ("gamma", "budget", "linear", "covariance")
 
 
-def state_of(portfolio: Portfolio) -> State:
+def portfolio_state(portfolio: Portfolio) -> State:
     """All that a portfolio must remember."""
     scaler, weights = portfolio.scaler, portfolio.weights
     return {
@@ -44,7 +41,7 @@ def state_of(portfolio: Portfolio) -> State:
         "bits": portfolio.generator.bit_generator.state,
         "scaler": None if scaler is None else {"mean": scaler.mean, "spread": scaler.spread},
         "experts": [_expert_state(expert) for expert in portfolio.experts],
-        "combiner": states_of([portfolio.combiner]),
+        "combiner": _compiled_state(portfolio.combiner),
         "totals": weights._totals,
         "losses": weights.expert_losses_,
         "loss": weights.loss_,
@@ -59,8 +56,12 @@ def _expert_state(expert: Expert) -> State:
         state["allowed"] = expert.allowed
     return state | {
         "ended": expert.ended,
-        "learner": None if expert.learner is None else states_of([expert.learner]),
+        "learner": None if expert.learner is None else _compiled_state(expert.learner),
     }
+
+
+def _compiled_state(hypothesis: Any) -> State:
+    return {"dtype": hypothesis.row.dtype.name, "states": [state_of(hypothesis)]}
 
 
 def portfolio_of(state: Any, d: int, dtype: np.dtype[Any], plan: Plan) -> Portfolio:
@@ -78,35 +79,40 @@ def portfolio_of(state: Any, d: int, dtype: np.dtype[Any], plan: Plan) -> Portfo
     }
     if isinstance(state, dict):
         state = {"sign": 1.0} | state  # which some were saved without
-    names(state, expected | {"totals", "losses", "loss", "sign"}, "the portfolio")
-    seen, memory = whole(state["seen"], 0, 2**62, "seen"), whole(state["memory"], 1, 2**62, "memory")
+    require_names(state, expected | {"totals", "losses", "loss", "sign"}, "the portfolio")
+    seen, memory = (
+        require_int(state["seen"], 0, 2**62, "seen"),
+        require_int(state["memory"], 1, 2**62, "memory"),
+    )
     _check_width(state, d)
     made = Portfolio(d, dtype, memory, np.random.Generator(np.random.PCG64(0)), plan)
-    made.rounds, made.seen = whole(state["rounds"], seen, 2**62, "rounds"), seen
-    made.mistakes = whole(state["mistakes"], 0, seen, "mistakes")
-    made.sign = number(state["sign"], "sign")
-    need(made.sign in (-1.0, 1.0), "sign should be 1 or -1")
-    made.labels = array(state["labels"], np.float64, made.labels.shape, "labels of late")
-    need(np.all(np.abs(made.labels) <= 1.0), "labels of late should lie between -1 and 1")
+    made.rounds, made.seen = require_int(state["rounds"], seen, 2**62, "rounds"), seen
+    made.mistakes = require_int(state["mistakes"], 0, seen, "mistakes")
+    made.sign = require_float(state["sign"], "sign")
+    require(made.sign in (-1.0, 1.0), "sign should be 1 or -1")
+    made.labels = require_array(state["labels"], np.float64, made.labels.shape, "labels of late")
+    require(np.all(np.abs(made.labels) <= 1.0), "labels of late should lie between -1 and 1")
     rows = state["reservoir"]
-    need(isinstance(rows, np.ndarray) and rows.ndim == 2, "the reservoir should have rows")
+    require(isinstance(rows, np.ndarray) and rows.ndim == 2, "the reservoir should have rows")
     # It is as large as it was at first, whatever the features and the memory became
     least, most = (0, 0) if made.scaler is None else (LEAST, RESERVOIR)
-    room = whole(len(rows), least, most, "rows of the reservoir")
-    finite(array(rows, dtype, (room, d), "the reservoir"), "the reservoir")
+    room = require_int(len(rows), least, most, "rows of the reservoir")
+    require_finite(require_array(rows, dtype, (room, d), "the reservoir"), "the reservoir")
     begun = seen >= room
     made.reservoir = rows
-    made.first_labels = array(state["first_labels"], np.float64, (0 if begun else room,), "first labels")
-    made.medians = array(state["medians"], np.float64, (2,), "medians")
-    need(np.all(np.isfinite(made.medians) & (made.medians >= 0.0)), "medians should not be below 0")
-    need(not begun or made.scaler is None or np.all(made.medians > 0.0), "medians should be above 0")
-    check_bits(state["bits"])
+    made.first_labels = require_array(
+        state["first_labels"], np.float64, (0 if begun else room,), "first labels"
+    )
+    made.medians = require_array(state["medians"], np.float64, (2,), "medians")
+    require(np.all(np.isfinite(made.medians) & (made.medians >= 0.0)), "medians should not be below 0")
+    require(not begun or made.scaler is None or np.all(made.medians > 0.0), "medians should be above 0")
+    check_generator_state(state["bits"])
     made.generator.bit_generator.state = state["bits"]
     if made.scaler is not None:
         made.scaler = _scaler(state["scaler"], d, seen)
     else:
-        need(state["scaler"] is None, "there should be no scaler")
-    need(
+        require(state["scaler"] is None, "there should be no scaler")
+    require(
         isinstance(state["experts"], list) and len(state["experts"]) == len(made.experts),
         "experts are missing or too many",
     )
@@ -116,36 +122,36 @@ def portfolio_of(state: Any, d: int, dtype: np.dtype[Any], plan: Plan) -> Portfo
     n = len(made.experts) + 1
     features = n + len(made.labels)
     made.combiner = _one(AROW(), state["combiner"], features, np.dtype(np.float64))
-    made.weights._totals = array(state["totals"], np.float64, (n,), "totals of the experts")
-    made.weights.expert_losses_ = array(state["losses"], np.float64, (n,), "losses of the experts")
+    made.weights._totals = require_array(state["totals"], np.float64, (n,), "totals of the experts")
+    made.weights.expert_losses_ = require_array(state["losses"], np.float64, (n,), "losses of the experts")
     for totals in (made.weights._totals, made.weights.expert_losses_):
-        need(np.all((totals >= 0.0) & (totals <= seen)), "losses should be those of rounds played")
-    made.weights.loss_ = number(state["loss"], "loss")
-    need(0.0 <= made.weights.loss_ <= seen, "loss should be that of rounds played")
+        require(np.all((totals >= 0.0) & (totals <= seen)), "losses should be those of rounds played")
+    made.weights.loss_ = require_float(state["loss"], "loss")
+    require(0.0 <= made.weights.loss_ <= seen, "loss should be that of rounds played")
     made.weights.rounds_ = seen
-    need(made.promised <= memory, "a portfolio should keep to its memory")
+    require(made.promised <= memory, "a portfolio should keep to its memory")
     return made
 
 
 def _check_width(state: State, d: int) -> None:
     """Whether the state is of d features, before room is made for so many."""
-    need(isinstance(state["experts"], list), "there should be experts")
+    require(isinstance(state["experts"], list), "there should be experts")
     for expert in state["experts"]:
         learner = expert.get("learner") if isinstance(expert, dict) else None
         states = learner.get("states") if isinstance(learner, dict) else None
         if isinstance(states, list) and states and isinstance(states[0], dict) and "weights" in states[0]:
-            array(states[0]["weights"], np.float64, (d + (d <= WIDE),), "weights")
+            require_array(states[0]["weights"], np.float64, (d + (d <= WIDE),), "weights")
             return
     raise ValueError("there should be an expert without a kernel")
 
 
 def _scaler(state: Any, d: int, seen: int) -> Scaler:
-    names(state, {"mean", "spread"}, "the scaler")
-    mean = array(state["mean"], np.float64, (d,), "means")
-    spread = array(state["spread"], np.float64, (d,), "spreads")
+    require_names(state, {"mean", "spread"}, "the scaler")
+    mean = require_array(state["mean"], np.float64, (d,), "means")
+    spread = require_array(state["spread"], np.float64, (d,), "spreads")
     for values in (mean, spread):
-        finite(values, "means and spreads")
-    need(np.all(spread >= 0.0), "spreads should not be below 0")
+        require_finite(values, "means and spreads")
+    require(np.all(spread >= 0.0), "spreads should not be below 0")
     return Scaler(mean, spread, seen)
 
 
@@ -155,28 +161,28 @@ def _restore(expert: Expert, state: Any, d: int, dtype: np.dtype[Any], seen: int
     if expert.kernel and isinstance(state, dict):
         expected.add("allowed")
         state = {"allowed": state.get("budget")} | state  # which some were saved without
-    names(state, expected, "an expert")
-    expert.rounds = whole(state["rounds"], 0, seen, "rounds of an expert")
-    expert.mistakes = whole(state["mistakes"], 0, expert.rounds, "mistakes of an expert")
-    expert.late = whole(state["late"], 0, expert.mistakes, "late mistakes of an expert")
-    need(type(state["ended"]) is bool, "ended should be true or false")
+    require_names(state, expected, "an expert")
+    expert.rounds = require_int(state["rounds"], 0, seen, "rounds of an expert")
+    expert.mistakes = require_int(state["mistakes"], 0, expert.rounds, "mistakes of an expert")
+    expert.late = require_int(state["late"], 0, expert.mistakes, "late mistakes of an expert")
+    require(type(state["ended"]) is bool, "ended should be true or false")
     expert.ended = state["ended"]
-    need(
+    require(
         (state["learner"] is None) == (expert.ended or (expert.kernel and not begun)),
         "an expert is missing or too many",
     )
     if expert.kernel:
-        budget = whole(state["budget"], 1, 2**31 - 1, "budget of an expert")
+        budget = require_int(state["budget"], 1, 2**31 - 1, "budget of an expert")
         least = 0 if state["learner"] is None else budget
-        expert.allowed = whole(state["allowed"], least, 2**31 - 1, "supports of an expert")
+        expert.allowed = require_int(state["allowed"], least, 2**31 - 1, "supports of an expert")
         if begun and not isinstance(state["gamma"], str):
-            need(0.0 < number(state["gamma"], "gamma") < np.inf, "gamma should be above 0")
+            require(0.0 < require_float(state["gamma"], "gamma") < np.inf, "gamma should be above 0")
     expert.model = changed(expert.model, {name: state[name] for name in chosen})
     expert.learner = None
     if state["learner"] is not None:
         width = d if expert.kernel or d > WIDE else d + 1
         expert.learner = _one(expert.model, state["learner"], width, dtype)
-        need(not expert.second_order or expert.room > 0, "an expert should have room for a support more")
+        require(not expert.second_order or expert.room > 0, "an expert should have room for a support more")
 
 
 def _check_rows(portfolio: Portfolio) -> None:
@@ -187,7 +193,7 @@ def _check_rows(portfolio: Portfolio) -> None:
             supports, birth = learner.supports, portfolio.seen - learner.rounds
             slots = supports.order[: supports.m]
             for born, row in zip(supports.rounds[slots].tolist(), supports.rows(slots), strict=True):
-                need(
+                require(
                     rows.setdefault(birth + born, row.tobytes()) == row.tobytes(),
                     "rows of a round should be one",
                 )
@@ -203,6 +209,6 @@ def _one(model: Any, kept: Any, d: int, dtype: np.dtype[Any]) -> Any:
     }
     if hasattr(model, "gamma"):
         found["gamma_"] = model.gamma
-    made = hypotheses(type(model), found)[0]
-    need(made.row.dtype == dtype, "rows of an expert should be those of the portfolio")
+    made = model.restored_hypotheses(found)[0]
+    require(made.row.dtype == dtype, "rows of an expert should be those of the portfolio")
     return made

@@ -33,14 +33,14 @@ except ImportError as error:
 from budgetron import kernelized
 from budgetron.portfolio import BudgetClassifier as _BudgetClassifier
 from budgetron.river import linear
-from budgetron.river._face import RiverClassifier, face_of
+from budgetron.river._adapter import RiverClassifier, adapter_of
 
 _learners = [*kernelized.learners(), _BudgetClassifier]
 
 __all__ = ["RiverClassifier", "linear", *(cls.__name__ for cls in _learners)]
 
 for _learner in _learners:
-    globals()[_learner.__name__] = face_of(_learner, __name__)
+    globals()[_learner.__name__] = adapter_of(_learner, __name__)
 
 
 def __getattr__(name: str) -> Any:  # for type checkers, who do not see the loop

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from budgetron import linear
-from budgetron.river._face import face_of
+from budgetron.river._adapter import adapter_of
 
 __all__ = [cls.__name__ for cls in linear.learners()]
 
 for _learner in linear.learners():
-    globals()[_learner.__name__] = face_of(_learner, __name__)
+    globals()[_learner.__name__] = adapter_of(_learner, __name__)
 
 
 def __getattr__(name: str) -> Any:  # for type checkers, who do not see the loop

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetron._base.compiled_state import linear_hypothesis
+from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._core.linear import LinearRule
-from budgetron._face import OnlineClassifier
 
 __all__ = ["LinearClassifier"]
 
@@ -26,7 +27,13 @@ class LinearClassifier(OnlineClassifier):
     def _make(self, X: Any, outputs: int) -> list[LinearRule]:
         return [self._rule(X.shape[1], X.dtype == np.float32) for _ in range(outputs)]
 
-    def _another(self, generator: np.random.Generator) -> LinearRule:
+    def _restore(self, states: list[Any], found: dict[str, Any], dtype: np.dtype[Any]) -> list[LinearRule]:
+        def make_rule(d: int) -> LinearRule:
+            return self._rule(d, dtype == np.float32)
+
+        return [linear_hypothesis(make_rule, state, found["n_features_in_"]) for state in states]
+
+    def _new_hypothesis(self, generator: np.random.Generator) -> LinearRule:
         row = self._learners[0].row
         return self._rule(len(row), row.dtype == np.float32)
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["held"]
+__all__ = ["defer_interrupts"]
 
 
 @contextmanager
-def held() -> Iterator[None]:
+def defer_interrupts() -> Iterator[None]:
     """Put an interrupt off until this is done."""
     before = signal.getsignal(signal.SIGINT)
     # Python handles signals in the main thread, and there only; others are never interrupted.

@@ -11,15 +11,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-__all__ = ["check_replaceable", "remove_drafts", "replacing"]
+__all__ = ["atomic_write", "check_target", "remove_temporary_files"]
 
 DRAFT = ".budgetron-{}.tmp"
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """A new file that takes the place of `path` if all goes well, and is gone if it does not."""
-    check_replaceable(path)
+    check_target(path)
     target = os.path.realpath(path)  # through a link, not instead of it
     folder = os.path.dirname(target)
     draft = os.path.join(folder, DRAFT.format(secrets.token_hex(8)))
@@ -50,7 +50,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             os.close(descriptor)
 
 
-def check_replaceable(path: str | os.PathLike[str]) -> None:
+def check_target(path: str | os.PathLike[str]) -> None:
     """Refuse a folder, a device or a pipe: a new file would take its place."""
     with suppress(FileNotFoundError):
         mode = os.stat(path).st_mode
@@ -61,7 +61,7 @@ def check_replaceable(path: str | os.PathLike[str]) -> None:
             raise OSError(errno.EINVAL, reason, os.fspath(path))
 
 
-def remove_drafts(folder: Path) -> None:
+def remove_temporary_files(folder: Path) -> None:
     """Remove what was left by processes that were killed; none may be writing there now."""
     for draft in folder.glob(DRAFT.format("*")):
         draft.unlink(missing_ok=True)

@@ -17,15 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base
 
+from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._core.calibration import log_odds, sigmoids, sound
-from budgetron._face import OnlineClassifier
-from budgetron._unchanged import going_back
+from budgetron._util.restore import restore_on_error
 from budgetron.calibration import admitted, observe, probabilities
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["RiverClassifier", "face_of"]
+__all__ = ["RiverClassifier", "adapter_of"]
 
 Features = dict[Hashable, Any]
 
@@ -237,7 +237,7 @@ class RiverClassifier(base.MiniBatchClassifier):
     # ------------------------------------------------------------------ below the surface
 
     def _unchanged_on_error(self) -> AbstractContextManager[None]:
-        return going_back(self, copy.deepcopy(self.__dict__))
+        return restore_on_error(self, copy.deepcopy(self.__dict__))
 
     def _is_begun(self) -> bool:
         return bool(self._model.__sklearn_is_fitted__())
@@ -357,7 +357,7 @@ def _number(name: Hashable, value: Any) -> float:
     return number
 
 
-def face_of(learner: type[OnlineClassifier], module: str) -> type[RiverClassifier]:
+def adapter_of(learner: type[OnlineClassifier], module: str) -> type[RiverClassifier]:
     """The river face of a learner, to stand in `module`."""
     parameters = []
     for parameter in inspect.signature(learner).parameters.values():

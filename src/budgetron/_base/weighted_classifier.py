@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import _check_sample_weight
 
-from budgetron._batches import Rows, refuse_unknown
-from budgetron._face import OnlineClassifier
+from budgetron._base.batches import Rows, refuse_unknown
+from budgetron._base.online_classifier import OnlineClassifier
 
 __all__ = ["CLASS_WEIGHT", "WeightedClassifier"]
 

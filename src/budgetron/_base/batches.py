@@ -21,9 +21,9 @@ __all__ = [
     "check_classes",
     "encode",
     "largest_square",
-    "lead",
     "ledger_of",
     "refuse_unknown",
+    "signed_margin",
 ]
 
 # What scikit-learn takes for X: anything like an array, a data frame, or a CSR matrix.
@@ -144,7 +144,9 @@ def encode(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
     return codes
 
 
-def lead(margins: NDArray[np.float64], codes: NDArray[np.intp], *, multiclass: bool) -> NDArray[np.float64]:
+def signed_margin(
+    margins: NDArray[np.float64], codes: NDArray[np.intp], *, multiclass: bool
+) -> NDArray[np.float64]:
     """How far each row is right: y f(x), or the margin of its class less the largest other one.
 
     Margins have the rows in their last axis; with more than two classes, in the one before it.

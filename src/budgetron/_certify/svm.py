@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from budgetron._core.dual import descend
 from budgetron._core.kernel import Kernel
-from budgetron._threads import one_thread
+from budgetron._util.threads import one_thread
 
 __all__ = ["Dual"]
 

@@ -14,10 +14,10 @@ from scipy.sparse import issparse
 from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.validation import check_is_fitted
 
+from budgetron._base.kernel_classifier import KernelClassifier
+from budgetron._base.linear_classifier import LinearClassifier
+from budgetron._base.trace import Trace
 from budgetron._core.kernel import Kernel
-from budgetron._kernel_face import KernelClassifier
-from budgetron._linear_face import LinearClassifier
-from budgetron._trace import Trace
 from budgetron.kernels import NAMES
 
 __all__ = ["Expansion", "Run", "expansion_of"]

@@ -6,7 +6,7 @@ import html
 import re
 from collections.abc import Sequence
 
-__all__ = ["bytes_text", "document", "escape", "percent", "rounds_text", "scroll", "table"]
+__all__ = ["document", "escape", "percent", "rounds_text", "scroll", "table"]
 
 STYLE = """
 :root {
@@ -141,22 +141,6 @@ def percent(share: float) -> str:
     '12.35'
     """
     return f"{100 * share:.2f}"
-
-
-def bytes_text(count: int) -> str:
-    """A number of bytes to three digits.
-
-    Examples
-    --------
-    >>> bytes_text(999), bytes_text(12_345), bytes_text(999_999), bytes_text(50_000_000)
-    ('999 B', '12.3 kB', '1 MB', '50 MB')
-    """
-    size, units = float(count), ["B", "kB", "MB", "GB", "TB"]
-    while len(units) > 1 and float(f"{size:.3g}") >= 1000:
-        size /= 1000
-        units.pop(0)
-    # Three digits, but never an exponent: 1234 TB stays 1234 TB
-    return f"{size:.0f} {units[0]}" if size >= 100 else f"{size:.3g} {units[0]}"
 
 
 def rounds_text(count: int) -> str:

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["going_back"]
+__all__ = ["restore_on_error"]
 
 
 @contextmanager
-def going_back(model: Any, before: dict[str, Any]) -> Iterator[None]:
+def restore_on_error(model: Any, before: dict[str, Any]) -> Iterator[None]:
     """If what follows fails, the model has the attributes again that it had before."""
     try:
         yield

@@ -1,28 +1,21 @@
-"""Pictures of results: what people would rather look at than read."""
+"""Plots of results, drawn with matplotlib."""
 
 from __future__ import annotations
 
-import io
-import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from budgetron._page import bytes_text, escape
+from budgetron._evaluation.result import Result
+from budgetron._util.units import format_bytes
 
-if TYPE_CHECKING:
-    from budgetron.evaluate import Result
-
-__all__ = ["comparison", "errors", "new_figure", "supports", "svg", "trade_off", "window_errors"]
+__all__ = ["comparison", "errors", "new_figure", "style", "supports", "trade_off", "window_errors"]
 
 # Okabe and Ito's colours, which most eyes can tell apart; then the same again, dashed.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
 STYLES = ("-", "--", ":", "-.")
 MARKERS = ("o", "s", "^", "D")
-
-# Text that stays text, large enough when a phone shows the picture at three quarters of its size.
-PAGE = {"svg.fonttype": "none", "svg.hashsalt": "budgetron", "font.size": 13, "axes.linewidth": 0.8}
 
 
 def new_figure(
@@ -90,7 +83,7 @@ def trade_off(axis: Any, results: Sequence[Result], places: Sequence[int] | None
     high = max((100 * result.error_rate for result in told), default=0.0)
     axis.set_ylim(0, min(1.1 * high + 0.1, 102))
     axis.xaxis.set_major_locator(_log_ticks(max(sizes) / min(sizes)))
-    axis.xaxis.set_major_formatter(lambda value, _: bytes_text(round(value)))
+    axis.xaxis.set_major_formatter(lambda value, _: format_bytes(round(value)))
     axis.xaxis.set_minor_formatter(lambda value, _: "")
     _finish(axis, "bytes at the end")
 
@@ -111,71 +104,6 @@ def comparison(results: Sequence[Result]) -> Any:
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
     return figure
-
-
-def svg(
-    draw: Callable[..., None], results: Sequence[Result], places: Sequence[int], *, ident: str, label: str
-) -> str:
-    """A picture as SVG to stand inside a page: its ids begin with `ident`, its black is the page's ink."""
-    try:
-        from matplotlib import rc_context, rcdefaults, rcParams
-    except ImportError:
-        raise ImportError("plots need matplotlib: pip install 'budgetron[cli]'") from None
-    with rc_context():
-        rcdefaults()  # the user's own settings are made for other pages
-        rcParams.update(PAGE)
-        figure, axis = new_figure(6.2, 3.7)
-        draw(axis, results, places)
-        axis.set_ylabel("")  # the page says it above the picture
-        if draw is not trade_off:
-            axis.set_xlim(0, max(1, *(result.rounds for result in results)))
-            axis.xaxis.set_major_formatter("{x:,.0f}")
-            axis.xaxis.get_major_locator().set_params(nbins=5, integer=True)
-        if draw is supports:
-            axis.yaxis.set_major_formatter("{x:,.0f}")
-            if axis.get_yscale() == "linear":
-                axis.yaxis.get_major_locator().set_params(integer=True)
-        else:
-            _zoom(axis)
-        best = min(range(len(results)), key=lambda i: results[i].mistakes)
-        for i, line in enumerate(axis.lines):
-            line.set_gid(f"{ident}-curve-{i}")
-            if i == best and len(results) > 1 and draw is not trade_off:
-                line.set(linewidth=2.8, zorder=3)
-        text = io.StringIO()
-        figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
-    names = {f"{ident}-curve-{i}": result.name for i, result in enumerate(results)}
-    return _inline(text.getvalue(), ident, label, names)
-
-
-def _zoom(axis: Any) -> None:
-    """Begin the vertical axis above 0 where all curves run close together high above it."""
-    settled = [
-        line.get_ydata()[len(line.get_ydata()) // 20 :] for line in axis.lines if len(line.get_ydata())
-    ]
-    low, high = min((min(values) for values in settled), default=0.0), axis.get_ylim()[1]
-    if low > high / 2:
-        axis.set_ylim(bottom=min(0.9 * low, low - 0.3 * (high - low)))
-
-
-def _inline(text: str, ident: str, label: str, names: Mapping[str, str]) -> str:
-    """Matplotlib's SVG without what a page already has, and without what would clash with other pictures."""
-    text = text[text.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", text, flags=re.S)
-    for ident_of_curve, name in names.items():
-        text = text.replace(f'<g id="{ident_of_curve}">', f"<g><title>{escape(name)}</title>", 1)
-    used = set(re.findall(r'(?:url\(#|href="#)([^")]+)', text))
-    text = re.sub(r' id="([^"]+)"', lambda m: f' id="{ident}-{m[1]}"' if m[1] in used else "", text)
-    text = re.sub(r'(url\(#|href="#)', rf"\1{ident}-", text)
-    # Hundredths of a point are finer than any screen, and a third of the size.
-    text = re.sub(r' d="[^"]*"', lambda m: re.sub(r"(\.\d\d)\d+", r"\1", m[0]).replace("\n", ""), text)
-    text = text.replace("#000000", "currentColor")
-    box = re.search(r'viewBox="[^"]*"', text)
-    assert box is not None
-    head = (
-        f'<svg {box[0]} role="img" aria-label="{escape(label)}" xmlns:xlink="http://www.w3.org/1999/xlink">'
-    )
-    return head + re.sub(r"\n\s*", "\n", text[text.index(">") + 1 :]).replace("\n\n", "\n").strip()
 
 
 def _draw(axis: Any, results: Sequence[Result], curves: Sequence[Any], places: Sequence[int] | None) -> None:

@@ -13,13 +13,15 @@ from scipy.sparse import issparse
 from scipy.sparse import vstack as sparse_vstack
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from budgetron._batches import Batch
+from budgetron._base.batches import Batch
+from budgetron._base.compiled_state import kernel_hypothesis
+from budgetron._base.online_classifier import OnlineClassifier
+from budgetron._base.parameters import MOST_SUPPORTS
 from budgetron._core.rounds import Learner
 from budgetron._core.rule import Rule
 from budgetron._core.supports import Supports
 from budgetron._core.together import Together
-from budgetron._face import OnlineClassifier
-from budgetron._parameters import MOST_SUPPORTS
+from budgetron._util.checks import require, require_float
 from budgetron.kernels import NAMES, KernelFunction, Normalized, resolve, resolve_gamma
 
 __all__ = ["BudgetedClassifier", "KernelClassifier"]
@@ -102,7 +104,15 @@ class KernelClassifier(OnlineClassifier):
             for generator in self._generators(outputs)
         ]
 
-    def _another(self, generator: np.random.Generator) -> Learner:
+    def _restore(self, states: list[Any], found: dict[str, Any], dtype: np.dtype[Any]) -> list[Learner]:
+        self.gamma_ = require_float(found["gamma_"], "gamma")
+        require(self.gamma_ > 0.0, "gamma should be above 0")
+        kernel = resolve(self.kernel, self.gamma_, self.degree, self.coef0)
+        generator = np.random.Generator(np.random.PCG64(0))
+        d: int = found["n_features_in_"]
+        return [kernel_hypothesis(self._rule(generator), kernel, state, d, dtype) for state in states]
+
+    def _new_hypothesis(self, generator: np.random.Generator) -> Learner:
         one = self._learners[0]
         supports = one.supports
         return Learner(one.kernel, self._rule(generator), supports.d, supports.square.dtype, supports.sparse)
@@ -149,8 +159,8 @@ class KernelClassifier(OnlineClassifier):
             [batch.importances for _ in outputs],
         )
 
-    def _teach(self, learner: Any, batch: Batch, i: int, *more: Any) -> None:
-        super()._teach(learner, batch, i, self._threads())
+    def _learn_output(self, learner: Any, batch: Batch, i: int, *more: Any) -> None:
+        super()._learn_output(learner, batch, i, self._threads())
 
     def _decide(self, learner: Any, X: Any) -> NDArray[np.float64]:
         threads = self._threads() if X.shape[0] >= SHARED_ROWS else 1  # asking takes longer than a few rows

@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from budgetron import _plots
-from budgetron._page import bytes_text, escape, percent, rounds_text, scroll, table
-from budgetron.certificates import Certificate
-from budgetron.evaluate import Result
+from budgetron._certify.certificate import Certificate
+from budgetron._evaluation import plots
+from budgetron._evaluation.result import Result
+from budgetron._reporting.page import escape, percent, rounds_text, scroll, table
+from budgetron._reporting.svg import svg
+from budgetron._util.units import format_bytes
 
 __all__ = ["MOST_CLASSES", "certified", "charts", "confusions", "learners"]
 
@@ -33,7 +35,7 @@ COLUMNS: tuple[tuple[str, str, Callable[[Any], str], Callable[..., Any] | None],
     ("Balanced accuracy&nbsp;%", "balanced_accuracy", percent, max),
     ("Mistakes", "mistakes", "{:,}".format, None),  # the error again
     ("Supports", "supports", "{:,}".format, min),
-    ("Bytes", "nbytes", bytes_text, min),
+    ("Bytes", "nbytes", format_bytes, min),
     ("Rounds/s", "rounds_per_second", _speed, max),
 )
 UNTOLD = ("supports", "nbytes", "rounds_per_second")  # where 0 means that there is none, or that nobody knows
@@ -41,10 +43,10 @@ UNTOLD = ("supports", "nbytes", "rounds_per_second")  # where 0 means that there
 
 def _swatch(place: int) -> str:
     """The learner's line and point as in the pictures."""
-    drawn = _plots.style(place)
+    drawn = plots.style(place)
     colour = drawn["color"].replace("#000000", "currentColor")
     dashes = {"-": "", "--": "6 3", ":": "2 2", "-.": "6 2 2 2"}[drawn["linestyle"]]
-    marker = _plots.MARKERS[place // len(_plots.COLOURS) % len(_plots.MARKERS)]
+    marker = plots.MARKERS[place // len(plots.COLOURS) % len(plots.MARKERS)]
     point = {
         "o": '<circle cx="13" cy="5" r="3.6"/>',
         "s": '<path d="M9.8 1.8h6.4v6.4h-6.4z"/>',
@@ -99,29 +101,29 @@ def _parameters(results: Sequence[Result]) -> str:
 def charts(results: Sequence[Result], places: Mapping[str, int], ident: str) -> str:
     window, rounds = results[0].window, results[0].rounds
     drawn = [
-        (_plots.errors, "Online error, %", "mistakes so far as a share of the rounds so far",
+        (plots.errors, "Online error, %", "mistakes so far as a share of the rounds so far",
          {r.name: f"{percent(r.error_rate)} %" for r in results}),
     ]  # fmt: skip
     if rounds > window:
         drawn.append(
-            (_plots.window_errors, f"Error of the last {window:,} rounds, %", "how each learner does by now",
+            (plots.window_errors, f"Error of the last {window:,} rounds, %", "how each learner does by now",
              {r.name: f"{percent(r.window_error)} %" for r in results})
         )  # fmt: skip
     if any(len(r.curve["supports"]) and r.curve["supports"].max() for r in results):
         drawn.append(
-            (_plots.supports, "Supports", "examples stored after each round",
+            (plots.supports, "Supports", "examples stored after each round",
              {r.name: f"{r.supports:,}" for r in results})
         )  # fmt: skip
     if any(r.nbytes for r in results):
         drawn.append(
-            (_plots.trade_off, "Online error, %, against memory", "the nearer to the lower left, the better",
+            (plots.trade_off, "Online error, %, against memory", "the nearer to the lower left, the better",
              {r.name: f"{percent(r.error_rate)} % with {r.nbytes:,} bytes" for r in results if r.nbytes})
         )  # fmt: skip
     numbers = [places[r.name] for r in results]
     figures = []
     for i, (draw, head, explained, ends) in enumerate(drawn, 1):
         label = f"{head}. At the end: " + ", ".join(f"{name} {end}" for name, end in ends.items())
-        picture = _plots.svg(draw, results, numbers, ident=f"{ident}-{i}", label=label)
+        picture = svg(draw, results, numbers, ident=f"{ident}-{i}", label=label)
         figures.append(f"<figure><figcaption>{head}<span>{explained}</span></figcaption>\n{picture}</figure>")
     legend = "\n".join(f"<li>{_name(r.name, places)}</li>" for r in results)
     joined = "\n".join(figures)

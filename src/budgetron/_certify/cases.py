@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from budgetron import bounds, linear
-from budgetron._competitors import Run
+from budgetron._certify.competitors import Run
 from budgetron.kernelized import (
     Forgetron,
     KernelPerceptron,

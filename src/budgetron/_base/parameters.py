@@ -7,7 +7,7 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
-__all__ = ["MOST_SUPPORTS", "Checked"]
+__all__ = ["MOST_SUPPORTS", "CheckedEstimator"]
 
 # Slots are counted in 32 bits.
 MOST_SUPPORTS = 2**31 - 2
@@ -16,7 +16,7 @@ MOST_SUPPORTS = 2**31 - 2
 MOST = 2**1000
 
 
-class Checked(BaseEstimator):
+class CheckedEstimator(BaseEstimator):
     """An estimator whose numbers are numbers that the computer can hold."""
 
     def _validate_params(self) -> None:

@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from budgetron._batches import (
+from budgetron._base.batches import (
     Batch,
     Hypothesis,
     Rows,
@@ -27,20 +27,22 @@ from budgetron._batches import (
     check_classes,
     encode,
     largest_square,
-    lead,
     ledger_of,
     refuse_unknown,
+    signed_margin,
 )
-from budgetron._interrupts import held
-from budgetron._parameters import Checked
-from budgetron._threads import one_thread
-from budgetron._trace import Trace
-from budgetron._unchanged import going_back
+from budgetron._base.compiled_state import state_of
+from budgetron._base.parameters import CheckedEstimator
+from budgetron._base.trace import Trace
+from budgetron._util.checks import require, require_names
+from budgetron._util.interrupts import defer_interrupts
+from budgetron._util.restore import restore_on_error
+from budgetron._util.threads import one_thread
 
 __all__ = ["OnlineClassifier"]
 
 
-class OnlineClassifier(ClassifierMixin, Checked):
+class OnlineClassifier(ClassifierMixin, CheckedEstimator):
     """What all learners share. A subclass says how its hypotheses are made (`_make`)."""
 
     # Parameters that do not change what is learned, and may change between calls.
@@ -194,7 +196,7 @@ class OnlineClassifier(ClassifierMixin, Checked):
         with self._restored_on_error(any(learner.may_fail() for learner in learners)):
             for i, learner in enumerate(learners):
                 learner.close_round(1.0 if i == code else -1.0, importance)
-        self._mistakes += int(lead(margins[None, :], np.array([code]), multiclass=True)[0] <= 0.0)
+        self._mistakes += int(signed_margin(margins[None, :], np.array([code]), multiclass=True)[0] <= 0.0)
         return margins
 
     def _play_first(self, x: Rows, y: Any, classes: ArrayLike | None) -> float | NDArray[np.float64]:
@@ -238,7 +240,7 @@ class OnlineClassifier(ClassifierMixin, Checked):
         try:
             with self._restored_on_error(may_fail), one_thread():
                 for part in self._parts(batch):
-                    with held():  # lest hypotheses stand at different rounds
+                    with defer_interrupts():  # lest hypotheses stand at different rounds
                         self._rounds(part)
         except KeyboardInterrupt:  # what was learned until then counts
             self._close_batch(batch.part(slice(self.rounds_ - before)))
@@ -287,8 +289,8 @@ class OnlineClassifier(ClassifierMixin, Checked):
         if len(learners) == 1:
             self._mistakes = learners[0].mistakes
             learners.insert(0, self._mirror(learners[0], self._generators(2)[1]))
-        newcomer = self._another(self._generators(len(learners) + 1)[-1])
-        _sit_out(newcomer, rounds)
+        newcomer = self._new_hypothesis(self._generators(len(learners) + 1)[-1])
+        _set_round_count(newcomer, rounds)
         classes = np.append(
             self.classes_, np.array([label], object if self.classes_.dtype == object else None)
         )
@@ -305,26 +307,26 @@ class OnlineClassifier(ClassifierMixin, Checked):
     def _widened(self, learner: Any, d: int) -> Any:
         raise NotImplementedError(f"{type(self).__name__} cannot take more features")
 
-    def _another(self, generator: np.random.Generator) -> Any:
+    def _new_hypothesis(self, generator: np.random.Generator) -> Any:
         """A hypothesis like the others, ready for its first round."""
         raise NotImplementedError(f"{type(self).__name__} cannot admit classes")
 
     def _mirror(self, learner: Any, generator: np.random.Generator) -> Any:
         """The hypothesis that opposite labels would have made; or an empty one, if that cannot be known."""
-        another = self._another(generator)
-        _sit_out(another, learner.rounds)
+        another = self._new_hypothesis(generator)
+        _set_round_count(another, learner.rounds)
         return another
 
     def _rounds(self, batch: Batch) -> None:
         """Play the rounds of a batch with each hypothesis."""
         for i, learner in enumerate(self._learners):
-            self._teach(learner, batch, i)
+            self._learn_output(learner, batch, i)
 
     def _parts(self, batch: Batch) -> Iterator[Batch]:
         """What is learned before an interrupt is heeded."""
         yield batch
 
-    def _teach(self, learner: Any, batch: Batch, i: int, *more: Any) -> None:
+    def _learn_output(self, learner: Any, batch: Batch, i: int, *more: Any) -> None:
         """Play the rounds of a batch with the hypothesis of output i; `more` is for its `learn` alone."""
         learner.learn(
             batch.X,
@@ -390,7 +392,7 @@ class OnlineClassifier(ClassifierMixin, Checked):
             return None
         multiclass = len(self._learners) > 1
         margins = batch.margins.T if multiclass else batch.margins[0]
-        mistakes = lead(margins, batch.codes, multiclass=multiclass) <= 0.0
+        mistakes = signed_margin(margins, batch.codes, multiclass=multiclass) <= 0.0
         self._mistakes += int(mistakes.sum()) if multiclass else 0
         if batch.sizes is None:
             return None
@@ -507,23 +509,56 @@ class OnlineClassifier(ClassifierMixin, Checked):
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
-        # Hypotheses as plain tables: what makes objects from a stranger's state, as skops does, then needs to
-        # trust no compiled class, and what it makes is checked as a file is.
-        from budgetron._file_states import states_of  # which needs this module
-
+        # Hypotheses as plain tables: a library that builds objects from a foreign state, as skops does, then
+        # needs to trust no compiled class, and the state is checked like that of a file.
         state = dict(super().__getstate__())
         if "_learners" in state:
-            state["_learners"] = states_of(state["_learners"])
+            state["_learners"] = self._hypothesis_states()
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        from budgetron._file_states import hypotheses
-
         if "_learners" in state:
-            # Copies: arrays of a file in memory may not be written to
+            # A copy: arrays of a memory-mapped file are read-only.
             state = state | {"_learners": copy.deepcopy(state["_learners"])}
-            state = state | {"_learners": hypotheses(type(self), state)}
+            state = state | {"_learners": self.restored_hypotheses(state)}
         super().__setstate__(state)
+
+    def _hypothesis_states(self) -> dict[str, Any]:
+        """All that the hypotheses must remember: plain values, arrays, and tables of these."""
+        learners = self._fitted()
+        return {"dtype": learners[0].row.dtype.name, "states": [self._state_of(one) for one in learners]}
+
+    def _state_of(self, hypothesis: Any) -> dict[str, Any]:
+        return state_of(hypothesis)
+
+    @classmethod
+    def restored_hypotheses(cls, found: dict[str, Any]) -> list[Any]:
+        """Return the hypotheses of a fitted learner with these attributes.
+
+        `found` holds the attributes of the learner; `_learners` is what `_hypothesis_states` returned.
+        """
+        started = require_names(
+            found["_started_with"], set(cls._get_param_names()), "the parameters of the start"
+        )
+        maker = cls(**started)
+        maker._validate_params()
+        kept = require_names(found["_learners"], {"dtype", "states"}, "the hypotheses")
+        require(kept["dtype"] in ("float32", "float64"), "rows should be float32 or float64")
+        outputs = len(found["classes_"])
+        require(
+            isinstance(kept["states"], list) and len(kept["states"]) == (outputs if outputs > 2 else 1),
+            "there should be a hypothesis for each output",
+        )
+        made = maker._restore(kept["states"], found, np.dtype(kept["dtype"]))
+        require(
+            len({hypothesis.rounds for hypothesis in made}) == 1,
+            "all classes should have played the same rounds",
+        )
+        return made
+
+    def _restore(self, states: list[Any], found: dict[str, Any], dtype: np.dtype[Any]) -> list[Any]:
+        """Return a hypothesis for each state, after checking it."""
+        raise NotImplementedError(f"{type(self).__name__} cannot restore hypotheses")
 
     def _fitted(self) -> Sequence[Hypothesis]:
         # An AttributeError, so that hasattr says what is so.
@@ -539,7 +574,7 @@ class OnlineClassifier(ClassifierMixin, Checked):
     @contextmanager
     def _unchanged_on_error(self) -> Iterator[None]:
         before = dict(self.__dict__)
-        with going_back(self, before):
+        with restore_on_error(self, before):
             try:
                 yield
             except KeyboardInterrupt:
@@ -587,7 +622,7 @@ class OnlineClassifier(ClassifierMixin, Checked):
         return [np.random.Generator(np.random.PCG64(child)) for child in seed.spawn(n)]
 
 
-def _sit_out(learner: Any, rounds: int) -> None:
+def _set_round_count(learner: Any, rounds: int) -> None:
     """Let a new hypothesis have been there, and empty, for so many rounds."""
     rule = getattr(learner, "rule", learner)
     rule.__setstate__(rule.__getstate__() | {"rounds": rounds})

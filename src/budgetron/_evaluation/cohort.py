@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from budgetron._batches import Batch
+from budgetron._base.batches import Batch
+from budgetron._base.kernel_classifier import KernelClassifier
+from budgetron._base.trace import Trace
 from budgetron._core.together import Together
-from budgetron._interrupts import held
-from budgetron._kernel_face import KernelClassifier
-from budgetron._threads import one_thread
-from budgetron._trace import Trace
+from budgetron._util.interrupts import defer_interrupts
+from budgetron._util.threads import one_thread
 
 __all__ = ["Cohort"]
 
@@ -56,7 +56,7 @@ class Cohort:
                 unless_it_fails.enter_context(model._restored_on_error(may_fail))
             if [id(learner) for model in self.models for learner in model._learners] != self._taught:
                 self._find_groups()
-            with one_thread(), held():
+            with one_thread(), defer_interrupts():
                 for group, members in self._groups:
                     self._learn(group, members, batches)
                 for i, (model, batch) in enumerate(pairs):

@@ -30,11 +30,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron import batch, calibration, experts, kernelized, linear
-from budgetron._converter import Converter
+from budgetron._base.kernel_classifier import KernelClassifier
+from budgetron._base.learner_wrapper import LearnerWrapper
+from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._core.calibration import sound
-from budgetron._face import OnlineClassifier
-from budgetron._file_states import MOST, array, hypotheses, names, need, number, states_of, whole
-from budgetron._kernel_face import KernelClassifier
+from budgetron._util.checks import (
+    MOST_ROUNDS,
+    require,
+    require_array,
+    require_float,
+    require_int,
+    require_names,
+)
 from budgetron.experts._base import ExpertAlgorithm
 from budgetron.kernels import NAMES, Normalized
 from budgetron.portfolio import BudgetClassifier
@@ -174,10 +181,10 @@ class Writer:
         odd = set(learned) - _learned_names(model) - {"_learners"} - NAMED if learned else set()
         if odd:
             raise TypeError(f"a file of {name} has no place for {', '.join(sorted(odd))}; {PICKLE}")
-        if isinstance(model, Converter):
+        if isinstance(model, LearnerWrapper):
             learned.pop("_learners", None)  # those of `learner_`
         elif "_learners" in learned:
-            learned["_learners"] = states_of(learned["_learners"])
+            learned["_learners"] = model._hypothesis_states()
         what = f"this {name}"
         return {
             "#": "model",
@@ -210,48 +217,48 @@ class Reader:
         if "#" not in node:
             return {name: self.value(item) for name, item in node.items()}
         kind = node["#"]
-        need(isinstance(kind, str) and kind in _KINDS, "an unknown kind of thing")
+        require(isinstance(kind, str) and kind in _KINDS, "an unknown kind of thing")
         make, parts = _KINDS[kind]
-        names(node, {"#", *parts}, kind)
+        require_names(node, {"#", *parts}, kind)
         return make(self, *(node[name] for name in parts))
 
     def _float(self, value: Any) -> float:
-        need(isinstance(value, str) and value in FLOATS, "an unknown float")
+        require(isinstance(value, str) and value in FLOATS, "an unknown float")
         return FLOATS[value]
 
     def _tuple(self, items: Any) -> tuple[Any, ...]:
-        need(isinstance(items, list), "a tuple should have a list of items")
+        require(isinstance(items, list), "a tuple should have a list of items")
         return tuple(self.value(item) for item in items)
 
     def _pairs(self, pairs: Any) -> dict[str, Any]:
-        need(isinstance(pairs, list), "a table should have a list of pairs")
+        require(isinstance(pairs, list), "a table should have a list of pairs")
         for pair in pairs:
-            need(
+            require(
                 isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str),
                 "a table without names",
             )
         return {name: self.value(item) for name, item in pairs}
 
     def _map(self, pairs: Any) -> dict[Any, Any]:
-        need(isinstance(pairs, list), "a map should have a list of pairs")
+        require(isinstance(pairs, list), "a map should have a list of pairs")
         for pair in pairs:
-            need(
+            require(
                 isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str | int | float),
                 "a map by something else than text or numbers",
             )
         return {key: self.value(item) for key, item in pairs}
 
     def _array(self, place: Any) -> NDArray[Any]:
-        whole(place, 0, MOST, "number of an array")
+        require_int(place, 0, MOST_ROUNDS, "number of an array")
         # Two owners of one array would write over each other.
-        need(place not in self._fetched, f"array {place} should be used once")
+        require(place not in self._fetched, f"array {place} should be used once")
         self._fetched.add(place)
         return self._fetch(place)
 
     def _objects(self, items: Any) -> NDArray[Any]:
-        need(isinstance(items, list), "objects should be a list of items")
+        require(isinstance(items, list), "objects should be a list of items")
         values = [self.value(item) for item in items]
-        need(
+        require(
             all(isinstance(value, str | int | float) for value in values), "objects should be text or numbers"
         )
         made = np.empty(len(values), object)
@@ -259,41 +266,47 @@ class Reader:
         return made
 
     def _normalized(self, kernel: Any) -> Normalized:
-        need(isinstance(kernel, str) and kernel in NAMES, "an unknown kernel")
+        require(isinstance(kernel, str) and kernel in NAMES, "an unknown kernel")
         return Normalized(kernel)
 
     def _random(self, key: Any, place: Any, has_gauss: Any, gauss: Any) -> np.random.RandomState:
-        words = array(self.value(key), np.uint32, (624,), "key of the RandomState")
-        need(words.any(), "key of the RandomState should not be 0")
+        words = require_array(self.value(key), np.uint32, (624,), "key of the RandomState")
+        require(words.any(), "key of the RandomState should not be 0")
         random = np.random.RandomState(0)
-        spare = number(self.value(gauss), "spare of the RandomState")
-        at = whole(place, 0, 624, "place of the RandomState")
-        random.set_state(("MT19937", words, at, whole(has_gauss, 0, 1, "flag of the RandomState"), spare))
+        spare = require_float(self.value(gauss), "spare of the RandomState")
+        at = require_int(place, 0, 624, "place of the RandomState")
+        random.set_state(
+            ("MT19937", words, at, require_int(has_gauss, 0, 1, "flag of the RandomState"), spare)
+        )
         self._made.append(random)
         return random
 
     def _same(self, place: Any) -> Any:
-        return self._made[whole(place, 0, len(self._made) - 1, "number of a model")]
+        return self._made[require_int(place, 0, len(self._made) - 1, "number of a model")]
 
     def _model(self, name: Any, parameters: Any, learned: Any) -> Any:
-        need(isinstance(name, str) and name in CLASSES, f"{str(name)[:60]!r} is no class of this version")
+        require(isinstance(name, str) and name in CLASSES, f"{str(name)[:60]!r} is no class of this version")
         cls = CLASSES[name]
-        given = names(self.value(parameters), set(cls._get_param_names()), f"parameters of {name}")
+        given = require_names(self.value(parameters), set(cls._get_param_names()), f"parameters of {name}")
         _need_no_arrays(given, f"parameters of {name}")
         model = cls(**given)
         if learned is not None:
             found = self.value(learned)
-            need(isinstance(found, dict), f"{name} should have learned a table of names")
+            require(isinstance(found, dict), f"{name} should have learned a table of names")
             model._validate_params()
-            names(found, _learned_names(model), name, NAMED if isinstance(model, _WITH_ROWS) else frozenset())
+            require_names(
+                found, _learned_names(model), name, NAMED if isinstance(model, _WITH_ROWS) else frozenset()
+            )
             _learn(model, found)
         self._made.append(model)
         return model
 
     def _river(self, name: Any, parameters: Any, *parts: Any) -> Any:
         faces = _river_faces()
-        need(isinstance(name, str) and name in faces, f"{str(name)[:60]!r} is no class of this version")
-        given = names(self.value(parameters), set(faces[name]._signature.parameters), f"parameters of {name}")
+        require(isinstance(name, str) and name in faces, f"{str(name)[:60]!r} is no class of this version")
+        given = require_names(
+            self.value(parameters), set(faces[name]._signature.parameters), f"parameters of {name}"
+        )
         model = faces[name](**given)
         model._from_parts(*(self.value(part) for part in parts))
         return model
@@ -334,7 +347,7 @@ def _river_faces() -> dict[str, Any]:
 
 def _need_no_arrays(value: Any, what: str) -> None:
     """Parameters are compared with those of the start, as arrays cannot be."""
-    need(not isinstance(value, np.ndarray), f"{what} should not be arrays")
+    require(not isinstance(value, np.ndarray), f"{what} should not be arrays")
     if isinstance(value, dict | list | tuple):
         for item in value.values() if isinstance(value, dict) else value:
             _need_no_arrays(item, what)
@@ -369,16 +382,16 @@ def _learn(model: Any, found: dict[str, Any]) -> None:
 
 def _check_rows(found: dict[str, Any]) -> None:
     """What is known of the rows and their labels."""
-    d = whole(found["n_features_in_"], 1, 2**31 - 1, "number of features")
+    d = require_int(found["n_features_in_"], 1, 2**31 - 1, "number of features")
     classes = found["classes_"]
-    need(
+    require(
         isinstance(classes, np.ndarray) and classes.ndim == 1 and len(classes) >= 2,
         "classes should be two or more",
     )
-    need(np.array_equal(np.unique(classes), classes), "classes should be sorted, each once")
+    require(np.array_equal(np.unique(classes), classes), "classes should be sorted, each once")
     if "feature_names_in_" in found:
         called = found["feature_names_in_"]
-        need(
+        require(
             isinstance(called, np.ndarray) and called.shape == (d,), f"there should be names of {d} features"
         )
 
@@ -391,23 +404,23 @@ def _check_online(model: Any, found: dict[str, Any]) -> dict[str, Any]:
     """The attributes of an online classifier, with its hypotheses made."""
     found = dict(found)
     started, classes = found["_started_with"], found["classes_"]
-    need(isinstance(started, dict), "the parameters of the start should be a table of names")
+    require(isinstance(started, dict), "the parameters of the start should be a table of names")
     _need_no_arrays(started, "the parameters of the start")
     found["_codes"] = {label: code for code, label in enumerate(classes.tolist())}
-    if isinstance(model, Converter):
-        need(set(model._get_param_names()) <= set(started), "the parameters of the start are incomplete")
+    if isinstance(model, LearnerWrapper):
+        require(set(model._get_param_names()) <= set(started), "the parameters of the start are incomplete")
         learner = found["learner_"]
-        need(type(learner) in kernelized.learners() + linear.learners(), "learner_ should be a learner")
-        need(learner.__sklearn_is_fitted__(), "learner_ should have learned")
-        need(np.array_equal(learner.classes_, classes), "learner_ should have the same classes")
-        need(learner.n_features_in_ == found["n_features_in_"], "learner_ should have the same features")
+        require(type(learner) in kernelized.learners() + linear.learners(), "learner_ should be a learner")
+        require(learner.__sklearn_is_fitted__(), "learner_ should have learned")
+        require(np.array_equal(learner.classes_, classes), "learner_ should have the same classes")
+        require(learner.n_features_in_ == found["n_features_in_"], "learner_ should have the same features")
         found["_learners"] = learner._learners
         _check_kept(model, found)
     else:
-        found["_learners"] = hypotheses(type(model), found)
+        found["_learners"] = model.restored_hypotheses(found)
         if isinstance(model, BudgetClassifier):
-            need(sound(found["sigmoids_"], 1), "sigmoids should be of finite numbers")
-    whole(found["_mistakes"], 0, found["_learners"][0].rounds, "mistakes")
+            require(sound(found["sigmoids_"], 1), "sigmoids should be of finite numbers")
+    require_int(found["_mistakes"], 0, found["_learners"][0].rounds, "mistakes")
     return found
 
 
@@ -415,37 +428,39 @@ def _check_kept(model: Any, found: dict[str, Any]) -> None:
     """What a converter keeps, and what it asks its hypotheses to keep."""
     made = found["_learners"]
     if isinstance(model, batch.AveragedClassifier):
-        need(all(one.average is not None for one in made), "there should be an average")
-        number(found["total_loss_"], "total loss")
-        number(found["largest_loss_"], "largest loss")
+        require(all(one.average is not None for one in made), "there should be an average")
+        require_float(found["total_loss_"], "total loss")
+        require_float(found["largest_loss_"], "largest loss")
         return
     if isinstance(model, calibration.CalibratedClassifier):
-        need(sound(found["sigmoids_"], len(made)), "sigmoids should be of finite numbers, with a curvature")
-        need(found["learner_"]._predicts_as_it_learns, "learner_ should predict as it learns")
+        require(
+            sound(found["sigmoids_"], len(made)), "sigmoids should be of finite numbers, with a curvature"
+        )
+        require(found["learner_"]._predicts_as_it_learns, "learner_ should predict as it learns")
         return
-    need(all(one.journal is not None for one in made), "there should be a journal")
+    require(all(one.journal is not None for one in made), "there should be a journal")
     births = np.unique(np.concatenate([one.journal.rounds[: one.journal.n] for one in made])) + 1
-    array(found["losses_"], np.int64, births.shape, "losses")
-    need(
-        np.array_equal(array(found["births_"], np.int64, births.shape, "births"), births),
+    require_array(found["losses_"], np.int64, births.shape, "losses")
+    require(
+        np.array_equal(require_array(found["births_"], np.int64, births.shape, "births"), births),
         "births are not the journal's",
     )
 
 
 def _check_algorithm(model: ExpertAlgorithm, found: dict[str, Any]) -> None:
-    n = whole(found["n_experts_"], 1, MOST, "number of experts")
+    n = require_int(found["n_experts_"], 1, MOST_ROUNDS, "number of experts")
     for name, small in vars(_begun(model)).items():
         if name not in found:
             continue
         if isinstance(small, np.ndarray):
-            array(found[name], small.dtype, (n,), name)
+            require_array(found[name], small.dtype, (n,), name)
         elif isinstance(small, np.random.RandomState):
-            need(isinstance(found[name], np.random.RandomState), f"{name} should be a RandomState")
+            require(isinstance(found[name], np.random.RandomState), f"{name} should be a RandomState")
         elif isinstance(small, float):
-            number(found[name], name)
-    rounds = whole(found["rounds_"], 0, MOST, "rounds")
+            require_float(found[name], name)
+    rounds = require_int(found["rounds_"], 0, MOST_ROUNDS, "rounds")
     if "_errors" in found:
-        need(
+        require(
             np.all((found["_errors"] >= 0) & (found["_errors"] <= rounds)),
             "errors should be of rounds played",
         )
@@ -453,30 +468,30 @@ def _check_algorithm(model: ExpertAlgorithm, found: dict[str, Any]) -> None:
 
 def _check_experts(found: dict[str, Any]) -> None:
     learners, algorithms, classes = found["learners_"], found["algorithms_"], found["classes_"]
-    names(
+    require_names(
         found["started_with_"],
         set(experts.ExpertClassifier._get_param_names()),
         "the parameters of the start",
     )
     _need_no_arrays(found["started_with_"], "the parameters of the start")
-    need(isinstance(learners, list) and len(learners) >= 1, "there should be learners")
+    require(isinstance(learners, list) and len(learners) >= 1, "there should be learners")
     for learner in learners:
-        need(isinstance(learner, _WITH_ROWS), "a learner should be a classifier")
-        need(
+        require(isinstance(learner, _WITH_ROWS), "a learner should be a classifier")
+        require(
             learner.__sklearn_is_fitted__()
             and np.array_equal(learner.classes_, classes)
             and learner.n_features_in_ == found["n_features_in_"],
             "a learner should have learned the same classes and features",
         )
-    need(
+    require(
         isinstance(algorithms, list) and len(algorithms) == _outputs(classes),
         "there should be an algorithm for each output",
     )
     for algorithm in algorithms:
-        need(
+        require(
             isinstance(algorithm, ExpertAlgorithm) and getattr(algorithm, "n_experts_", 0) == len(learners),
             "an algorithm should have an expert for each learner",
         )
-    rounds = whole(found["rounds_"], 0, MOST, "rounds")
-    whole(found["mistakes_"], 0, rounds, "mistakes")
-    array(found["learner_mistakes_"], np.int64, (len(learners),), "mistakes of the learners")
+    rounds = require_int(found["rounds_"], 0, MOST_ROUNDS, "rounds")
+    require_int(found["mistakes_"], 0, rounds, "mistakes")
+    require_array(found["learner_mistakes_"], np.int64, (len(learners),), "mistakes of the learners")

@@ -10,16 +10,16 @@ from scipy.sparse import csr_array, issparse
 from sklearn.base import clone
 from sklearn.utils.validation import column_or_1d
 
-from budgetron._batches import Batch, Rows, encode
-from budgetron._face import OnlineClassifier
-from budgetron._interrupts import held
-from budgetron._linear_face import LinearClassifier
-from budgetron._trace import Trace
+from budgetron._base.batches import Batch, Rows, encode
+from budgetron._base.linear_classifier import LinearClassifier
+from budgetron._base.online_classifier import OnlineClassifier
+from budgetron._base.trace import Trace
+from budgetron._util.interrupts import defer_interrupts
 
-__all__ = ["Converter"]
+__all__ = ["LearnerWrapper"]
 
 
-class Converter(OnlineClassifier):
+class LearnerWrapper(OnlineClassifier):
     """A classifier over the hypotheses of another; it learns exactly as that one does."""
 
     _predicts_as_it_learns = False
@@ -37,7 +37,7 @@ class Converter(OnlineClassifier):
 
     def _validate_params(self) -> None:
         super()._validate_params()
-        if not isinstance(self.learner, OnlineClassifier) or isinstance(self.learner, Converter):
+        if not isinstance(self.learner, OnlineClassifier) or isinstance(self.learner, LearnerWrapper):
             raise ValueError(
                 f"the 'learner' parameter of {type(self).__name__} must be a kernel or linear learner of "
                 f"Budgetron, like linear.AROW(); put pipelines around {type(self).__name__}. "
@@ -86,7 +86,7 @@ class Converter(OnlineClassifier):
 
     def _learn(self, X: Any, y: Any, *args: Any, **options: Any) -> Trace | None:
         start = self.rounds_ if self.__sklearn_is_fitted__() else 0
-        with held():
+        with defer_interrupts():
             trace = super()._learn(X, y, *args, **options | {"trace": True})
             assert trace is not None
             self.learner_._mistakes = self._mistakes

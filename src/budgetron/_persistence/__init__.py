@@ -1,0 +1,4 @@
+"""Model files: the archive, and models as trees of plain values.
+
+Internal; the public module is `budgetron.files`.
+"""

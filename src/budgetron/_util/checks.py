@@ -1,0 +1,85 @@
+"""Checks of values from outside: each returns the value, or raises `ValueError` with the reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "MOST_ROUNDS",
+    "State",
+    "require",
+    "require_array",
+    "require_finite",
+    "require_float",
+    "require_int",
+    "require_moderate",
+    "require_names",
+]
+
+# The state of an object: plain values, arrays, and tables of these.
+State = dict[str, Any]
+
+# More rounds than any stream has; the sum of two such numbers does not overflow 64 bits.
+MOST_ROUNDS = 2**62
+
+
+def require(condition: object, message: str) -> None:
+    """Raise `ValueError` with this message unless the condition holds."""
+    if not condition:
+        raise ValueError(message)
+
+
+def require_names(
+    value: object, expected: set[str], what: str, optional: frozenset[str] = frozenset()
+) -> State:
+    """Return a dict that has exactly these names; the optional ones may be missing."""
+    if not isinstance(value, dict):
+        raise ValueError(f"{what} should be a table of names")
+    wrong = sorted((set(value) ^ expected) - (optional & set(value)))
+    require(not wrong, f"{what} should have the names {sorted(expected)}; {wrong[:3]} missing or unexpected")
+    return value
+
+
+def require_int(value: object, least: int, most: int, what: str) -> int:
+    """Return an integer within limits."""
+    if type(value) is not int or not least <= value <= most:
+        raise ValueError(f"{what} should be an integer from {least} to {most}")
+    return value
+
+
+def require_float(value: object, what: str) -> float:
+    """Return a float, which may be NaN or infinite: some quantities are unknown at first."""
+    if type(value) is not float:
+        raise ValueError(f"{what} should be a float")
+    return value
+
+
+def require_array(value: object, dtype: Any, shape: tuple[int, ...], what: str) -> NDArray[Any]:
+    """Return an array of exactly this type and shape, as the pointers of the compiled core need it."""
+    if not isinstance(value, np.ndarray):
+        raise ValueError(f"{what} should be an array")
+    require(
+        value.dtype == dtype and value.shape == shape,
+        f"{what} should be {np.dtype(dtype)} of shape {shape}; it is {value.dtype} of shape {value.shape}",
+    )
+    require(value.flags.c_contiguous and value.flags.writeable, f"{what} should be contiguous")
+    return value
+
+
+def require_finite(values: NDArray[Any], what: str) -> None:
+    """Refuse NaN and infinity, which no round leaves behind."""
+    require(np.isfinite(values).all(), f"{what} should be finite")
+
+
+def require_moderate(stored: NDArray[Any], factor: float, what: str) -> None:
+    """Refuse numbers so large that the next round might overflow.
+
+    If one class overflowed, it would stop while the others go on.
+    """
+    require_finite(stored, what)
+    require(1e-110 < abs(factor) < 1e110, "factor should be moderate")
+    with np.errstate(over="ignore"):
+        require(np.all(np.abs(stored * factor) < 1e90), f"{what} should be moderate")
