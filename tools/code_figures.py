@@ -2,13 +2,13 @@
 
     python tools/code_figures.py [--list] [SOURCE]
 
-SOURCE is the package folder, by default src/budgetron next to this file. ``--list`` also prints where each
-figure comes from. The figures:
+SOURCE is the package folder, by default src/budgetron of this repository. ``--list`` also prints the places
+that each figure counts. The figures:
 
 - private modules at the top level of the package;
 - files over 450 lines, functions over 60 lines, classes over 300 lines (Python and Cython);
 - uses of `Any`;
-- private names (one leading underscore) that are used in another package than the one that defines them;
+- private names (one leading underscore) that are used outside the package that defines them;
 - calls of `__setstate__` outside copying, pickling and persistence.
 """
 
@@ -29,7 +29,7 @@ DEFINITION = re.compile(r"^(\s*)(?:async |cdef |cpdef )?(def|class|cdef|cpdef)\b
 
 @dataclass
 class Figures:
-    """What was found, each with its places."""
+    """The places of each kind, as text; a figure is the number of its places."""
 
     private_modules: list[str] = field(default_factory=list)
     long_files: list[str] = field(default_factory=list)
@@ -46,7 +46,7 @@ def main() -> None:
     )
     default = Path(__file__).resolve().parent.parent / "src" / "budgetron"
     parser.add_argument("source", nargs="?", type=Path, default=default)
-    parser.add_argument("--list", action="store_true", help="print the places too")
+    parser.add_argument("--list", action="store_true", help="also print the places")
     options = parser.parse_args()
     for name, places in vars(figures_of(options.source)).items():
         print(f"{name.replace('_', ' '):32s} {len(places)}")
@@ -61,13 +61,13 @@ def figures_of(source: Path) -> Figures:
     files = sorted(path for path in source.rglob("*") if path.suffix in (".py", ".pyx", ".pxd", ".pyi"))
     found.private_modules = [path.name for path in source.glob("_*.py") if not path.name.startswith("__")]
     for path in files:
-        where, text = str(path.relative_to(source)), path.read_text()
+        where, text = path.relative_to(source).as_posix(), path.read_text(encoding="utf-8")
         if path.suffix in (".py", ".pyx"):
             if len(text.splitlines()) > MOST_FILE_LINES:
                 found.long_files.append(f"{where} ({len(text.splitlines())})")
             _long_definitions(where, text, found)
             found.setstate_as_setter += [
-                f"{where}:{line}" for line in _setters(path, text) if not _may_set_state(where)
+                f"{where}:{line}" for line in _setters(text) if not _may_set_state(where)
             ]
         if path.suffix in (".py", ".pyi"):
             found.uses_of_any += [f"{where}:{line}" for line in _names(text, "Any")]
@@ -85,16 +85,14 @@ def _long_definitions(where: str, text: str, found: Figures) -> None:
 
 
 def _definitions(text: str, cython: bool) -> Iterator[tuple[str, str, int, int]]:
-    """Yield kind, name, first and last line of each function and class, without its docstring."""
+    """Yield kind, name, first and last line of each function and class, docstrings included."""
     if not cython:
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 kind = "class" if isinstance(node, ast.ClassDef) else "def"
-                first = node.body[0]
-                documented = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
-                length = 0
-                yield kind, node.name, node.lineno, (node.end_lineno or node.lineno) - length
+                yield kind, node.name, node.lineno, node.end_lineno or node.lineno
         return
+    # Python's parser cannot read Cython: a definition ends before the next line that is indented no deeper.
     lines = text.splitlines()
     for number, line in enumerate(lines):
         found = DEFINITION.match(line)
@@ -116,7 +114,7 @@ def _definitions(text: str, cython: bool) -> Iterator[tuple[str, str, int, int]]
 
 
 def _names(text: str, name: str) -> list[int]:
-    """Lines on which a name stands as a token, once for each time; imports do not count."""
+    """Return the line of every use of a name as a token; lines that import it do not count."""
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
     return [
         token.start[0]
@@ -125,8 +123,8 @@ def _names(text: str, name: str) -> list[int]:
     ]
 
 
-def _setters(path: Path, text: str) -> list[int]:
-    """Lines that call `__setstate__`, outside of `__setstate__` itself."""
+def _setters(text: str) -> list[int]:
+    """Return the lines that call `__setstate__`, except in `__setstate__` and `rebuild`."""
     lines, inside, found = text.splitlines(), "", []
     for number, line in enumerate(lines, 1):
         if definition := DEFINITION.match(line):
@@ -138,13 +136,13 @@ def _setters(path: Path, text: str) -> list[int]:
 
 
 def _may_set_state(where: str) -> bool:
-    """Whether a file is the one place that builds objects from state which comes from outside."""
+    """Return whether a file builds objects from stored state, where `__setstate__` is allowed."""
     return Path(where).name in ("compiled_state.py", "part_state.py", "_file_states.py")
 
 
 def _private_uses(source: Path, files: list[Path]) -> list[str]:
-    """Attributes and imports with one leading underscore that another package defines."""
-    trees = {path: ast.parse(path.read_text()) for path in files}
+    """Return the uses of private attributes and imports that another package defines."""
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in files}
     defined: dict[str, set[str]] = {}
     for path, tree in trees.items():
         defined.setdefault(_package(source, path), set()).update(_private_definitions(tree))
@@ -155,13 +153,16 @@ def _private_uses(source: Path, files: list[Path]) -> list[str]:
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and _is_private(node.attr) and not _is_own_object(node.value):
                 if node.attr in everywhere and node.attr not in own:
-                    found.append(f"{path.relative_to(source)}:{node.lineno} .{node.attr}")
+                    found.append(f"{path.relative_to(source).as_posix()}:{node.lineno} .{node.attr}")
             elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("budgetron"):
                 parts = (node.module or "").split(".")[1:]
                 if parts and parts[0] != _package(source, path):
                     private = [alias.name for alias in node.names if _is_private(alias.name)]
                     private += [part for part in parts[1:] if _is_private(part)]
-                    found += [f"{path.relative_to(source)}:{node.lineno} import {name}" for name in private]
+                    found += [
+                        f"{path.relative_to(source).as_posix()}:{node.lineno} import {name}"
+                        for name in private
+                    ]
     return found
 
 
@@ -174,14 +175,14 @@ def _is_private(name: str) -> bool:
 
 
 def _is_own_object(node: ast.expr) -> bool:
-    """Whether an attribute is looked up on `self`, `cls` or `super()`."""
+    """Return whether an attribute is read from `self`, `cls` or `super()`."""
     if isinstance(node, ast.Call):
         return isinstance(node.func, ast.Name) and node.func.id == "super"
     return isinstance(node, ast.Name) and node.id in ("self", "cls")
 
 
 def _private_definitions(tree: ast.Module) -> set[str]:
-    """Names with one leading underscore that a module's functions, classes and assignments define."""
+    """Return the private names that the functions, classes and assignments of a module define."""
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
