@@ -1,4 +1,4 @@
-"""What more classes cost: one against the rest."""
+"""The cost of more classes, which are learned one against the rest."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from measure import in_turn
 from results import Claim, Curve, Panel, Section, Table
 
 
-def going_on(model: Any, X: Any, y: np.ndarray) -> Any:
-    """A batch for a copy of a model that has learned before."""
+def continue_learning(model: Any, X: Any, y: np.ndarray) -> Any:
+    """Return a job that learns a batch with a copy of a trained model."""
 
     def prepare() -> Any:
         copied = deepcopy(model)
@@ -26,8 +26,8 @@ def going_on(model: Any, X: Any, y: np.ndarray) -> Any:
     return prepare
 
 
-def filled(model: Any, X: Any, supports: int) -> Any:
-    """One class against the rest with exactly so many supports: its first labels are coin flips."""
+def model_with_supports(model: Any, X: Any, supports: int) -> Any:
+    """Return a two-class model with the given number of supports, learned from random labels."""
     model = clone(model).set_params(budget=supports)
     rng = np.random.default_rng(0)
     while not hasattr(model, "classes_") or model.n_support_ < supports:
@@ -36,28 +36,28 @@ def filled(model: Any, X: Any, supports: int) -> Any:
 
 
 def against_one(table: Table, title: str, X: Any, y: np.ndarray, model: Any, bench: Any) -> float:
-    """All classes at once against one of them, with the same budget, and with as many supports in all."""
+    """Compare all classes with one class: with the same budget, and with the same number of supports."""
     name = "RBP" if isinstance(model, RandomizedBudgetPerceptron) else type(model).__name__
     bench.step(f"{title}, {name}")
     labels = np.unique(y)
-    often = bench.repeat * (5 if len(y) < 5000 else 1)  # short times, many of them
+    often = bench.repeat * (5 if len(y) < 5000 else 1)  # short times need more repetitions
     jobs = {str(c): fitting(model, X, np.where(y == c, 1, -1)) for c in labels}
     jobs["all"] = everything = fitting(model, X, y)
     times = in_turn(jobs, often)
     one = float(np.mean([times[str(c)] for c in labels]))
-    held = float(np.mean([jobs[str(c)].last.n_support_ for c in labels]))
+    one_class_supports = float(np.mean([jobs[str(c)].last.n_support_ for c in labels]))
     distinct = everything.last.n_support_
 
-    wide = filled(model, X, distinct)
-    jobs = {str(c): going_on(wide, X, np.where(y == c, 1, -1)) for c in labels}
-    jobs["all"] = going_on(everything.last, X, y)
+    wide = model_with_supports(model, X, distinct)
+    jobs = {str(c): continue_learning(wide, X, np.where(y == c, 1, -1)) for c in labels}
+    jobs["all"] = continue_learning(everything.last, X, y)
     again = in_turn(jobs, often)
     same = again["all"] / float(np.mean([again[str(c)] for c in labels]))
     table.add(
         title,
         name,
         model.budget,
-        held,
+        one_class_supports,
         distinct,
         len(y) / times["all"],
         len(y) / one,
@@ -73,20 +73,20 @@ def both(budget: int, gamma: float) -> list[Any]:
 
 def classes(bench: Any) -> Section:
     table = Table(
-        "All classes against one class: the time of one pass over all classes by that of one class against "
-        'the rest (the mean over classes), with the same budget. "Holds" is how many supports the one class '
-        'has in the end, "distinct" those of all classes together. The last column is a second pass, against '
-        "one class that holds as many supports as all classes together",
+        "Cost is the time to learn all classes divided by the time to learn one class against the rest (the "
+        "mean over the classes), with the same budget. Distinct supports are those of all classes together. "
+        "The last column is measured in a second pass; there, the one class has as many supports as all "
+        "classes together",
         [
             ("rows", "text"),
             ("learner", "text"),
             ("B per class", "int"),
-            ("one class holds", "int"),
-            ("distinct", "int"),
+            ("supports of one class", "int"),
+            ("distinct supports", "int"),
             ("rounds/s", "rate"),
             ("one class rounds/s", "rate"),
             ("cost, equal budget", "ratio"),
-            ("cost, as many supports", "ratio"),
+            ("cost, equal supports", "ratio"),
         ],
     )
     X, y = load_digits(return_X_y=True)
@@ -109,8 +109,9 @@ def classes(bench: Any) -> Section:
 
     B = bench.pick(100, 50, 5)
     growth = Table(
-        f"Time per round as classes are added; clouds in 64 dimensions, RBP, budget {B} of each class",
-        [("classes", "int"), ("distinct supports", "int"), ("us", "us"), ("rounds/s", "rate")],
+        f"Time per round, in microseconds, against the number of classes; Gaussian clouds in 64 dimensions, "
+        f"RBP, budget {B} per class",
+        [("classes", "int"), ("distinct supports", "int"), ("time us", "us"), ("rounds/s", "rate")],
     )
     n = bench.pick(8000, 4000, 200)
     for count in bench.pick([2, 3, 5, 10, 26, 100, 300], [2, 3, 5, 10, 26, 100], [2, 3]):
@@ -122,11 +123,11 @@ def classes(bench: Any) -> Section:
     times = [row[2] for row in growth.rows]
     return Section(
         "The number of classes",
-        "More than two classes are learned by one against the rest, each with a budget of its own.",
+        "More than two classes are learned one against the rest, each with its own budget.",
         [table, growth],
         [
             Claim(
-                "ten classes of digits cost as many times one class, equal budget: the worst row",
+                "cost of ten classes of digits relative to one class, equal budget: the largest",
                 max(ratios),
                 3.0,
                 "ratio",

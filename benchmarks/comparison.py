@@ -1,4 +1,4 @@
-"""Side by side with other libraries: speed and error on the same stream."""
+"""Comparison with other libraries: speed and error on the same stream."""
 
 from __future__ import annotations
 
@@ -82,15 +82,15 @@ def play(bench: Any) -> Section:
     times = {name: t / n for name, t in in_turn(jobs, bench.repeat).items()}
     times["SGDClassifier"] *= n / few
     table = Table(
-        f"Predict and learn one row, B = {B}, d = {d}, in microseconds. The kernel row is taken to cost what "
-        "a whole round costs in a batch",
+        f"Predict and learn one row, B = {B}, d = {d}, in microseconds. The cost of the kernel row is taken "
+        "to be that of a whole round in a batch",
         [
             ("learner", "text"),
             ("play us", "us"),
             ("batch us", "us"),
-            ("play beyond batch us", "us"),
-            ("of river's Perceptron", "ratio"),
-            ("of SGDClassifier.partial_fit", "ratio"),
+            ("difference us", "us"),
+            ("times river's Perceptron", "ratio"),
+            ("times SGDClassifier.partial_fit", "ratio"),
         ],
     )
     river = times.get("river")
@@ -104,20 +104,20 @@ def play(bench: Any) -> Section:
     beyond = max(times[name] - times[f"{name}, batch"] for name in plain)
     return Section(
         "One round at a time",
-        "`play` against river's linear Perceptron on dicts, and scikit-learn's SGDClassifier given single "
-        "rows.",
+        "`play` compared with river's linear Perceptron on dicts, and with scikit-learn's SGDClassifier on "
+        "single rows. The last two columns are speeds relative to these.",
         [table],
         [
             Claim(
-                f"`play` beyond the kernel row, B = {B}, d = {d}: microseconds, "
-                f"the worst of {', '.join(plain)}",
+                f"time of `play` in addition to the kernel row, B = {B}, d = {d}, in microseconds: "
+                f"the largest of {', '.join(plain)}",
                 beyond,
                 3e-6,
                 "us",
                 at_least=False,
             ),
             Claim(
-                f"`play` against river's linear Perceptron, the worst of {', '.join(plain)}",
+                f"speed of `play` relative to river's linear Perceptron: the smallest of {', '.join(plain)}",
                 river and min(river / times[name] for name in plain),
                 5.0,
                 "ratio",
@@ -135,7 +135,7 @@ def prediction(bench: Any) -> Section:
     X, y = streams.coins(max(n, 5 * B), d)
     gamma = 0.5 / d
     bench.step("SVC")
-    # As many of each class, and a small C: every row becomes a support vector.
+    # Classes of equal size and a small C make every row a support vector.
     svc = SVC(gamma=gamma, C=0.01).fit(X[:B], np.resize(SIGNS, B))
     supports = int(svc.n_support_.sum())
     model = bt.RandomizedBudgetPerceptron(supports, gamma=gamma, random_state=0)
@@ -153,7 +153,7 @@ def prediction(bench: Any) -> Section:
     flops = 2.0 * n * d * supports
     times: dict[str, float] = {}
     limits = {"ours": 0.0, "single": 0.0}
-    for i in range(bench.repeat):  # in turn; once for the slowest, if it takes long
+    for i in range(bench.repeat):  # alternately; a slow SVC is timed only once
         times = in_turn(both | svm if i == 0 or times["SVC"] < 5 else both, 1, times)
         for name, dtype in (("ours", np.float64), ("single", np.float32)):
             limits[name] = max(limits[name], gemm_rate(d, supports, dtype, 3))
@@ -163,9 +163,9 @@ def prediction(bench: Any) -> Section:
         [
             ("model", "text"),
             ("rows/s", "rate"),
-            ("of SVC", "ratio"),
+            ("times SVC", "ratio"),
             ("GFLOP/s", "number"),
-            ("of GEMM", "percent"),
+            ("share of GEMM", "percent"),
         ],
     )
     for name, label in (("ours", "Budgetron, float64"), ("single", "Budgetron, float32")):
@@ -175,13 +175,18 @@ def prediction(bench: Any) -> Section:
     at = f"{n:,} rows, B = {supports:,}, d = {d}"
     return Section(
         "Prediction",
-        "A fitted SVC with as many support vectors, on the same rows; it is timed once only where it takes "
-        "more than five seconds.",
+        "Comparison with a fitted SVC that has the same number of support vectors, on the same rows. The SVC "
+        "is timed only once if it takes more than five seconds.",
         [table],
         [
-            Claim(f"`decision_function` against SVC's, {at}", times["SVC"] / times["ours"], 3.0, "ratio"),
             Claim(
-                f"`decision_function` of the GEMM rate, {at}",
+                f"speed of `decision_function` relative to SVC's, {at}",
+                times["SVC"] / times["ours"],
+                3.0,
+                "ratio",
+            ),
+            Claim(
+                f"share of the GEMM speed, `decision_function`, {at}",
                 flops / times["ours"] / limits["ours"],
                 0.65,
                 "percent",
@@ -194,7 +199,7 @@ def prediction(bench: Any) -> Section:
 
 
 def ours(X: Any, y: np.ndarray, gamma: float, B: int) -> list[Played]:
-    """Batches of the whole stream, and `play` row by row."""
+    """Run Budgetron's learners: the whole stream as one batch, and `play` row by row."""
     found = []
     constant = np.ones((len(y), 1))
     wide: Any = X if issparse(X) else np.hstack([X, constant])
@@ -207,7 +212,7 @@ def ours(X: Any, y: np.ndarray, gamma: float, B: int) -> list[Played]:
         ("linear.AROW", "linear, second order", linear.AROW(), wide),
     ):
         trace = clone(model).progressive_fit(rows, y, classes=SIGNS)
-        seconds = timed(fitting(model, rows, y)())  # once, as the others
+        seconds = timed(fitting(model, rows, y)())  # only once, like the other libraries
         found.append(Played(name, kind, len(y), seconds, trace.mistakes.astype(float)))
     model = bt.RandomizedBudgetPerceptron(B, gamma=gamma, random_state=0)
     dense, labels, wrong = list(X.toarray() if issparse(X) else X), y.tolist(), np.zeros(len(y))
@@ -245,10 +250,10 @@ def others(bench: Any) -> Section:
             played += rivals.vw_rows(rows[:few], labels[:few], gamma, limit)
         table = Table(
             f"{title}, budget {B:,}, gamma = {gamma}. Errors are progressive: each row is predicted before "
-            f"its label is seen. What takes longer than {limit:g} s is stopped",
+            f"its label is seen. A learner is stopped after {limit:g} s",
             [
                 ("learner", "text"),
-                ("what it is", "text"),
+                ("kind", "text"),
                 ("rounds/s", "rate"),
                 ("rounds", "int"),
                 (f"error, first {first:,}", "percent"),
@@ -258,11 +263,11 @@ def others(bench: Any) -> Section:
         for p in sorted(played, key=lambda p: -p.rounds / p.seconds):
             table.add(p.name, p.kind, p.rounds / p.seconds, p.rounds, p.error(first), p.error(len(labels)))
         tables.append(table)
-        names = {p.name for p in ours_names(played)}
+        names = {p.name for p in results_of_budgetron(played)}
         panels.append(
             Panel(
                 title,
-                "rounds a second",
+                "rounds per second",
                 f"% mistakes in the first {first:,} rounds",
                 [
                     Curve(p.name, [p.rounds / p.seconds], [100 * error], p.name in names)
@@ -273,22 +278,23 @@ def others(bench: Any) -> Section:
                 "list",
             )
         )
-    left_out = f" Not installed, and so left out: {', '.join(absent)}." if absent else ""
+    left_out = f" Omitted because they are not installed: {', '.join(absent)}." if absent else ""
     return Section(
-        "Side by side with other libraries",
-        "Speed and progressive error on the same stream, one pass each, one after the other, with its own "
-        "defaults but for what is named. "
-        "The linear models do less work, and can do less; Vowpal Wabbit's kernel SVM has no budget and slows "
-        "down as it grows; scikit-learn's batches see their labels up to a hundred rows late, and the first "
-        f"is not counted; the NumPy loops and `play` get dense rows.{left_out}",
+        "Comparison with other libraries",
+        "Speed and progressive error on the same stream. Learners run one after the other and make one pass, "
+        "with the defaults of their library except for the options shown. Linear models do less work and "
+        "cannot learn curved boundaries. Vowpal Wabbit's kernel SVM has no budget and becomes slower as it "
+        "grows. scikit-learn's learners in batches see labels up to a hundred rows late, and their first "
+        "batch is not counted. The NumPy loops and `play` get dense rows. A learner without a kind is a "
+        f"kernel learner with a budget.{left_out}",
         tables,
         [],
         panels,
     )
 
 
-def ours_names(played: list[Played]) -> list[Played]:
-    """Those of Budgetron."""
+def results_of_budgetron(played: list[Played]) -> list[Played]:
+    """Return the results of Budgetron's learners."""
     theirs = ("NumPy", "river", "SGD", "Nystroem", "RBFSampler", "Vowpal")
     return [p for p in played if not p.name.startswith(theirs)]
 
@@ -302,8 +308,8 @@ def linear_learners(bench: Any) -> Section:
         [
             ("learner", "text"),
             ("rounds/s", "rate"),
-            ("of SGDClassifier.partial_fit", "ratio"),
-            ("averaging costs", "ratio"),
+            ("times SGDClassifier.partial_fit", "ratio"),
+            ("cost of averaging", "ratio"),
         ],
     )
     sgd = SGDClassifier(loss="perceptron", penalty=None, random_state=0)
@@ -329,14 +335,14 @@ def linear_learners(bench: Any) -> Section:
         gain = None if kernel else times["sgd"] / times["plain"]
         table.add(name, len(y) / times["plain"], gain, times["averaged"] / times["plain"])
     return Section(
-        "Linear learners, and what averaging costs",
-        "`SGDClassifier(loss='perceptron', penalty=None)` is timed in turn with each; averaging is "
-        "`batch.AveragedClassifier` around the learner.",
+        "Linear learners and the cost of averaging",
+        "Each learner is timed alternately with `SGDClassifier(loss='perceptron', penalty=None)`. The cost "
+        "of averaging is the time of `batch.AveragedClassifier(learner)` relative to that of the learner.",
         [table],
     )
 
 
-# ---------------------------------------------------------------------- kernel values shared
+# ---------------------------------------------------------------------- shared kernel values
 
 
 def ten_learners(budget: int, gamma: float) -> dict[str, Any]:
@@ -370,21 +376,21 @@ def sharing(bench: Any) -> Section:
     bench.step("all ten together")
     together = timed(lambda: evaluate.compare(ten_learners(B, 0.02), (X, y)))
     table.add("all ten together", together)
-    table.add("together / the dearest alone", f"{together / max(alone):.2f}")
-    table.add("together / the sum", f"{together / sum(alone):.2f}")
+    table.add("together / the slowest alone", f"{together / max(alone):.2f}")
+    table.add("together / the sum of all alone", f"{together / sum(alone):.2f}")
     tables = [table]
     if bench.mode == "full" and (digits := labellings(bench)) is not None:
         tables.append(digits)
     return Section(
-        "Kernel values shared",
-        "Learners with one kernel compute its values once in `evaluate.compare`; the same for many "
-        "labellings of the same rows.",
+        "Shared kernel values",
+        "In `evaluate.compare`, learners with the same kernel share its values. They can also share them for "
+        "several labellings of the same rows. Times are in seconds.",
         tables,
     )
 
 
 def labellings(bench: Any, count: int = 9, n: int = 20_000) -> Table | None:
-    """Five learners on each of several labellings of the same digits, with and without sharing."""
+    """Time five learners on several labellings of the same digits, with and without sharing."""
     try:
         X, y = datasets.load_mnist()
     except (datasets.DataNotFoundError, OSError):

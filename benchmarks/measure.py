@@ -1,7 +1,7 @@
-"""How things are measured: times, the machine, and its limits.
+"""Measure times, the machine, and its limits.
 
-A time is the shortest of several, which is what the machine can do when left alone. Where
-two things are compared they are timed in turn, so that a busy moment hits both.
+A time is the shortest of several, because other processes can only make it longer. Things that are compared
+are timed alternately, so that a disturbance affects both.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ def timed(go: Go) -> float:
 
 
 def best(prepare: Callable[[], Go], repeat: int) -> float:
-    """The shortest time of what `prepare` returns; it is prepared anew each time."""
+    """Return the shortest time of the work that `prepare` returns; call `prepare` before each time."""
     return min(timed(prepare()) for _ in range(repeat))
 
 
 def in_turn(
     jobs: Mapping[str, Callable[[], Go]], repeat: int, before: Mapping[str, float] | None = None
 ) -> dict[str, float]:
-    """The shortest time of each job, all timed in turn, those of a turn before included."""
+    """Time the jobs alternately and return the shortest time of each, including the times of `before`."""
     times = dict(before or {})
     for _ in range(repeat):
         for name, prepare in jobs.items():
@@ -48,7 +48,7 @@ def in_turn(
 
 
 def set_threads(model: Any, threads: int) -> bool:
-    """Let a learner use so many threads; whether it can."""
+    """Set the number of threads of a learner, and return whether it has that parameter."""
     if "n_jobs" not in model.get_params():
         return False
     model.set_params(n_jobs=threads)
@@ -59,7 +59,7 @@ def set_threads(model: Any, threads: int) -> bool:
 
 
 def product(dtype: Any, rows: int, d: int, supports: int, block: int = 0) -> Go:
-    """The bare matrix product that the kernel values of so many rows need, in blocks of rows."""
+    """Return work that computes the matrix product for the kernel values of `rows` rows, in blocks."""
     gemm = dgemm if np.dtype(dtype) == np.float64 else sgemm
     rng = np.random.default_rng(0)
     block = min(block or rows, rows)
@@ -75,24 +75,24 @@ def product(dtype: Any, rows: int, d: int, supports: int, block: int = 0) -> Go:
 
 
 def gemm_rate(d: int, supports: int, dtype: Any = np.float64, repeat: int = 5) -> float:
-    """Multiplications and additions a second of that product, in the blocks that suit it best.
+    """Return the multiplications and additions per second of that product, with the fastest block size.
 
-    Some 3e9 of them at a time: the best of very short times would be luck, which what is
-    compared with it cannot have.
+    Each measurement does about 3e9 of them. The best of many very short times would be an outlier, and
+    the longer measurements that are compared with it have no such outliers.
     """
     rows = 1024 * int(np.clip(3e9 / (2.0 * d * supports * 1024), 1, 64))
     products = {str(block): product(dtype, rows, d, supports, block) for block in (128, 256, 1024)}
     for go in products.values():
-        go()  # the first touch of the arrays is not the product's
+        go()  # the first access to the arrays is slower
     jobs = {block: (lambda go=go: go) for block, go in products.items()}
     return 2.0 * rows * d * supports / min(in_turn(jobs, repeat).values())
 
 
 def bandwidth(megabytes: int = 256, repeat: int = 5) -> dict[str, float]:
-    """Bytes a second of a copy and of a triad (a = b + 3 c), read and written, beyond every cache."""
+    """Return the bytes per second of a copy and of a triad (a = b + 3 c), outside the caches."""
     n = megabytes * 2**20 // 8
     a, b, c = np.zeros(n), np.ones(n), np.ones(n)
-    piece = 1 << 13  # the two steps of the triad meet in the cache
+    piece = 1 << 13  # small enough to stay in the cache between the two steps of the triad
 
     def triad() -> None:
         for start in range(0, n, piece):
@@ -108,7 +108,7 @@ def bandwidth(megabytes: int = 256, repeat: int = 5) -> dict[str, float]:
 
 
 def resident() -> int | None:
-    """Resident bytes of this process, where /proc tells."""
+    """Return the resident bytes of this process, or None if there is no /proc."""
     statm = Path("/proc/self/statm")
     if not statm.exists():
         return None
@@ -116,7 +116,7 @@ def resident() -> int | None:
 
 
 def machine() -> dict[str, Any]:
-    """What the figures depend on: processor, caches, memory, system, versions, and the BLAS."""
+    """Return what the results depend on: processor, caches, memory, system, versions, and BLAS."""
     return {
         "processor": _processor(),
         "cores": _cores(),
@@ -151,9 +151,9 @@ def _processor() -> str:
         return platform.processor() or platform.machine()
     name = facts.get("model name", platform.machine())
     flags = facts.get("flags", "").split()
-    wide = [label for flag, label in (("avx2", "AVX2"), ("avx512f", "AVX-512")) if flag in flags]
+    extensions = [label for flag, label in (("avx2", "AVX2"), ("avx512f", "AVX-512")) if flag in flags]
     family = f"family {facts['cpu family']} model {facts['model']}" if "cpu family" in facts else ""
-    return ", ".join(part for part in (name, family, *wide) if part)
+    return ", ".join(part for part in (name, family, *extensions) if part)
 
 
 def _caches() -> str:

@@ -1,4 +1,4 @@
-"""Bytes: what a model says it takes, and what the process takes."""
+"""Memory use: `nbytes_` of the models, and the resident size of the process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from measure import resident
 from results import Claim, Curve, Panel, Section, Table
 
 SIGNS = [-1.0, 1.0]
-ALLOWED = 2 * 2**20  # of growth, for the allocator's sake
+ALLOWED = 2 * 2**20  # growth in bytes that the allocator may cause
 
 
 def rows(rng: np.random.Generator, n: int, d: int = 8) -> tuple[np.ndarray, np.ndarray]:
@@ -26,16 +26,16 @@ def rows(rng: np.random.Generator, n: int, d: int = 8) -> tuple[np.ndarray, np.n
 
 
 def sizes(bench: Any) -> Table:
-    """`nbytes_` of full models beside what their supports alone take."""
+    """Compare `nbytes_` of models with a full budget to the size of their supports alone."""
     table = Table(
-        "`nbytes_` with a full budget, float64, and how many times the supports' own B x d x 8 bytes it is",
+        "`nbytes_` with a full budget, float64, and its ratio to the size of the supports, B x d x 8 bytes",
         [
             ("learner", "text"),
             ("B", "int"),
             ("d", "int"),
             ("rows", "text"),
             ("nbytes_", "bytes"),
-            ("of B x d x 8", "ratio"),
+            ("ratio to B x d x 8", "ratio"),
         ],
     )
     for B, d in bench.pick(
@@ -59,20 +59,21 @@ def sizes(bench: Any) -> Table:
     labels = np.random.default_rng(0).choice(SIGNS, len(y))
     model.partial_fit(S, labels, classes=SIGNS)
     B, d = model.n_support_, S.shape[1]
-    table.add("RBP", B, d, "CSR, 10 non-zeros a row", model.nbytes_, model.nbytes_ / (8 * B * d))
+    table.add("RBP", B, d, "CSR, 10 non-zeros per row", model.nbytes_, model.nbytes_ / (8 * B * d))
     return table
 
 
 def memory(bench: Any) -> Section:
     table = Table(
-        "After the budget is full: 8 features, rounds by batches of 5,000 and 100 by `play` after each",
+        "Rounds after the budget is full: 8 features, batches of 5,000 rows, each followed by 100 rounds of "
+        "`play`",
         [
             ("learner", "text"),
-            ("rounds after", "int"),
+            ("rounds", "int"),
             ("nbytes_", "bytes"),
             ("changed", "text"),
             ("process before", "bytes"),
-            ("most since", "bytes"),
+            ("largest process", "bytes"),
             ("growth", "bytes"),
         ],
     )
@@ -95,7 +96,7 @@ def memory(bench: Any) -> Section:
             for i in range(100):
                 model.play(X[i], y[i])
 
-        for _ in range(10):  # fill the budget and warm up every path
+        for _ in range(10):  # fill the budget and run every code path once
             learn()
         start, bytes_before, first = model.rounds_, model.nbytes_, resident()
         seen, at = [first or 0], [model.rounds_]
@@ -125,37 +126,39 @@ def memory(bench: Any) -> Section:
         at.append(growing.rounds_)
         seen.append(growing.nbytes_)
     drawn.append(Curve("KernelPerceptron (no budget)", at, seen, ours=False))
-    known = None not in growths
+    measured = None not in growths
     return Section(
         "Memory",
-        "`nbytes_` is exact and stays as it is once the budget is full; so does the process.",
+        "`nbytes_` is exact. Once the budget is full, neither `nbytes_` nor the process grows.",
         [table, sizes(bench)],
         [
             Claim(
-                "models whose `nbytes_` changed after the budget was full",
+                "number of models whose `nbytes_` changed after the budget was full",
                 sum(changed),
                 0,
                 "int",
                 at_least=False,
             ),
             Claim(
-                "growth of the process in the rounds after, the worst, in bytes",
-                max(growths) if known else None,
+                "largest growth of the process after the budget was full",
+                max(growths) if measured else None,
                 ALLOWED,
                 "bytes",
                 at_least=False,
-                note="" if known else "the resident size is read from /proc, which this system does not have",
+                note=""
+                if measured
+                else "the resident size is read from /proc, which this system does not have",
             ),
         ],
         [Panel("nbytes_ against the length of the stream", "rounds", "bytes", drawn)],
     )
 
 
-# ---------------------------------------------------------------------- a pipe, on demand
+# ---------------------------------------------------------------------- a pipe; runs only if named
 
 
 def feed(pipe: Any, megabytes: int) -> None:
-    """Rows of ten numbers and a label, made from one piece again and again."""
+    """Write a CSV file with ten numbers and a label per row to a pipe, repeating one piece."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20_000, 10))
     y = np.where(X[:, 0] * X[:, 1] > 0, "up", "down")
@@ -188,7 +191,7 @@ def pipe(bench: Any) -> Section:
     feeder.join()
     seconds = time.perf_counter() - start
     table = Table(
-        "`budgetron run -` with a CSV file of ten numbers a row through a pipe",
+        "`budgetron run -` with a CSV file of ten numbers per row through a pipe",
         [
             ("MB", "int"),
             ("s", "seconds"),
@@ -198,6 +201,4 @@ def pipe(bench: Any) -> Section:
         ],
         [[megabytes, seconds, megabytes / seconds, 1024 * peak or None, process.returncode]],
     )
-    return Section(
-        "A file larger than memory should see", "The process does not grow with the file.", [table]
-    )
+    return Section("A large file through a pipe", "The process does not grow with the file.", [table])

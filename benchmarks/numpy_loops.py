@@ -1,8 +1,8 @@
-"""The learners as plain NumPy row loops: the work of a round in a few vectorised lines.
+"""The learners as NumPy loops over rows: each round is a few vectorised lines.
 
-They are what one would write without Budgetron, written with care: arrays allocated once,
-products by BLAS, rows dense and their squares known beforehand, the updates of the paper. Each counts
-mistakes and supports, so that a comparison can show that both did the same.
+This is what one would write without Budgetron, with care: arrays are allocated once, products use BLAS,
+rows are dense, their squared norms are computed in advance, and updates follow the paper. Each loop counts
+mistakes and supports, so that a comparison can show that both sides did the same work.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 
 
 class Loop:
-    """Supports, coefficients, and the kernel row by the dot form of the distance."""
+    """Supports, coefficients, and the kernel row from inner products."""
 
     def __init__(self, X: np.ndarray, y: np.ndarray, gamma: float, room: int) -> None:
         self.X, self.y, self.gamma = X, y.tolist(), gamma
@@ -27,7 +27,7 @@ class Loop:
         self.mistakes = 0
 
     def kernel(self, t: int) -> np.ndarray:
-        """k(x_t, .) at the supports."""
+        """Return k(x_t, .) at the supports."""
         k = self.row[: self.m]
         np.dot(self.rows[: self.m], self.X[t], out=k)
         k *= 2.0 * self.gamma
@@ -36,6 +36,7 @@ class Loop:
         return np.exp(k, out=k)
 
     def put(self, slot: int, t: int, coef: float) -> None:
+        """Store row t in a slot."""
         self.rows[slot], self.own[slot], self.coef[slot] = self.X[t], self.squares[t], coef
 
     def update(self, t: int, y: float, margin: float, k: np.ndarray) -> None:
@@ -51,7 +52,7 @@ class Loop:
 
 
 class Randomized(Loop):
-    """The Randomized Budget Perceptron, with the same draws as Budgetron's for the same seed."""
+    """The Randomized Budget Perceptron, with the same random numbers as Budgetron for the same seed."""
 
     def __init__(self, X: np.ndarray, y: np.ndarray, gamma: float, budget: int, seed: int = 0) -> None:
         super().__init__(X, y, gamma, budget)
@@ -70,10 +71,10 @@ class Randomized(Loop):
 
 
 class Forgetron(Loop):
-    """The self-tuned Forgetron (003 figure 3).
+    """The self-tuned Forgetron (Forgetron paper, figure 3).
 
-    f at the oldest support is kept up by the kernel row that was needed anyway: `tail` has, for each
-    support, what it and all newer ones contribute there, which is all once it is the oldest.
+    `tail` has, for each support, the part of f there that comes from this support and all newer ones. For the
+    oldest support this is f itself. It is updated with the kernel row that is computed anyway.
     """
 
     def __init__(self, X: np.ndarray, y: np.ndarray, gamma: float, budget: int) -> None:
@@ -101,7 +102,7 @@ class Forgetron(Loop):
 
     @staticmethod
     def gentlest(sigma: float, mu: float, c: float) -> float:
-        """Phi of (43)."""
+        """Return phi of equation (43)."""
         a, b = sigma * sigma - 2 * sigma * mu, 2 * sigma
         d = b * b - 4 * a * c
         phi = 1.0
@@ -113,10 +114,10 @@ class Forgetron(Loop):
 
 
 class Projectron(Loop):
-    """The Projectron with the explicit inverse of the Gram matrix (002 eqs. 8-11 and 13).
+    """The Projectron with the explicit inverse of the Gram matrix (Projectron paper, eqs. 8-11 and 13).
 
-    The inverse lies in the corner of a larger square, which doubles when it is full; a new support
-    adds an outer product to it in place.
+    The inverse is stored in the corner of a larger matrix, whose size doubles when it is full. A new support
+    adds an outer product in place.
     """
 
     def __init__(self, X: np.ndarray, y: np.ndarray, gamma: float, bound: float) -> None:
@@ -125,6 +126,7 @@ class Projectron(Loop):
         self.inverse, self.outer = np.zeros((256, 256)), np.zeros((256, 256))
 
     def grow(self) -> None:
+        """Double the number of slots."""
         size = 2 * len(self.own)
         for name in ("rows", "own", "coef", "row", "inverse", "outer"):
             old = getattr(self, name)
@@ -133,7 +135,7 @@ class Projectron(Loop):
             setattr(self, name, new)
 
     def project(self, k: np.ndarray) -> tuple[np.ndarray, float, float]:
-        """d* (8), ||P k||^2 and ||delta||^2 (9); below 1e-12 the latter is 0."""
+        """Return d* (8), ||P k||^2 and ||delta||^2 (9), which is set to 0 below 1e-12."""
         d = np.dot(self.inverse[: self.m, : self.m], k)
         square = float(k @ d)
         delta2 = 1.0 - square
@@ -158,7 +160,7 @@ class Projectron(Loop):
 
 
 class ProjectronPlusPlus(Projectron):
-    """Projectron++ likewise (002 eqs. 14-17)."""
+    """Projectron++ with the explicit inverse (Projectron paper, eqs. 14-17)."""
 
     def __call__(self) -> None:
         for t, y in enumerate(self.y):
@@ -176,7 +178,7 @@ class ProjectronPlusPlus(Projectron):
 
 
 def fresh(kind: type[Loop], *arguments: Any) -> Any:
-    """A job for `measure.in_turn` that keeps the loop it ran last."""
+    """Return a job for `measure.in_turn` that stores its most recent loop in `last`."""
 
     def prepare() -> Loop:
         prepare.last = kind(*arguments)

@@ -1,4 +1,4 @@
-"""Tables on the terminal, and the page about the results: from the JSON files alone."""
+"""Print the results as tables and write docs/performance.md, from the JSON files alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.table import Table as Grid
 import plots
 from results import holds, show
 
-BUSY = 0.9  # of a core: with less than this, other processes were in the way
+BUSY = 0.9  # below this share of a core, other processes disturbed the measurement
 
 
 def print_section(found: dict[str, Any], console: Console) -> None:
@@ -32,11 +32,11 @@ def print_claims(claims: list[dict[str, Any]], console: Console) -> None:
     if not claims:
         return
     grid = Grid(box=None)
-    for name in ("claim", "measured", "target", "holds"):
-        grid.add_column(name, justify="left" if name == "claim" else "right")
+    for name in ("quantity", "measured", "target", "met"):
+        grid.add_column(name, justify="left" if name == "quantity" else "right")
     for claim in claims:
-        words = claim_cells(claim)
-        grid.add_row(*(escape(word) for word in words[:3]), verdict(claim))
+        cells = claim_cells(claim)
+        grid.add_row(*(escape(cell) for cell in cells[:3]), verdict(claim))
     console.print(grid)
 
 
@@ -58,19 +58,19 @@ def claim_cells(claim: dict[str, Any]) -> list[str]:
 
 
 def write(out: Path, names: list[str], console: Console) -> Path:
-    """Write performance.md and its plots for the sections that have results, in the order of `names`."""
+    """Write performance.md and its plots for those sections of `names` that have results."""
     files = [out / "performance" / f"{name}.json" for name in names]
     sections = [json.loads(file.read_text()) for file in files if file.exists()]
     if not sections:
         raise SystemExit(f"no results in {out / 'performance'}: run the benchmarks first")
     claims = [claim for found in sections for claim in found["claims"]]
     if claims:
-        console.print("\n[bold]Claims[/bold]")
+        console.print("\n[bold]Targets[/bold]")
         print_claims(claims, console)
     parts = [opening(sections), claims_part(claims)]
     for found in sections:
-        picture = plots.draw(found, out / "performance") if found["panels"] else None
-        parts.append(section_part(found, picture))
+        plot = plots.draw(found, out / "performance") if found["panels"] else None
+        parts.append(section_part(found, plot))
     page = out / "performance.md"
     page.write_text("\n\n".join(part for part in parts if part) + "\n", encoding="utf-8")
     return page
@@ -81,24 +81,25 @@ def opening(sections: list[dict[str, Any]]) -> str:
     flag = "" if modes == {"full"} else f" --{sections[0]['mode']}"
     machines = {json.dumps(found["machine"], sort_keys=True): found["machine"] for found in sections}
     text = [
-        "# How fast",
-        f"Made by `python benchmarks/run.py{flag}`, which prints these tables, too; `make bench` does all of "
-        "it. Nothing here is written by hand. What to go by are ratios within one run: all is measured in "
-        "one process, what a claim sets against each other is timed in turn, and the shortest of several "
-        "times counts, unless a section says otherwise. One thread, unless threads are measured. RBP is "
-        "`RandomizedBudgetPerceptron`, and the Forgetron is the self-tuned one.",
+        "# Performance",
+        f"This page is written by `python benchmarks/run.py{flag}`, which also prints these tables; "
+        "`make bench` runs it. Nothing here is written by hand. Absolute times depend on the machine, so "
+        "compare ratios within one run. Everything is measured in one process. The two sides of a comparison "
+        "are timed alternately, and the shortest of several times counts, unless a section states otherwise. "
+        "One thread is used, except where threads are measured. RBP is `RandomizedBudgetPerceptron`, and the "
+        "Forgetron is the self-tuned variant. The [glossary](glossary.md) explains other terms.",
     ]
     if modes != {"full"}:
         text.append(
-            "**These are results of a quick run**: smaller sizes and fewer repeats than in a full one."
+            "**These results are from a quick run**, with smaller sizes and fewer repetitions."
             if modes == {"quick"}
-            else f"**Not all of these are results of a full run** ({', '.join(sorted(modes))})."
+            else f"**Some of these results are not from a full run** ({', '.join(sorted(modes))})."
         )
     if busy := [found for found in sections if found["core"] < BUSY and found["section"] != "pipe"]:
         named = ", ".join(f"{found['section']} ({100 * found['core']:.0f} %)" for found in busy)
         text.append(
-            "**The machine had other work at the same time.** In these sections the process had less than "
-            f"{100 * BUSY:.0f} % of a core, and figures and ratios are less certain: {named}."
+            "**Other processes ran at the same time.** In these sections the benchmark had less than "
+            f"{100 * BUSY:.0f} % of a core, so times and ratios are less reliable: {named}."
         )
     if len(machines) > 1:
         text.append("**Not all sections were measured on the same machine with the same versions:**")
@@ -110,7 +111,7 @@ def machine_part(facts: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {number}" for name, number in facts["versions"].items())
     rows = [
         ("processor", facts["processor"]),
-        ("cores at hand", facts["cores"]),
+        ("available cores", facts["cores"]),
         ("caches", facts["caches"]),
         ("memory", facts["memory"]),
         ("system", f"{facts['system']}, Python {facts['python']}"),
@@ -124,15 +125,15 @@ def claims_part(claims: list[dict[str, Any]]) -> str:
     if not claims:
         return ""
     missed = [claim for claim in claims if not holds(claim)]
-    kept = len(claims) - len(missed)
-    head = f"## What was to be shown\n\n{kept} of {len(claims)} hold."
-    lines = ["| claim | measured | target | holds |", "| --- | ---: | ---: | --- |"]
+    met = len(claims) - len(missed)
+    head = f"## Targets\n\n{met} of {len(claims)} targets are met."
+    lines = ["| quantity | measured | target | met |", "| --- | ---: | ---: | --- |"]
     lines += [line(claim_cells(claim)) for claim in claims]
     return head + "\n\n" + "\n".join(lines)
 
 
-def section_part(found: dict[str, Any], picture: Path | None) -> str:
-    parts = [f"## {found['title']}", f"{found['says']} (`benchmarks/run.py {found['section']}`)"]
+def section_part(found: dict[str, Any], plot: Path | None) -> str:
+    parts = [f"## {found['title']}", f"{found['description']} (`benchmarks/run.py {found['section']}`)"]
     for table in found["tables"]:
         heads = [heading(name) for name, _ in table["columns"]]
         lines = [line(heads), line(["---" if kind == "text" else "---:" for _, kind in table["columns"]])]
@@ -140,8 +141,8 @@ def section_part(found: dict[str, Any], picture: Path | None) -> str:
             cells = [show(v, kind) for v, (_, kind) in zip(row, table["columns"], strict=True)]
             lines.append(line(cells))
         parts += [table["caption"] + ".", "\n".join(lines)]
-    if picture:
-        parts.append(f"![{found['panels'][0]['title']}](performance/{picture.name})")
+    if plot:
+        parts.append(f"![{found['panels'][0]['title']}](performance/{plot.name})")
     return "\n\n".join(parts)
 
 
@@ -150,5 +151,5 @@ def line(cells: list[str]) -> str:
 
 
 def heading(name: str) -> str:
-    """A table whose caption names the unit needs none in its columns' names."""
+    """Return a column's name without the unit, which the caption names."""
     return name.removesuffix(" us")

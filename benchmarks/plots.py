@@ -1,4 +1,4 @@
-"""Plots of a section: curves with their names beside them, or lists with a line for each name."""
+"""Plots of a section: curves with labels at their ends, or lists with one row per label."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 OURS = ("#1b5fa8", "#c2410c", "#15803d", "#7e22ce", "#a16207", "#0e7490")
-# The same in every plot.
+# Learners have the same color in every plot.
 COLORS = {
     "RBP": OURS[0],
     "Forgetron": OURS[1],
@@ -24,9 +24,9 @@ COLORS = {
 }
 GREY = ("#4b5563", "#9ca3af", "#6b7280")
 RULE = "#e5e7eb"
-WORDS = 8.5  # points
-WIDTH, HEIGHT = 8.6, 4.6  # inches, of a panel
-LINE = 0.21  # inches, of a list
+LABEL_SIZE = 8.5  # points
+WIDTH, HEIGHT = 8.6, 4.6  # of a panel, in inches
+LINE = 0.21  # height of a row of a list, in inches
 
 
 def draw(found: dict[str, Any], folder: Path) -> Path:
@@ -42,7 +42,7 @@ def draw(found: dict[str, Any], folder: Path) -> Path:
 
 
 def parts(figure: Figure, heights: list[float]) -> list[tuple[float, float]]:
-    """Bottom and top of each panel's axes, as shares of the figure."""
+    """Return the bottom and top of each panel's axes, as fractions of the figure's height."""
     total, top, found = sum(heights), 1.0, []
     for height in heights:
         found.append((top - (height - 0.55) / total, top - 0.4 / total))
@@ -89,34 +89,34 @@ def curves(figure: Figure, part: tuple[float, float], panel: dict[str, Any]) -> 
     if panel["scale"] == "log":
         axes.yaxis.set_minor_formatter(NullFormatter())
         seen = [value for curve in panel["curves"] for value in curve["y"]]
-        # Whole powers of ten, or small differences would fill the plot
+        # Limits at powers of ten, so that small differences do not fill the plot
         axes.set_ylim(10 ** np.floor(np.log10(min(seen)) - 0.02), 10 ** np.ceil(np.log10(max(seen)) + 0.02))
     else:
         axes.set_ylim(bottom=0.0)
     if panel["kind"] == "lines":
-        names(axes, drawn)
+        write_labels(axes, drawn)
     else:
         axes.axhline(1.0, color=GREY[1], linewidth=0.8)
         axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
-def names(axes: Any, drawn: list[tuple[dict[str, Any], str]]) -> None:
-    """Names at the right, each beside the end of its curve, moved apart where they would overlap."""
-    axes.autoscale_view()  # the limits must be settled before points have a place
+def write_labels(axes: Any, drawn: list[tuple[dict[str, Any], str]]) -> None:
+    """Write each label next to the right end of its curve; move labels apart that would overlap."""
+    axes.autoscale_view()  # the limits must be final before points are transformed to pixels
     dpi = axes.figure.dpi
-    step = 1.35 * WORDS * dpi / 72
+    step = 1.35 * LABEL_SIZE * dpi / 72
     right = axes.transAxes.transform((1.0, 0.0))[0]
-    style = {"fontsize": WORDS, "va": "center", "ha": "left", "annotation_clip": False}
+    style = {"fontsize": LABEL_SIZE, "va": "center", "ha": "left", "annotation_clip": False}
     ends = []
     for curve, color in drawn:
         x, y = axes.transData.transform((curve["x"][-1], curve["y"][-1]))
-        if right - x > 100:  # far from the edge: above its own end
+        if right - x > 100:  # far from the right edge: put the label above the end of the curve
             at = {"xycoords": "figure pixels", "textcoords": "offset points", "color": color}
             axes.annotate(curve["label"], xy=(x, y), xytext=(0, 9), **at, **(style | {"ha": "center"}))
         else:
             ends.append((float(y), float(x), curve["label"], color))
     ends.sort(key=lambda end: end[0])
-    for (y, x, label, color), at in zip(ends, apart([end[0] for end in ends], step), strict=True):
+    for (y, x, label, color), at in zip(ends, spread([end[0] for end in ends], step), strict=True):
         line = {"arrowstyle": "-", "color": color, "linewidth": 0.6, "alpha": 0.6, "shrinkB": 3}
         axes.annotate(
             label,
@@ -130,9 +130,9 @@ def names(axes: Any, drawn: list[tuple[dict[str, Any], str]]) -> None:
         )
 
 
-def apart(places: list[float], step: float) -> list[float]:
-    """Ascending places, moved as little as needed to be a step apart: crowds spread about their middle."""
-    groups: list[list[float]] = []  # the middle, and how many
+def spread(places: list[float], step: float) -> list[float]:
+    """Move ascending positions apart to a distance of `step`; each group spreads around its mean."""
+    groups: list[list[float]] = []  # mean position and size of each group
     for place in places:
         groups.append([place, 1])
         while len(groups) > 1 and groups[-1][0] - groups[-2][0] < step * (groups[-1][1] + groups[-2][1]) / 2:
@@ -145,12 +145,12 @@ def apart(places: list[float], step: float) -> list[float]:
 
 
 def listed(figure: Figure, part: tuple[float, float], panel: dict[str, Any]) -> None:
-    """A line for each: its name, x on the left, y on the right."""
+    """Draw one row per curve: its label, x on the left, y on the right."""
     below, above = part
     rows = sorted(panel["curves"], key=lambda curve: curve["x"][0])
     places = np.arange(len(rows))
     colors = [OURS[0] if curve["ours"] else GREY[0] for curve in rows]
-    for left, width, key, words in ((0.31, 0.37, "x", panel["x"]), (0.71, 0.26, "y", panel["y"])):
+    for left, width, key, axis_label in ((0.31, 0.37, "x", panel["x"]), (0.71, 0.26, "y", panel["y"])):
         axes = figure.add_axes((left, below, width, above - below))
         tidy(axes)
         values = [curve[key][0] for curve in rows]
@@ -170,11 +170,11 @@ def listed(figure: Figure, part: tuple[float, float], panel: dict[str, Any]) -> 
         axes.set_yticks(places, [curve["label"] for curve in rows] if key == "x" else [])
         for tick, color in zip(axes.get_yticklabels(), colors, strict=False):
             tick.set_color(color)
-            tick.set_fontsize(WORDS)
+            tick.set_fontsize(LABEL_SIZE)
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_color(RULE)
         axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: short(v)))
-        axes.set_xlabel(words)
+        axes.set_xlabel(axis_label)
 
 
 # ---------------------------------------------------------------------- numbers

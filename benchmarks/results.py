@@ -1,6 +1,6 @@
-"""What a section hands over: tables, claims and curves, as plain data that goes into a JSON file.
+"""The results of a section: tables, claims and curves, as plain data that is stored in a JSON file.
 
-A column is a name and a kind; cells are numbers as measured, and are put into words by `show`.
+A column has a name and a kind. Cells contain the measured numbers; `show` formats them by the kind.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Table:
 
 @dataclass
 class Claim:
-    """A figure that was promised. `value` None means that it could not be measured."""
+    """A quantity with a target. `value` is None if it could not be measured."""
 
     claim: str
     value: float | None
@@ -39,7 +39,7 @@ class Curve:
     label: str
     x: list[float]
     y: list[float]
-    ours: bool = True  # a rival or a limit is drawn in grey
+    ours: bool = True  # False for other libraries and limits, which are drawn in grey
 
 
 @dataclass
@@ -48,14 +48,14 @@ class Panel:
     x: str
     y: str
     curves: list[Curve]
-    scale: str = "log"  # of both axes; or "log x"
-    kind: str = "lines"  # "points": no lines; "list": a line of the page each, x and y side by side
+    scale: str = "log"  # both axes logarithmic; "log x" for the x axis only
+    kind: str = "lines"  # "points": no lines; "list": one row per curve, x and y side by side
 
 
 @dataclass
 class Section:
     title: str
-    says: str
+    description: str
     tables: list[Table]
     claims: list[Claim] = field(default_factory=list)
     panels: list[Panel] = field(default_factory=list)
@@ -69,7 +69,7 @@ def holds(claim: dict[str, Any]) -> bool | None:
 
 
 def show(value: Cell, kind: str) -> str:
-    """A cell in words."""
+    """Return a cell as text, formatted by the kind of its column."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -100,7 +100,7 @@ def show(value: Cell, kind: str) -> str:
 
 
 def digits(value: float) -> str:
-    """Three of them, and no exponent."""
+    """Return a number with three digits and no exponent."""
     if value == 0:
         return "0"
     places = max(0, 2 - int(f"{abs(value):e}".partition("e")[2]))

@@ -1,7 +1,7 @@
-"""Other libraries over the same stream: every row is predicted, then learned.
+"""Other libraries on the same stream: every row is predicted and then learned.
 
-river and Vowpal Wabbit come with the dependency group `bench`; what is not installed is left out, and the
-tables say so. Rows are brought into each library's own form before the clock starts.
+river and Vowpal Wabbit are in the dependency group `bench`. Libraries that are not installed are omitted, and
+the page names them. The conversion of rows to each library's own form is not timed.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ HOW_TO_GET = "pip install --group bench"
 
 @dataclass
 class Played:
-    """What a learner did with a stream, as far as it came in the time it was given."""
+    """The results of a learner on a stream, up to the time limit."""
 
     name: str
-    kind: str  # what it is, where it is not a kernel learner on a budget
+    kind: str  # "" for a kernel learner with a budget
     rounds: int
     seconds: float
-    wrong: np.ndarray  # of each round; NaN where it could not predict yet
+    wrong: np.ndarray  # for each round, NaN where no prediction was possible yet
 
     def error(self, rounds: int) -> float | None:
-        """The share of mistakes in the first rounds, if it came so far."""
+        """Return the share of mistakes in the first `rounds` rounds, or None if it played fewer."""
         counted = self.wrong[:rounds][~np.isnan(self.wrong[:rounds])]
         return float(counted.mean()) if self.rounds >= rounds and len(counted) else None
 
 
 def missing() -> list[str]:
-    """The optional rivals that are not installed."""
+    """Return the optional libraries that are not installed."""
     return [name for name in ("river", "vowpalwabbit") if find_spec(name) is None]
 
 
 def one_by_one(rounds: Callable[[int], bool], n: int, limit: float) -> tuple[int, float, np.ndarray]:
-    """Play rounds until the stream ends or the time is up."""
+    """Play rounds until the end of the stream or the time limit."""
     wrong = np.zeros(n)
     start = time.perf_counter()
     end = start + limit
@@ -58,7 +58,7 @@ def one_by_one(rounds: Callable[[int], bool], n: int, limit: float) -> tuple[int
 
 
 def dicts(X: Any) -> list[dict[int, float]]:
-    """Rows as river has them; of sparse rows, what is not zero."""
+    """Return rows as dicts for river; sparse rows contain only their non-zeros."""
     if not issparse(X):
         return [dict(enumerate(row)) for row in X.tolist()]
     X = csr_matrix(X)
@@ -76,11 +76,11 @@ def numpy_rows(X: Any, y: np.ndarray, gamma: float, budget: int) -> Iterator[Pla
     for name, kind in (("RBP", numpy_loops.Randomized), ("Forgetron", numpy_loops.Forgetron)):
         loop = kind(rows, y, gamma, budget)
         wrong = np.zeros(len(y))
-        before = loop.update
+        plain_update = loop.update
 
-        def update(t: int, *others: Any, before: Any = before, wrong: np.ndarray = wrong) -> None:
+        def update(t: int, *others: Any, update: Any = plain_update, wrong: np.ndarray = wrong) -> None:
             wrong[t] = True
-            before(t, *others)
+            update(t, *others)
 
         loop.update = update  # type: ignore[method-assign]
         start = time.perf_counter()
@@ -132,9 +132,9 @@ def sgd() -> SGDClassifier:
 def batches(
     model: SGDClassifier, X: Any, y: np.ndarray, size: int, limit: float, features: Any = None
 ) -> tuple[int, float, np.ndarray]:
-    """Batches of rows, each predicted as a whole and then learned; `features` is fitted on the first.
+    """Predict each batch of rows and then learn it; `features` is fitted on the first batch.
 
-    The first batch cannot be predicted, and is not counted (NaN).
+    The first batch cannot be predicted and is not counted (NaN).
     """
     wrong = np.full(len(y), np.nan)
     start = time.perf_counter()

@@ -1,16 +1,16 @@
-"""The benchmarks: one command prints tables, draws plots and writes the page about them.
+"""Run the benchmarks: print tables, draw plots and write docs/performance.md.
 
     python benchmarks/run.py                     all sections; docs/performance.md and its plots
-    python benchmarks/run.py budget play         some
-    python benchmarks/run.py --quick             smaller sizes, some five minutes, into benchmarks/results
-    python benchmarks/run.py --resume            those that have no results yet, after a run that was stopped
-    python benchmarks/run.py --page              nothing measured: the page and the plots again
-    python benchmarks/run.py pipe                on demand only: 2 GB through a pipe
+    python benchmarks/run.py budget play         the named sections
+    python benchmarks/run.py --quick             smaller sizes, about five minutes, into benchmarks/results
+    python benchmarks/run.py --resume            the sections without results, after an interrupted run
+    python benchmarks/run.py --page              measure nothing; write the page and the plots again
+    python benchmarks/run.py pipe                runs only if named: 2 GB through a pipe
 
-Each section's results are written as soon as it is finished, as performance/SECTION.json. BLAS is
-held to one thread. river and Vowpal Wabbit are in the dependency group `bench`; without them their rows
-are left out. BUDGETRON_DATA names a folder with a9a and USPS; otherwise they are fetched from OpenML, or,
-for a9a, replaced by rows of its shape.
+The results of each section are written to performance/SECTION.json as soon as it is finished. BLAS is limited
+to one thread. river and Vowpal Wabbit are in the dependency group `bench`; if they are not installed, their
+rows are omitted. BUDGETRON_DATA names a folder with a9a and USPS. Without it they are downloaded from OpenML;
+if that fails, a9a is replaced by random rows of the same shape.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from measure import machine
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# In the order of the page: the module and the function that measures. Imported when it is its turn, so that
-# the page alone needs neither the learners nor those that they are compared with.
+# The module and the function that measures, in the order of the page. Modules are imported only when they are
+# needed, so that `--page` needs neither Budgetron nor the other libraries.
 SECTIONS = {
     "limits": ("limits", "limits"),
     "loops": ("learning", "loops"),
@@ -63,18 +63,19 @@ ON_DEMAND = {"pipe"}
 
 
 class Bench:
-    """What a section is told: how much to do; and where it says what it is at."""
+    """The settings of a section: how much to measure, and `step`, which reports its progress."""
 
     def __init__(self, mode: str, step: Callable[[str], None]) -> None:
         self.mode, self.step = mode, step
         self.repeat = self.pick(5, 3, 1)
-        self.online = mode != "tiny"  # whether data may be fetched
+        self.online = mode != "tiny"  # whether data may be downloaded
 
     def pick(self, full: Any, quick: Any, tiny: Any) -> Any:
+        """Return the argument for this mode."""
         return {"full": full, "quick": quick, "tiny": tiny}[self.mode]
 
     def rounds(self, most: int, weight: int) -> int:
-        """Fewer where each costs more; enough for a few blocks."""
+        """Return a number of rounds that decreases with their cost, but is enough for a few blocks."""
         return max(self.pick(512, 256, 64), min(self.pick(most, most // 2, 64), 4_000_000 // max(1, weight)))
 
 
@@ -82,23 +83,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"of {', '.join(SECTIONS)}")
+    parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"one of {', '.join(SECTIONS)}")
     size = parser.add_mutually_exclusive_group()
-    size.add_argument("--quick", action="store_true", help="smaller sizes, fewer repeats")
-    size.add_argument("--tiny", action="store_true", help="sizes that say nothing: whether all runs")
+    size.add_argument("--quick", action="store_true", help="smaller sizes, fewer repetitions")
+    size.add_argument(
+        "--tiny", action="store_true", help="smallest sizes, only to check that everything runs"
+    )
     parser.add_argument(
         "--out", type=Path, help="folder (default: docs; benchmarks/results if --quick or --tiny)"
     )
-    parser.add_argument("--resume", action="store_true", help="leave out what has results of this kind")
-    parser.add_argument("--page", action="store_true", help="measure nothing, write the page again")
+    parser.add_argument("--resume", action="store_true", help="skip sections that have results of this mode")
+    parser.add_argument("--page", action="store_true", help="measure nothing; write the page again")
     options = parser.parse_args()
     mode = "quick" if options.quick else "tiny" if options.tiny else "full"
     out = options.out or (ROOT / "docs" if mode == "full" else ROOT / "benchmarks" / "results")
     if unknown := [name for name in options.sections if name not in SECTIONS]:
-        parser.error(f"no section is called {', '.join(unknown)}; there are {', '.join(SECTIONS)}")
+        parser.error(f"unknown section: {', '.join(unknown)}; choose from {', '.join(SECTIONS)}")
     names = options.sections or [name for name in SECTIONS if name not in ON_DEMAND]
     console = Console()
-    if not console.is_terminal:  # into a file: do not fold the tables
+    if not console.is_terminal:  # output to a file: do not wrap the tables
         console.width = 160
     results = out / "performance"
     results.mkdir(parents=True, exist_ok=True)
@@ -119,7 +122,7 @@ def measure(names: list[str], mode: str, results: Path, console: Console) -> Non
     with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as progress:
         task = progress.add_task("", total=len(names))
         for name in names:
-            start, used = time.perf_counter(), time.process_time()
+            start, cpu_start = time.perf_counter(), time.process_time()
             bench = Bench(
                 mode, lambda text, name=name: progress.update(task, description=f"{name}: {escape(text)}")
             )
@@ -132,7 +135,9 @@ def measure(names: list[str], mode: str, results: Path, console: Console) -> Non
                 "section": name,
                 "mode": mode,
                 "seconds": round(seconds, 1),
-                "core": round((time.process_time() - used) / seconds, 2),  # the share that it had of one
+                "core": round(
+                    (time.process_time() - cpu_start) / seconds, 2
+                ),  # share of one core that it had
                 "machine": machine(),
             }
             part = results / f"{name}.json.part"

@@ -1,4 +1,4 @@
-"""What a round costs as the budget, the rows and the stream grow."""
+"""The cost of a round against the budget, the rows, the length of the stream, and threads."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ SIGNS = [-1.0, 1.0]
 
 
 def full(model: Any, X: Any, y: np.ndarray) -> Any:
-    """Learn the rows, after which the budget must be full."""
+    """Learn the rows and check that the budget is full."""
     model.partial_fit(X, y, classes=SIGNS)
     assert model.n_support_ == model.budget, f"{model}: {model.n_support_} supports after {len(y)} rounds"
     return model
 
 
 def learning(model: Any, X: Any, y: np.ndarray) -> Callable[[], Go]:
-    """A batch for a model that has learned before; it goes on from where it is."""
+    """Return a job that learns a batch with a trained model; repetitions continue the training."""
     return lambda: lambda: model.partial_fit(X, y)
 
 
 def playing(model: Any, X: np.ndarray, y: np.ndarray) -> Callable[[], Go]:
+    """Return a job that plays the rows one by one."""
     rows, labels = list(X), y.tolist()
 
     def go() -> None:
@@ -40,7 +41,7 @@ def playing(model: Any, X: np.ndarray, y: np.ndarray) -> Callable[[], Go]:
 
 
 def numpy_margins(supports: np.ndarray, X: np.ndarray, gamma: float) -> Callable[[], Go]:
-    """The NumPy loop over a full budget, without updates: margins alone."""
+    """Return a job for the NumPy loop with a full budget, which computes margins and makes no updates."""
     loop = numpy_loops.Loop(X, np.zeros(len(X)), gamma, len(supports))
     for slot in range(len(supports)):
         loop.rows[slot], loop.own[slot] = supports[slot], gamma * supports[slot] @ supports[slot]
@@ -55,7 +56,7 @@ def numpy_margins(supports: np.ndarray, X: np.ndarray, gamma: float) -> Callable
 
 
 def curves(table: Table, x: str, names: Iterable[str], grey: Iterable[str] = ()) -> list[Curve]:
-    """Columns of a table against one of them."""
+    """Return curves of the columns `names` of a table against its column `x`."""
     at = {name: i for i, (name, _) in enumerate(table.columns)}
     found = []
     for name in names:
@@ -73,10 +74,10 @@ def budget(bench: Any) -> Section:
     sizes = bench.pick(
         [10, 30, 100, 300, 1000, 3000, 10_000, 20_000], [10, 100, 1000, 5000, 20_000], [10, 50, 200]
     )
-    most = bench.pick(3000, 1000, 50)  # of the Projectron, whose factor has B^2 / 2 numbers
+    most = bench.pick(3000, 1000, 50)  # largest B of the Projectron, whose factor has B^2 / 2 numbers
     table = Table(
-        f"Time per round with a full budget, in microseconds; {d} features, float64, RBF kernel. Every "
-        "second round is a mistake: the labels are coin flips. The NumPy loop computes margins only",
+        f"Time per round with a full budget, in microseconds; {d} features, float64, RBF kernel. Labels are "
+        "random, so every second round is a mistake. The NumPy loop computes margins only",
         [
             ("B", "int"),
             ("RBP us", "us"),
@@ -135,19 +136,19 @@ def budget(bench: Any) -> Section:
     worst = max(exponents, key=lambda name: exponents[name])
     return Section(
         "The budget",
-        "Cost is linear in B once the supports outweigh the overhead of a round; the Projectron's also has a "
-        "term in B squared for each mistake. GEMM is the time of the bare matrix product for the kernel "
-        "values.",
+        "The cost is linear in B once the supports cost more than the overhead of a round. The Projectron "
+        "also needs B squared operations for each mistake. GEMM is the time of the matrix product for the "
+        "kernel values alone.",
         [table],
         [
             Claim(
-                f"cost grows at most linearly from B = {large[0][0]:,} to {large[-1][0]:,}: exponent, the "
-                f"worst of {', '.join(exponents)}",
+                f"growth of the cost from B = {large[0][0]:,} to {large[-1][0]:,}, as an exponent of B: "
+                f"the largest of {', '.join(exponents)}",
                 exponents[worst],
                 1.1,
                 "number",
                 at_least=False,
-                note=f"the worst is {worst}",
+                note=f"largest for {worst}",
             )
         ],
         [
@@ -172,7 +173,7 @@ def budget(bench: Any) -> Section:
 def features(bench: Any) -> Section:
     B = bench.pick(1000, 500, 50)
     table = Table(
-        f"Time per round with a full budget of {B:,}, in microseconds; dense rows, RBF kernel, coin-flip "
+        f"Time per round with a full budget of {B:,}, in microseconds; dense rows, RBF kernel, random "
         "labels. The NumPy loop computes margins only",
         [
             ("d", "int"),
@@ -210,8 +211,8 @@ def features(bench: Any) -> Section:
         table.add(d, *each.values(), limit, 1 / each["rbp"])
     return Section(
         "The number of features",
-        "Below some ten features the exponentials and the rounds themselves cost more than the products; "
-        "above, the cost is that of the matrix product.",
+        "With fewer than about ten features, the exponentials and the rounds cost more than the products. "
+        "With more features, the matrix product dominates.",
         [table],
         [],
         [
@@ -276,7 +277,7 @@ def density(bench: Any) -> Section:
         table.add(share, max(1, round(share * d)), *each.values(), each["csr"] / each["array"])
     return Section(
         "Density",
-        "What is saved by giving sparse rows as a CSR matrix.",
+        "The time that is saved by passing sparse rows as a CSR matrix.",
         [table],
         [],
         [
@@ -301,7 +302,7 @@ def density(bench: Any) -> Section:
 def rounds(bench: Any) -> Section:
     pieces = 20
     size = bench.pick(100_000, 10_000, 100)
-    growing = bench.pick(3000, 1000, 100)  # rounds a piece for the learner that grows
+    growing = bench.pick(3000, 1000, 100)  # rounds per piece for the learner without a budget
     learners = {
         "RBP": (RandomizedBudgetPerceptron(200, gamma=0.1, random_state=0), size),
         "Forgetron": (Forgetron(200, gamma=0.1), size),
@@ -309,8 +310,8 @@ def rounds(bench: Any) -> Section:
         "KernelPerceptron (no budget)": (KernelPerceptron(gamma=0.1), growing),
     }
     table = Table(
-        "Time per round in microseconds; 8 features, budget 200, twenty pieces of a stream after the budget "
-        "is full",
+        "Time per round in microseconds; 8 features, budget 200, twenty equal pieces of a stream after the "
+        "budget is full",
         [
             ("learner", "text"),
             ("rounds", "int"),
@@ -328,12 +329,12 @@ def rounds(bench: Any) -> Section:
         for piece in range(pieces + 1):
             y = rng.choice(SIGNS, length)
             X = 0.4 * y[:, None] + rng.normal(size=(length, 8))
-            if piece == 0 and hasattr(model, "budget"):  # until the budget is full nothing is flat
+            if piece == 0 and hasattr(model, "budget"):  # the time per round grows until the budget is full
                 model.partial_fit(X, y, classes=SIGNS)
                 while bench.mode != "tiny" and model.n_support_ < model.budget:
                     model.partial_fit(X, y)
                 continue
-            # In eighths, the fastest counts: other processes must not look like growth.
+            # Take the fastest eighth of a piece: a disturbance by other processes must not look like growth.
             parts = [slice(i * length // 8, (i + 1) * length // 8) for i in range(8)]
             times.append(
                 min(
@@ -342,21 +343,22 @@ def rounds(bench: Any) -> Section:
                     for p in parts
                 )
             )
-        early, late = min(times[:3]), min(times[-3:])
-        table.add(name, len(times) * length, times[0], float(np.median(times)), times[-1], late / early)
+        first, last = min(times[:3]), min(times[-3:])
+        table.add(name, len(times) * length, times[0], float(np.median(times)), times[-1], last / first)
         if "no budget" not in name:
-            worst = max(worst, late / early)
+            worst = max(worst, last / first)
         drawn.append(
             Curve(name, [length * (i + 1) for i in range(len(times))], times, "no budget" not in name)
         )
     return Section(
         "The length of the stream",
-        "With a full budget, a round costs the same however many came before. Growth is the best of the "
-        "last three pieces over the best of the first three.",
+        "With a full budget, the cost of a round does not depend on the number of earlier rounds. Growth is "
+        "the fastest of the last three pieces divided by the fastest of the first three.",
         [table],
         [
             Claim(
-                "cost is flat in the number of rounds: growth, the worst of RBP, Forgetron, Projectron++",
+                "growth of the cost of a round with the length of the stream: the largest of RBP, Forgetron, "
+                "Projectron++",
                 worst,
                 1.15,
                 "ratio",
@@ -370,10 +372,10 @@ def rounds(bench: Any) -> Section:
 # ---------------------------------------------------------------------- threads
 
 
-def two_sides(model: Any, step: Go, bench: Any) -> dict[int, float]:
-    """Times of the same work with one thread and with two, long enough and often enough to tell 5 % apart.
+def times_by_threads(model: Any, step: Go, bench: Any) -> dict[int, float]:
+    """Time the same work with one thread and with two, precisely enough to detect a difference of 5 %.
 
-    It is one model throughout: two would lie at different places of the memory, which makes more difference.
+    Both use the same model. Two models would have different addresses in memory, which has a larger effect.
     """
     least = bench.pick(0.05, 0.02, 0.0)
     often = 1 + int(least / max(timed(step), 1e-6))
@@ -391,7 +393,7 @@ def two_sides(model: Any, step: Go, bench: Any) -> dict[int, float]:
 
     jobs = {str(count): with_threads(count) for count in (1, 2)}
     times: dict[str, float] = {}
-    for _ in range(bench.pick(12, 4, 1)):  # what looks slower may only have been disturbed: look again
+    for _ in range(bench.pick(12, 4, 1)):  # repeat if two threads look slower: it may have been a disturbance
         times = in_turn(jobs, bench.repeat, times)
         if times["1"] >= times["2"]:
             break
@@ -400,7 +402,7 @@ def two_sides(model: Any, step: Go, bench: Any) -> dict[int, float]:
 
 def threads(bench: Any) -> Section:
     table = Table(
-        "Two threads against one: how many times faster, all timed in turn (RBP, full budget)",
+        "Speed with two threads relative to one, timed alternately (RBP, full budget)",
         [
             ("B", "int"),
             ("d", "int"),
@@ -426,7 +428,7 @@ def threads(bench: Any) -> Section:
         fill = int(2.5 * B) + 300
         X: Any
         X, _ = streams.sparse(fill + n, d, share) if share < 1 else streams.coins(fill + n, d)
-        if share < 1:  # ones alone would make few different rows
+        if share < 1:  # with ones only, few rows would differ
             X.data[:] = np.random.default_rng(1).normal(size=len(X.data))
         y = np.random.default_rng(2).choice(SIGNS, fill + n)
         model = full(
@@ -439,7 +441,7 @@ def threads(bench: Any) -> Section:
         }
         times, gains = {}, {}
         for what, step in steps.items():
-            taken = two_sides(model, step, bench)
+            taken = times_by_threads(model, step, bench)
             times[what], gains[what] = taken[1], taken[1] / taken[2]
         table.add(B, d, share, n / times["learn"], gains["learn"], n / times["predict"], gains["predict"])
         for what, gain in gains.items():
@@ -453,18 +455,18 @@ def threads(bench: Any) -> Section:
     ]
     return Section(
         "Threads",
-        "`n_jobs=2` against `n_jobs=1` for the same model on the same rows, learning and predicting.",
+        "`n_jobs=2` compared with `n_jobs=1`, for learning and predicting the same rows with the same model.",
         [table],
         [
             Claim(
-                "two threads against one, learning, dense rows, B = 3000, d = 784",
+                "speed of learning with two threads relative to one, dense rows, B = 3000, d = 784",
                 wide,
                 1.6,
                 "ratio",
             ),
             *(
                 Claim(
-                    f"two threads are never slower by more than 5 %: the least gain in {what}",
+                    f"speed of {what} with two threads relative to one: the smallest",
                     worst[verb][0],
                     0.95,
                     "ratio",
@@ -473,5 +475,5 @@ def threads(bench: Any) -> Section:
                 for verb, what in (("learn", "learning"), ("predict", "prediction"))
             ),
         ],
-        [Panel("Two threads against one", "B x d", "times faster", drawn, "log x", "points")],
+        [Panel("Speed with two threads relative to one", "B x d", "times faster", drawn, "log x", "points")],
     )

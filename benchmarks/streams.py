@@ -1,4 +1,4 @@
-"""The rows that are learned."""
+"""The streams of the benchmarks."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Stream = tuple[Any, np.ndarray]
 
 @cache
 def adult(online: bool = True) -> tuple[csr_matrix, np.ndarray, str]:
-    """a9a in a fixed order, and its name; rows of the same shape where it is not to be had."""
+    """Return a9a in a fixed order and its name, or random rows of the same shape if it is not available."""
     try:
         if not (online or os.environ.get("BUDGETRON_DATA")):
-            raise datasets.DataNotFoundError("not asked for")
+            raise datasets.DataNotFoundError("downloads are disabled")
         X, y = datasets.load_adult()
     except (datasets.DataNotFoundError, OSError):
         X, y = sparse(32561, 123, 14 / 123, 0)
-        # Not quite ones: equal distances would make ties, and mistakes a matter of rounding
+        # Perturb the ones: equal distances would give ties, which rounding decides
         X.data += 0.05 * np.random.default_rng(1).normal(size=len(X.data))
         return csr_matrix(X), y, "rows shaped like a9a"
     order = np.random.default_rng(0).permutation(len(y))
@@ -32,7 +32,7 @@ def adult(online: bool = True) -> tuple[csr_matrix, np.ndarray, str]:
 
 
 def labels(X: Any, rng: np.random.Generator, noise: float) -> np.ndarray:
-    """A random hyperplane with noise around it: noise 1 turns a quarter of the labels."""
+    """Return labels by a random hyperplane with noise; noise 1 flips a quarter of the labels."""
     values = np.asarray(X @ rng.normal(size=X.shape[1]))
     values -= np.median(values)
     spread = values.std() or 1.0
@@ -40,14 +40,14 @@ def labels(X: Any, rng: np.random.Generator, noise: float) -> np.ndarray:
 
 
 def dense(n: int, d: int, seed: int = 0, noise: float = 0.4) -> Stream:
-    """Truly dense rows: normal numbers, about as many mistakes as on a9a."""
+    """Return dense rows of normal numbers, with about as many mistakes as on a9a."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d))
     return X, labels(X, rng, noise)
 
 
 def sparse(n: int, d: int, density: float, seed: int = 0) -> tuple[csr_array, np.ndarray]:
-    """CSR rows with the same number of ones each, in random places."""
+    """Return CSR rows with the same number of ones each, at random positions."""
     rng = np.random.default_rng(seed)
     ones = max(1, round(density * d))
     places = np.concatenate(
@@ -63,18 +63,18 @@ def _parts(n: int, d: int) -> list[range]:
 
 
 def coins(n: int, d: int, seed: int = 0) -> Stream:
-    """Dense rows with labels by coin flips: every second round is a mistake, and budgets fill."""
+    """Return dense rows with random labels: every second round is a mistake, so budgets fill quickly."""
     rng = np.random.default_rng(seed)
     return rng.normal(size=(n, d)), rng.choice([-1.0, 1.0], n)
 
 
 def flat(n: int, seed: int = 0) -> Stream:
-    """Two noisy Gaussians in the plane."""
+    """Return two noisy Gaussians in the plane."""
     return two_gaussians(n, random_state=seed)
 
 
 def rings(n: int, seed: int = 0, noise: float = 0.05) -> Stream:
-    """A ring around a disc, in the plane: no line splits them. `noise` of the labels are turned."""
+    """Return a disc and a ring around it, which no line separates, with a share `noise` of flipped labels."""
     rng = np.random.default_rng(seed)
     y = rng.choice([-1.0, 1.0], n)
     radius, angle = np.where(y > 0, 0.8, 1.8) + 0.3 * rng.normal(size=n), rng.uniform(0, 2 * np.pi, n)
@@ -83,7 +83,7 @@ def rings(n: int, seed: int = 0, noise: float = 0.05) -> Stream:
 
 
 def blobs(n: int, classes: int, d: int = 64, seed: int = 0) -> Stream:
-    """As many overlapping clouds as classes."""
+    """Return one Gaussian cloud per class; the clouds overlap."""
     rng = np.random.default_rng(seed)
     y = rng.integers(classes, size=n)
     return 1.2 * rng.normal(size=(classes, d))[y] / np.sqrt(d) * 8 + 2 * rng.normal(size=(n, d)), y

@@ -1,4 +1,4 @@
-"""The benchmarks run, and their page says what was measured. Times are not looked at."""
+"""The benchmarks run, and their page shows the measured results. Times are not checked."""
 
 import json
 import os
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-for needed in ("rich", "matplotlib"):
-    pytest.importorskip(needed, reason=f"the benchmarks print and draw with {needed}")
+for library in ("rich", "matplotlib"):
+    pytest.importorskip(library, reason=f"the benchmarks print and draw with {library}")
 
 ROOT = Path(__file__).parent.parent
 BENCHMARKS = ROOT / "benchmarks"
@@ -19,7 +19,7 @@ SECTIONS = ("density", "loops", "projection", "play", "others")
 
 
 def bench(out, *arguments):
-    # Without data sets at hand, and without fetching any: rows of a9a's shape take its place.
+    # No data sets are used or downloaded: random rows of a9a's shape replace it.
     environment = {name: value for name, value in os.environ.items() if name != "BUDGETRON_DATA"}
     return subprocess.run(
         [sys.executable, str(BENCHMARKS / "run.py"), *arguments, "--out", str(out)],
@@ -43,7 +43,7 @@ def results(out):
     return {file.stem: json.loads(file.read_text()) for file in (out / "performance").glob("*.json")}
 
 
-def test_each_section_leaves_its_results(measured):
+def test_each_section_writes_its_results(measured):
     out, _ = measured
     found = results(out)
     assert set(found) == set(SECTIONS)
@@ -58,7 +58,7 @@ def test_each_section_leaves_its_results(measured):
     assert shares == [0.02, 0.5]
 
 
-def test_both_sides_of_a_comparison_did_the_same(measured):
+def test_both_sides_of_a_comparison_make_the_same_mistakes(measured):
     found = results(measured[0])
     for section, pairs in (
         ("loops", [("mistakes", "NumPy mistakes")]),
@@ -79,23 +79,23 @@ def test_the_page(measured):
         assert section["title"] in printed
         for table in section["tables"]:
             assert table["caption"] in page
-    assert "python benchmarks/run.py --tiny" in page, "how it was made"
+    assert "python benchmarks/run.py --tiny" in page, "the page names its command"
     assert "| processor |" in page
     assert (out / "performance" / "density.png").stat().st_size > 5000
     assert "](performance/density.png)" in page
-    # Every row of every table has as many cells as its head, whatever the names hold.
+    # Every row of a table has as many cells as its header, also if a name contains a vertical bar.
     for table in re.findall(r"(?:^\|.*\n)+", page, re.M):
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}) == 1, table
 
 
-def test_a_miss_is_called_a_miss(measured, tmp_path):
-    # The page is made from the results alone: change one, and its verdict changes.
+def test_a_missed_target_is_marked(measured, tmp_path):
+    # The page is written from the stored results alone: if a value changes, so does its mark.
     out, _ = measured
     found = results(out)["projection"]
     (tmp_path / "performance").mkdir()
     answers = {
-        "| Projectron against": "yes",
-        "| Projectron++ against": "**no**",
+        "| speed of Projectron relative": "yes",
+        "| speed of Projectron++ relative": "**no**",
         "| \\|\\|K d": "**not measured**",
     }
     for claim, value in zip(found["claims"], (6.01, 5.99, None), strict=True):
@@ -104,13 +104,13 @@ def test_a_miss_is_called_a_miss(measured, tmp_path):
     run = bench(tmp_path, "--page")
     assert run.returncode == 0, run.stdout + run.stderr
     lines = (tmp_path / "performance.md").read_text(encoding="utf-8").splitlines()
-    assert "1 of 3 hold." in lines
+    assert "1 of 3 targets are met." in lines
     for start, answer in answers.items():
         (row,) = [line for line in lines if line.startswith(start)]
         assert row.endswith(f"| {answer} |")
 
 
-def test_what_is_done_is_not_measured_again(measured):
+def test_resume_skips_finished_sections(measured):
     out, _ = measured
     before = {file: file.stat().st_mtime_ns for file in (out / "performance").glob("*.json")}
     run = bench(out, "density", "play", "--tiny", "--resume")
@@ -121,26 +121,27 @@ def test_what_is_done_is_not_measured_again(measured):
 def test_an_unknown_section(tmp_path):
     run = bench(tmp_path, "nonsense")
     assert run.returncode == 2
-    assert "no section is called nonsense; there are limits, " in run.stderr
+    assert "unknown section: nonsense; choose from limits, " in run.stderr
 
 
-def test_rivals(measured):
-    # With a rival its rows are there; without, the page says what is missing, and how to get it.
+def test_other_libraries(measured):
+    # The page has the rows of a library that is installed, and names one that is not and how to install it.
     out, _ = measured
     found = results(out)
-    says = found["others"]["says"]
+    description = found["others"]["description"]
     rows = [row[0] for row in found["others"]["tables"][0]["rows"]]
-    for rival, name in (("river", "river KNNClassifier"), ("vowpalwabbit", "Vowpal Wabbit --ksvm")):
-        assert (name in rows) == (find_spec(rival) is not None)
-        assert (rival in says.partition("left out:")[2]) == (find_spec(rival) is None)
+    omitted = description.partition("they are not installed:")[2]
+    for library, name in (("river", "river KNNClassifier"), ("vowpalwabbit", "Vowpal Wabbit --ksvm")):
+        assert (name in rows) == (find_spec(library) is not None)
+        assert (library in omitted) == (find_spec(library) is None)
     note = found["play"]["claims"][1]["note"]
     assert note == ("" if find_spec("river") else "river is not installed: pip install --group bench")
 
 
-def test_the_page_in_the_docs_is_what_the_results_say(tmp_path):
-    kept = ROOT / "docs" / "performance"
+def test_the_page_in_the_docs_shows_the_stored_results(tmp_path):
+    stored = ROOT / "docs" / "performance"
     (tmp_path / "performance").mkdir()
-    for file in kept.glob("*.json"):
+    for file in stored.glob("*.json"):
         (tmp_path / "performance" / file.name).write_text(file.read_text())
     run = bench(tmp_path, "--page")
     assert run.returncode == 0, run.stdout + run.stderr

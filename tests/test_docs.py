@@ -1,4 +1,4 @@
-"""Everything shown to readers runs: docstring examples, the README, and the walk in CONTRIBUTING.md."""
+"""Run everything that is shown to readers: docstring examples, the pages, and the steps of CONTRIBUTING.md."""
 
 import contextlib
 import doctest
@@ -31,10 +31,12 @@ def test_docstring_examples(name):
     assert failures == 0
 
 
-def test_every_learner_shows_an_example():
-    converters = [budgetron.batch.AveragedClassifier, budgetron.batch.PenalizedRiskClassifier]
-    for learner in budgetron.learners() + budgetron.linear.learners() + converters:
-        doc = inspect.cleandoc(learner.__doc__)  # Python strips the indent from 3.13 on, Cython does not
+def test_every_learner_documents_its_parameters_and_an_example():
+    wrappers = [budgetron.batch.AveragedClassifier, budgetron.batch.PenalizedRiskClassifier]
+    for learner in budgetron.learners() + budgetron.linear.learners() + wrappers:
+        doc = inspect.cleandoc(
+            learner.__doc__
+        )  # Python removes the indentation from 3.13 on, Cython does not
         for section in ("Parameters", "Examples"):
             assert f"{section}\n---" in doc, f"{learner.__name__} lacks {section}"
         for parameter in learner._get_param_names():
@@ -70,7 +72,7 @@ def test_the_page_of_the_theorems():
     ],
 )
 def test_examples_of_the_pages(path, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # the blocks of a page may hand each other files
+    monkeypatch.chdir(tmp_path)  # the blocks of a page may share files
     codes, outputs = blocks(path, "python"), blocks(path, "text")
     assert len(codes) >= 1
     for code, output in zip(codes, outputs, strict=True):
@@ -91,34 +93,37 @@ def test_the_gallery(example, tmp_path):
 
 
 def install(project, build, site):
-    """Install what the build says it would, compiling what this package has not compiled yet.
+    """Install a project in the folder `site`, compiling only the modules that this package does not have.
 
-    As with `make test`, which keeps its build folder: the rest is compiled already, from the same sources.
+    The other compiled modules are copied: `make test` keeps its build folder and has built them already, from
+    the same sources.
     """
     subprocess.run(["meson", "setup", build, project], check=True, capture_output=True)
     plan = json.loads((build / "meson-info" / "intro-install_plan.json").read_text())
-    wanted = {
+    destinations = {
         Path(source): Path(entry["destination"]).relative_to("{py_platlib}")
         for part in plan.values()
         for source, entry in part.items()
     }
-    there = Path(budgetron.__file__).parent.parent
-    compiled = {Path(source): wanted[Path(source)] for source in plan["targets"]}
-    lacking = [source for source, place in compiled.items() if not (there / place).exists()]
-    assert "_smallest" in {source.name.partition(".")[0] for source in lacking}
-    subprocess.run(["ninja", "-C", build, *(source.relative_to(build) for source in lacking)], check=True)
-    for source, place in wanted.items():
+    installed = Path(budgetron.__file__).parent.parent
+    compiled = {Path(source): destinations[Path(source)] for source in plan["targets"]}
+    missing = [source for source, place in compiled.items() if not (installed / place).exists()]
+    assert "_smallest" in {source.name.partition(".")[0] for source in missing}
+    subprocess.run(["ninja", "-C", build, *(source.relative_to(build) for source in missing)], check=True)
+    for source, place in destinations.items():
         (site / place).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(there / place if source in compiled and source not in lacking else source, site / place)
-    for said in there.glob("budgetron-*.dist-info"):  # where its version stands
-        shutil.copytree(said, site / said.name)
+        shutil.copy(
+            installed / place if source in compiled and source not in missing else source, site / place
+        )
+    for metadata in installed.glob("budgetron-*.dist-info"):  # contains the version
+        shutil.copytree(metadata, site / metadata.name)
 
 
 def test_add_a_learner_in_one_file(tmp_path):
-    # The walk of CONTRIBUTING.md, taken: one file, one line, build, install, use.
+    # Follow CONTRIBUTING.md: add one file and one line, build, install, and run the tests.
     for tool in ("meson", "ninja", "cython"):
         if shutil.which(tool) is None:
-            pytest.skip(f"{tool} is not on the path, and the walk builds")
+            pytest.skip(f"{tool} is not on the path; it is needed to build the learner")
     learner, register = blocks("CONTRIBUTING.md", "python")
     project = tmp_path / "project"
     shutil.copytree(ROOT, project, ignore=shutil.ignore_patterns(".venv", ".git", "build", ".*_cache"))
@@ -128,7 +133,7 @@ def test_add_a_learner_in_one_file(tmp_path):
         file.write(register)
     site = tmp_path / "site"
     install(project, tmp_path / "build", site)
-    # Conformance comes with the registration.
+    # The conformance tests include every registered learner.
     tests = [project / "tests" / name for name in ("test_sklearn.py", "test_errors.py", "test_docs.py")]
     run = subprocess.run(
         [
