@@ -1,14 +1,15 @@
-"""How many mistakes are made on real streams: BudgetClassifier, its parts, and what people would use instead.
+"""Count mistakes on real streams: BudgetClassifier, its parts, and learners of other libraries.
 
-    python benchmarks/quality.py                 what has no result yet; docs/quality.md and its plots
-    python benchmarks/quality.py --only letter   some streams
-    python benchmarks/quality.py --who ours      those learners alone whose names begin so
-    python benchmarks/quality.py --again ours    those learners again whose names begin so
-    python benchmarks/quality.py --page          nothing measured: the page and the plots again
+    python benchmarks/quality.py                 measure what has no result yet; write docs/quality.md
+    python benchmarks/quality.py --only letter   only the named streams
+    python benchmarks/quality.py --who ours      only learners whose names begin with "ours"
+    python benchmarks/quality.py --again ours    measure learners again whose names begin with "ours"
+    python benchmarks/quality.py --page          measure nothing; write the page and the plot again
 
-Each learner plays each stream in a process of its own, every row predicted before it is learned; its result
-is written at once to docs/quality/results.json, so that a run that was stopped goes on where it was. BLAS is
-held to one thread. river is in the dependency group `bench`. BUDGETRON_DATA names the folder with the data.
+Each learner plays each stream in a separate process, and every row is predicted before it is learned. The
+result is written to docs/quality/results.json at once, so that an interrupted run can be continued. BLAS is
+limited to one thread. river is in the dependency group `bench`. BUDGETRON_DATA names the folder with the
+data.
 """
 
 from __future__ import annotations
@@ -27,23 +28,24 @@ from quality_page import page, plot
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "quality" / "results.json"
-WARM = 600  # rows that are played before the clock and the memory are looked at
+WARM = 600  # rows that are played before time and memory are measured
 
 
-def one(stream: str, name: str) -> None:
-    """Play one stream with one learner, in this process, and print the result."""
+def play_one(stream: str, name: str) -> None:
+    """Play one stream with one learner in this process, and print the result as JSON."""
     from threadpoolctl import threadpool_limits
 
     X, y = load(stream)
     play = learners(stream)[name]
     with threadpool_limits(1):
-        # Imports, and what a library keeps for itself; the model lives on, lest its memory be used again
+        # The first play loads libraries and fills their caches. Its model is kept alive, so that the
+        # measured model cannot reuse its memory.
         warm = play(X[:WARM], y[:WARM])
         before, start = resident(), time.perf_counter()
         result = play(X, y)
         seconds = time.perf_counter() - start
         models, copies = [warm, result.pop("model", None)], getattr(play, "copies", 0)
-        if copies:  # once more, now that libraries have all they keep for themselves
+        if copies:  # play again, now that the caches of the libraries are full
             before, again = resident(), play(X, y, copies)
             result["resident"] = before + (again["resident"] - before) // copies
     del models
@@ -56,14 +58,15 @@ def one(stream: str, name: str) -> None:
 def pending(
     only: list[str], who: tuple[str, ...], again: str | None, results: dict[str, Any]
 ) -> Iterator[tuple[str, str]]:
+    """Yield the pairs of stream and learner that must be measured."""
     for stream in (*STREAMS, CHANGING):
         if only and stream not in only:
             continue
         for name in learners(stream):
-            known = name in results.get(stream, {})
+            measured = name in results.get(stream, {})
             if not name.startswith(who):
                 continue
-            if not known or (again is not None and name.startswith(again)):
+            if not measured or (again is not None and name.startswith(again)):
                 yield stream, name
 
 
@@ -101,17 +104,21 @@ def measure(only: list[str], who: tuple[str, ...], again: str | None, limit: flo
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--only", nargs="*", default=[], choices=[*STREAMS, CHANGING])
-    parser.add_argument("--who", nargs="*", default=[""], help="the beginnings of the names of learners")
-    parser.add_argument("--again", help="the beginning of the names of learners to measure again")
-    parser.add_argument("--limit", type=float, default=600.0, help="seconds for one learner on one stream")
-    parser.add_argument("--page", action="store_true")
+    parser.add_argument(
+        "--who", nargs="*", default=[""], help="only learners whose names begin with one of these"
+    )
+    parser.add_argument("--again", help="measure learners again whose names begin with this")
+    parser.add_argument(
+        "--limit", type=float, default=600.0, help="time limit in seconds for one learner on one stream"
+    )
+    parser.add_argument("--page", action="store_true", help="measure nothing; write the page again")
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.one:
-        one(*given.one)
+    options = parser.parse_args()
+    if options.one:
+        play_one(*options.one)
         return
-    if not given.page:
-        measure(given.only, tuple(given.who), given.again, given.limit)
+    if not options.page:
+        measure(options.only, tuple(options.who), options.again, options.limit)
     results = json.loads(RESULTS.read_text())
     plot(results, RESULTS.parent / "errors.png")
     (ROOT / "docs" / "quality.md").write_text(page(results))

@@ -1,4 +1,4 @@
-"""The streams on which mistakes are counted, and who plays them."""
+"""The streams on which mistakes are counted, and the learners that play them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 __all__ = ["ABLATIONS", "ALONE", "CHANGING", "STREAMS", "learners", "load", "memory_of", "resident"]
 
-# Rows after one fixed permutation; electricity in its own order.
+# Number of rows, after a fixed permutation; electricity keeps its order.
 STREAMS = {
     "a9a": 20000,
     "ijcnn1": 20000,
@@ -24,18 +24,18 @@ STREAMS = {
     "electricity": 45312,
     "mnist": 10000,
 }
-# One that changes half way: what kernels are best at, and then what a linear learner is that follows quickly.
+# A stream that changes halfway: kernels are best at first, then a linear learner that adapts quickly.
 CHANGING = "letter, then electricity"
-MEMORY = {"mnist": ("64MB", "8MB")}  # and elsewhere 16 MB, and 1 MB for the small one
+MEMORY = {"mnist": ("64MB", "8MB")}  # large and small memory; 16 MB and 1 MB for the other streams
 ABLATIONS = {
     "without second order": {"second_order": False},
     "without combiner": {"combiner": False},
     "without recency": {"recency": False},
     "equal memory": {"moving": False},
 }
-STEP = 100  # rows between two looks at the memory
+STEP = 100  # rows between two measurements of the memory
 WIDTHS = (0.5, 2.0, 8.0, 32.0)
-# Experts by themselves, on rows as they are; kernel widths are by the median squared distance of first rows.
+# Single experts on unscaled rows. Kernel widths are relative to the median squared distance of first rows.
 ALONE = {
     **{f"SecondOrderProjectron(300), width {width:g}": ("second", width) for width in WIDTHS},
     **{f"PassiveAggressive(budget=1000), width {width:g}": ("recent", width) for width in WIDTHS},
@@ -49,7 +49,7 @@ def memory_of(stream: str) -> tuple[str, str]:
 
 
 def load(stream: str) -> tuple[np.ndarray, np.ndarray]:
-    """The rows as everybody gets them, and labels of -1 and +1."""
+    """Return the rows that all learners get, and labels of -1 and +1."""
     from budgetron import datasets
 
     if stream == CHANGING:
@@ -85,7 +85,7 @@ def load(stream: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def resident() -> int:
-    """Bytes of this process in memory."""
+    """Return the resident bytes of this process."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
@@ -94,7 +94,7 @@ def resident() -> int:
 
 
 def ours(memory: str, copies: int = 0, **parts: bool) -> Callable[..., dict[str, Any]]:
-    """`copies` play side by side when it is measured what one of them takes of the process."""
+    """Return a player for BudgetClassifier; the memory use of one model is measured with `copies` models."""
 
     def play(X: np.ndarray, y: np.ndarray, number: int = 1) -> dict[str, Any]:
         from budgetron import BudgetClassifier
@@ -104,23 +104,23 @@ def ours(memory: str, copies: int = 0, **parts: bool) -> Callable[..., dict[str,
             _plan = Plan(**parts)
 
         models = [Chosen(memory, random_state=0) for _ in range(number)]
-        wrong, most, grown, model = 0, 0, 0, models[0]
+        wrong, largest, resident_size, model = 0, 0, 0, models[0]
         for start in range(0, len(y), STEP):
             rows = X[start : start + STEP].astype(np.float32)
             for each in models:
                 trace = each.progressive_fit(rows, y[start : start + STEP], classes=[-1, 1])
             wrong += int(trace.mistakes.sum())
-            most, grown = max(most, model.nbytes_), max(grown, resident())
-        told = [
+            largest, resident_size = max(largest, model.nbytes_), max(resident_size, resident())
+        experts = [
             {name: value for name, value in expert.items() if name != "class"} for expert in model.experts_
         ]
         return {
             "model": models,
             "mistakes": wrong,
-            "bytes": most,
-            "resident": grown,
+            "bytes": largest,
+            "resident": resident_size,
             "memory": memory,
-            "experts": json.loads(json.dumps(told, default=float)),
+            "experts": json.loads(json.dumps(experts, default=float)),
             "regret": model.regret_,
             "regret bound": model.regret_bound_,
         }
@@ -130,6 +130,8 @@ def ours(memory: str, copies: int = 0, **parts: bool) -> Callable[..., dict[str,
 
 
 def alone(kind: str, width: float) -> Callable[..., dict[str, Any]]:
+    """Return a player for a single expert."""
+
     def play(X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
         import budgetron
         from budgetron import linear
@@ -149,10 +151,12 @@ def alone(kind: str, width: float) -> Callable[..., dict[str, Any]]:
 
 
 def standard(X: np.ndarray) -> np.ndarray:
+    """Return standardised features."""
     return (X - X.mean(axis=0)) / X.std(axis=0)
 
 
 def median_distance(X: np.ndarray) -> float:
+    """Return the median squared distance between rows, from 2,000 random pairs."""
     rng = np.random.default_rng(1)
     a, b = rng.integers(0, min(len(X), 2000), (2, 2000))
     between = ((X[a] - X[b]) ** 2).sum(axis=1)
@@ -160,7 +164,7 @@ def median_distance(X: np.ndarray) -> float:
 
 
 def random_features(X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
-    """500 random Fourier features at the median width, and AROW with a full covariance over them."""
+    """Play with 500 random Fourier features at the median width, and AROW with a full covariance on them."""
     from sklearn.kernel_approximation import RBFSampler
 
     from budgetron.linear import AROW
@@ -176,6 +180,8 @@ def random_features(X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
 
 
 def river(make: Callable[[Any], Any]) -> Callable[..., dict[str, Any]]:
+    """Return a player for a river model."""
+
     def play(X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
         library = import_module("river")
         for part in ("forest", "linear_model", "neighbors", "preprocessing", "tree"):
@@ -191,10 +197,16 @@ def river(make: Callable[[Any], Any]) -> Callable[..., dict[str, Any]]:
 
 
 def scikit(make: Callable[[], Any]) -> Callable[..., dict[str, Any]]:
+    """Return a player for a scikit-learn model on standardised rows."""
+
     def play(X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
         from sklearn.preprocessing import StandardScaler
 
-        model, scaler, wrong = make(), StandardScaler(), 1  # there is no prediction of the first row
+        model, scaler, wrong = (
+            make(),
+            StandardScaler(),
+            1,
+        )  # the first row cannot be predicted and counts as a mistake
         for i, (row, label) in enumerate(zip(X[:, None], y[:, None], strict=True)):
             scaler.partial_fit(row)
             standardised = scaler.transform(row)
@@ -213,20 +225,20 @@ def sgd(loss: str, **options: Any) -> Any:
 
 
 def learners(stream: str) -> dict[str, Callable[..., dict[str, Any]]]:
-    """Who plays a stream, by name."""
+    """Return the players of a stream by name."""
     large, small = memory_of(stream)
-    made: dict[str, Callable[..., dict[str, Any]]] = {
+    players: dict[str, Callable[..., dict[str, Any]]] = {
         f"ours, {large}": ours(large, 2),
         f"ours, {small}": ours(small, 8),
     }
     if stream in ("letter", "covertype"):
-        made["ours, 64MB"] = ours("64MB", 2)
-    made |= {f"ours, {large}, {name}": ours(large, **parts) for name, parts in ABLATIONS.items()}
+        players["ours, 64MB"] = ours("64MB", 2)
+    players |= {f"ours, {large}, {name}": ours(large, **parts) for name, parts in ABLATIONS.items()}
 
-    made |= {name: alone(*how) for name, how in ALONE.items()}
+    players |= {name: alone(kind, width) for name, (kind, width) in ALONE.items()}
     if stream == CHANGING:
-        return made
-    made |= {
+        return players
+    players |= {
         "random features + AROW": random_features,
         "river logistic regression": river(
             lambda r: r.preprocessing.StandardScaler() | r.linear_model.LogisticRegression()
@@ -246,4 +258,4 @@ def learners(stream: str) -> dict[str, Callable[..., dict[str, Any]]]:
             lambda: sgd("hinge", penalty=None, learning_rate="pa1", eta0=1.0)
         ),
     }
-    return made
+    return players

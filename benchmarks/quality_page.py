@@ -1,4 +1,4 @@
-"""What was found about mistakes, as a page with a plot."""
+"""Write docs/quality.md and its plot from the results."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ __all__ = ["page", "plot"]
 
 
 def error(result: dict[str, Any] | None) -> float | None:
+    """Return the mistakes in percent, or None if there is no result."""
     return None if not result or "mistakes" not in result else 100.0 * result["mistakes"] / result["rows"]
 
 
-def shown(value: float | None) -> str:
+def percent(value: float | None) -> str:
+    """Return a number with two decimals, or an empty cell."""
     return "" if value is None else f"{value:.2f}"
 
 
@@ -32,39 +34,42 @@ def page(results: dict[str, Any]) -> str:
         return f"ours, {memory_of(stream)[which]}{part}"
 
     def errors(of: Callable[[str], str]) -> list[str]:
-        return [shown(error(results[stream].get(of(stream)))) for stream in streams]
+        return [percent(error(results[stream].get(of(stream)))) for stream in streams]
 
     def best(stream: str) -> str:
         values = [error(results[stream].get(name)) for name in ALONE]
-        return shown(min((value for value in values if value is not None), default=None))
+        return percent(min((value for value in values if value is not None), default=None))
 
-    def named(name: str) -> list[str]:
+    def row_of(name: str) -> list[str]:
         return [name, *errors(lambda stream: name)]
 
     main = [
         ["rows", *(f"{STREAMS[stream]:,}" for stream in streams)],
-        ["**`BudgetClassifier`**, 16 MB, mnist 64", *(f"**{value}**" for value in errors(ours))],
-        ["the same, 1 MB, mnist 8", *errors(lambda stream: ours(stream, 1))],
-        ["the same, 64 MB", *errors(lambda stream: "ours, 64MB")],
-        ["best of its experts alone", *(best(stream) for stream in streams)],
-        *(named(name) for name in rivals),
+        ["**`BudgetClassifier`**, 16 MB (mnist 64 MB)", *(f"**{value}**" for value in errors(ours))],
+        ["`BudgetClassifier`, 1 MB (mnist 8 MB)", *errors(lambda stream: ours(stream, 1))],
+        ["`BudgetClassifier`, 64 MB", *errors(lambda stream: "ours, 64MB")],
+        ["best of its experts, used alone", *(best(stream) for stream in streams)],
+        *(row_of(name) for name in rivals),
     ]
 
     def without(part: str) -> list[str]:
         return [part, *errors(lambda stream: ours(stream, 0, f", {part}"))]
 
     changing = [
-        [f"**`BudgetClassifier`**, {memory}", f"**{shown(error(results[CHANGING].get(f'ours, {memory}')))}**"]
+        [
+            f"**`BudgetClassifier`**, {memory}",
+            f"**{percent(error(results[CHANGING].get(f'ours, {memory}')))}**",
+        ]
         for memory in memory_of(CHANGING)
     ]
-    changing += [[name, shown(error(results[CHANGING].get(name)))] for name in ALONE]
+    changing += [[name, percent(error(results[CHANGING].get(name)))] for name in ALONE]
     parts = [["all parts", *errors(ours)], *map(without, ABLATIONS)]
     head = ["", *streams]
     inside = [
         [
             stream,
             expert["name"],
-            shown(100.0 * expert["error"]),
+            percent(100.0 * expert["error"]),
             f"{expert['share']:.2f}",
             str(expert["supports"]),
             f"{expert['bytes'] / 2**20:.2f}",
@@ -75,23 +80,23 @@ def page(results: dict[str, Any]) -> str:
     ]
     return TEMPLATE.format(
         main=table(head, main),
-        alone=table(head, [named(name) for name in ALONE]),
+        alone=table(head, [row_of(name) for name in ALONE]),
         parts=table(head, parts),
-        changing=table(["15,000 rows of each", "mistakes, %"], changing),
+        changing=table(["15,000 rows of each", "mistakes %"], changing),
         cost=table(COSTS, [costs(stream, results[stream], ours(stream)) for stream in streams]),
         small=table(COSTS, [costs(stream, results[stream], ours(stream, 1)) for stream in streams]),
-        inside=table(["stream", "at the end", "error %", "share", "supports", "MB"], inside),
+        inside=table(["stream", "expert", "error %", "weight", "supports", "MB"], inside),
     )
 
 
 COSTS = [
     "stream",
-    "us a row",
-    "times ARF's rows a second",
-    "most bytes, MB",
-    "process grew by, MB",
-    "ARF, AMF grew by, MB",
-    "regret, and its bound",
+    "µs per row",
+    "speed relative to ARF",
+    "largest `nbytes_`, MB",
+    "growth of the process, MB",
+    "growth with ARF, AMF, MB",
+    "regret and its bound",
 ]
 
 
@@ -114,49 +119,55 @@ def costs(stream: str, results: dict[str, Any], name: str) -> list[str]:
 
 TEMPLATE = """# Quality
 
-Mistakes in percent, each row predicted before it is learned, in one pass. Written by `benchmarks/quality.py`
-from `docs/quality/results.json`; every learner has its library's own settings, and nothing is tuned to a
-stream. Rows are the first after `np.random.default_rng(0).permutation(n)`, electricity in order of time;
-mnist's pixels by 255, spambase's features by log1p, covertype's ten quantities standardised. Two classes:
-letter A-M against N-Z, covertype 2 against the rest, digits even against odd.
+This page shows mistakes in percent. Each row is predicted before it is learned, in one pass.
+`benchmarks/quality.py` writes the page from `docs/quality/results.json`. Every learner has the default
+settings of its library, and nothing is tuned to a stream.
+
+The rows are the first ones after `np.random.default_rng(0).permutation(n)`; electricity keeps its order in
+time. Pixels of mnist are divided by 255, log1p is applied to the features of spambase, and the ten numeric
+features of covertype are standardised. There are two classes: letters A-M against N-Z, covertype 2 against
+the rest, even against odd digits.
 
 ![Mistakes on each stream](quality/errors.png)
 
 {main}
-river's and scikit-learn's learners get standardised rows; trees, forests and the nearest neighbours that are
-called raw get rows as they are. Passive-aggressive and logistic ones are linear. Random features are 500
-Fourier features, with AROW over them.
+The learners of river and scikit-learn get standardised rows. The exceptions are trees, forests and the
+nearest neighbours marked "raw", which get the rows unchanged. Passive-aggressive and logistic learners are
+linear. "Random features" are 500 random Fourier features with AROW on them. ARF and AMF are river's
+adaptive random forest and aggregated Mondrian forest.
 
 ## Its experts alone
 
-What `BudgetClassifier` chooses from, chosen by hand; which is best is known afterwards only. Widths of the
-kernel are by the median squared distance between rows.
+These are the kinds of experts that `BudgetClassifier` combines, each used alone. Which one is best is known
+only afterwards. Kernel widths are relative to the median squared distance between rows.
 
 {alone}
-## What each part is good for
+## The contribution of each part
 
-The same with one part left out: without second-order experts; without the combiner, by exponential weights
-alone; without recency, which is passive-aggressive experts and the labels of late; and with equal shares of
-the memory for all experts to the end.
+The same with one part removed: without second-order experts; without the combiner, so that only exponential
+weights combine the experts; without recency, that is, without passive-aggressive experts and recent labels;
+and with equal shares of the memory for all experts until the end.
 
 {parts}
 ## When the best expert changes
 
-Half way the stream turns from letter, where kernels are best, into electricity in order of time, where a
-linear learner is that follows quickly. No expert is good at both.
+Halfway, the stream changes from letter, where kernels are best, to electricity in order of time, where a
+linear learner that adapts quickly is best. No expert is good at both.
 
 {changing}
-## What it costs
+## Cost
 
-One thread; batches of 100 rows. ARF and AMF are river's adaptive and Mondrian forests of 10 trees on the same
-machine. The most bytes are those of `nbytes_`, looked at every 100 rounds; by how much the process grew is
-what each of two models took that played side by side, and of eight with little memory.
+One thread, batches of 100 rows. ARF and AMF have 10 trees and ran on the same machine. `nbytes_` is read
+every 100 rounds, and the largest value is shown. The growth of the process is the growth per model while
+two models ran at the same time, or eight models with little memory.
 
 {cost}
 With little memory:
 
 {small}
-## What is inside
+## The experts at the end
+
+The weight is the expert's share in the vote.
 
 {inside}"""
 
@@ -169,11 +180,11 @@ def plot(results: dict[str, Any], path: Path) -> None:
 
     streams = [stream for stream in STREAMS if stream in results]
     figure, axes = plt.subplots(figsize=(9, 4.2), layout="constrained")
-    shown_as = {
+    styles = {
         "others": {"color": "0.7", "s": 22},
         "river's forests": {"color": "0.35", "s": 26, "marker": "s"},
-        "BudgetClassifier, 1 MB (mnist 8)": {"color": "tab:orange", "s": 36, "marker": "D"},
-        "BudgetClassifier, 16 MB (mnist 64)": {"color": "tab:red", "s": 46, "marker": "D"},
+        "BudgetClassifier, 1 MB (mnist 8 MB)": {"color": "tab:orange", "s": 36, "marker": "D"},
+        "BudgetClassifier, 16 MB (mnist 64 MB)": {"color": "tab:red", "s": 46, "marker": "D"},
     }
     for i, stream in enumerate(streams):
         large, small = memory_of(stream)
@@ -184,14 +195,14 @@ def plot(results: dict[str, Any], path: Path) -> None:
             if value is None or name in ALONE or (name.startswith("ours") and name not in mine):
                 continue
             places[mine.get(name, int("AMF" in name or "ARF" in name))].append(value)
-        for (label, style), values in zip(shown_as.items(), places, strict=True):
+        for (label, style), values in zip(styles.items(), places, strict=True):
             axes.scatter([i] * len(values), values, label=None if i else label, **style)
     axes.set_yscale("log")
     ticks = [2, 3, 5, 10, 20, 40]
     axes.set_yticks(ticks, [str(tick) for tick in ticks])
     axes.minorticks_off()
     axes.set_xticks(range(len(streams)), streams)
-    axes.set_ylabel("mistakes, %")
+    axes.set_ylabel("mistakes %")
     axes.legend(frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=110)

@@ -1,4 +1,4 @@
-"""Run everything that is shown to readers: docstring examples, the pages, and the steps of CONTRIBUTING.md."""
+"""Run everything that readers see: docstring examples, the pages, and the steps of CONTRIBUTING.md."""
 
 import contextlib
 import doctest
