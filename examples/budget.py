@@ -1,7 +1,7 @@
-"""How large a budget? The error of four learners as theirs grows, on handwritten digits.
+"""How large a budget? Draw the error of four learners against the budget, on handwritten digits.
 
-Each point is one pass over the stream, every row predicted before it is learned. The line is
-the Perceptron that keeps all it errs on.
+Each point is one pass over the stream; every row is predicted before it is learned. The dashed
+line is a Perceptron without a budget, which stores every mistake.
 
     python examples/budget.py [--output budget.png]
 """
@@ -36,7 +36,7 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--output", type=Path, default=Path("budget.png"), help="where to draw the picture")
+    parser.add_argument("--output", type=Path, default=Path("budget.png"), help="file of the figure")
     options = parser.parse_args()
     X, y = load_digits(return_X_y=True)
     y = y % 2
@@ -45,11 +45,11 @@ def main():
         errors = [100 * make(B).progressive_fit(X, y).error_rate for B in BUDGETS]
         axes.plot(BUDGETS, errors, marker="o", ms=4, label=name)
         print(f"{name:27}" + "".join(f"{error:6.1f}" for error in errors))
-    whole = KernelPerceptron(gamma=0.0005)
-    error = 100 * whole.progressive_fit(X, y).error_rate
+    unlimited = KernelPerceptron(gamma=0.0005)
+    error = 100 * unlimited.progressive_fit(X, y).error_rate
     axes.axhline(error, color="#9ca3af", ls="--", lw=1)
     axes.annotate(
-        f"without a budget: {whole.n_support_} supports", (BUDGETS[-1], error), (0, -12),
+        f"without a budget: {unlimited.n_support_} supports", (BUDGETS[-1], error), (0, -12),
         textcoords="offset points", ha="right", color="#6b7280",
     )  # fmt: skip
     axes.set(xscale="log", xlabel="budget", ylabel="% mistakes", ylim=(0, None))
@@ -58,7 +58,7 @@ def main():
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
     figure.savefig(options.output, dpi=110, bbox_inches="tight", facecolor="white")
-    print(f"Drawn: {options.output}")
+    print(f"Figure: {options.output}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""What a budget is good for when the stream changes: the classes change places three times.
+"""How a budget helps when the stream changes: the two classes swap places three times.
 
-The share of mistakes in the last 250 rows, for a learner that stops when its budget is full, one
-that never forgets, and one that forgets the oldest.
+The figure shows the share of mistakes in the last 250 rows for three learners. One stops learning when
+its budget is full, one stores every mistake, and one removes its oldest supports.
 
     python examples/drift.py [--output drift.png]
 """
@@ -24,7 +24,7 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--output", type=Path, default=Path("drift.png"), help="where to draw the picture")
+    parser.add_argument("--output", type=Path, default=Path("drift.png"), help="file of the figure")
     options = parser.parse_args()
     rng = np.random.default_rng(0)
     X = rng.normal(size=(12_000, 2))
@@ -48,7 +48,7 @@ def main():
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=3, fontsize=9)
     figure.savefig(options.output, dpi=110, bbox_inches="tight", facecolor="white")
-    print(f"Drawn: {options.output}")
+    print(f"Figure: {options.output}")
 
 
 if __name__ == "__main__":

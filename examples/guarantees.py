@@ -1,7 +1,7 @@
-"""Mistakes beside their bounds, round by round, on a separable, a noisy and a drifting stream.
+"""Draw mistakes and their bounds against rounds, on a separable, a noisy and a drifting stream.
 
-python examples/guarantees.py                 draws guarantees.png
-python examples/guarantees.py --theorems      prints the table of the theorems
+python examples/guarantees.py                 draw guarantees.png
+python examples/guarantees.py --theorems      print the table of docs/theorems.md
 """
 
 import argparse
@@ -17,7 +17,7 @@ from budgetron import bounds, certify, streams
 
 
 def prefix_losses(kernel, X, y, rows, coef):
-    """The competitor's hinge losses up to each round."""
+    """Return the sum of the competitor's hinge losses up to each round."""
     return np.cumsum(np.maximum(0.0, 1.0 - y * (kernel(X, rows) @ coef)))
 
 
@@ -26,7 +26,7 @@ def rbf(A, B):
 
 
 def separable(n):
-    """A margin of 1/5: a competitor of norm 5 loses nothing."""
+    """Yield runs on a stream with margin 1/5, on which a competitor of norm 5 has no loss."""
     X, y, w = streams.separable(n, 1000, 0.2, random_state=0)
     g = 5 * w
     for model, bound in (
@@ -40,7 +40,7 @@ def separable(n):
 
 
 def noisy(n):
-    """A tenth of the labels is turned; the competitor is the best one for the whole stream."""
+    """Yield runs on a stream with a tenth of the labels flipped; the competitor is the best one for it."""
     X, y = streams.two_gaussians(n, 0.1, spread="std", random_state=0)
     for model, weight, factor in (
         (budgetron.KernelPerceptron(gamma=0.5), 1.0, 2.0),
@@ -56,9 +56,11 @@ def noisy(n):
 
 
 def drifting(n):
-    """A line that turns by half a circle, and competitors that turn with it."""
-    X, y, turning, _ = streams.rotating_hyperplane(n, steps=16, margin=0.95, norm=1 / 0.95, random_state=0)
-    starts, weights = zip(*turning, strict=True)
+    """Yield runs on a stream whose separating line turns by half a circle, like the competitors."""
+    X, y, competitors, _ = streams.rotating_hyperplane(
+        n, steps=16, margin=0.95, norm=1 / 0.95, random_state=0
+    )
+    starts, weights = zip(*competitors, strict=True)
     shifts = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(weights, axis=0), axis=1))])
     shift = shifts[np.searchsorted(starts, np.arange(n), side="right") - 1]
     for model, theorem in (
@@ -69,7 +71,7 @@ def drifting(n):
         ),
     ):
         trace = model.progressive_fit(X, y, ledger=True)
-        print(certify(model, X, y, trace, turning))
+        print(certify(model, X, y, trace, competitors))
         norm = np.linalg.norm(weights[0])
         curve = [theorem(norm, 0.0, model.budget, s) for s in shifts]
         yield (
@@ -83,24 +85,24 @@ def draw(n, path):
     figure, axes = plt.subplots(1, 3, figsize=(15, 4.6))
     panels = (
         ("separable: margin 1/5", separable),
-        ("noisy: two Gaussians, a tenth of the labels turned", noisy),
-        ("drifting: a line that turns", drifting),
+        ("noisy: two Gaussians, a tenth of the labels flipped", noisy),
+        ("drifting: the separating line turns", drifting),
     )
     for axis, (title, runs) in zip(axes, panels, strict=True):
         rounds = np.arange(1, n + 1)
-        axis.fill_between(rounds, rounds, n, color="0.93", label="above the rounds: says nothing")
+        axis.fill_between(rounds, rounds, n, color="0.93", label="above the number of rounds: no information")
         for i, (name, trace, bound) in enumerate(runs(n)):
             axis.plot(rounds, np.cumsum(trace.mistakes), color=f"C{i}", label=name, linewidth=5 - 1.8 * i)
             axis.plot(rounds, bound, color=f"C{i}", linestyle="--", linewidth=3.6 - 1.2 * i)
         axis.set(title=title, xlabel="rounds", xscale="log", yscale="log", ylim=(0.8, n), xlim=(1, n))
         axis.legend(fontsize=8, loc="upper left")
-    axes[0].set_ylabel("mistakes (solid) and their bound (dashed)")
+    axes[0].set_ylabel("mistakes (solid) and bound (dashed)")
     figure.tight_layout()
     figure.savefig(path, dpi=110)
 
 
 def theorems():
-    """The table of the documentation page."""
+    """Return the table of docs/theorems.md."""
     lines = [
         "| theorem | function of `budgetron.bounds` | bounds | learner | assumes |",
         "| --- | --- | --- | --- | --- |",

@@ -1,8 +1,8 @@
-"""The picture of docs/which-learner.md: five questions, and where they lead.
+"""Draw the decision diagram of docs/which-learner.md.
 
     python examples/which_learner.py [--output which-learner.png]
 
-Drawn by hand, so to say: nothing is measured.
+Nothing is measured.
 """
 
 import argparse
@@ -14,11 +14,11 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 QUESTIONS = [
-    ("Do all rows fit in memory,\nand stay as they are?", "gradient boosting,\nor an SVM: not a stream"),
-    ("Are some 5,000 rows a second,\nin 1 MB or more, enough?", "BudgetClassifier"),
+    ("Do all rows fit in memory,\nand never change?", "gradient boosting or an SVM\n(another library)"),
+    ("Are about 5,000 rows/s and\n1 MB or more acceptable?", "BudgetClassifier"),
     ("Does a line separate\nthe classes well enough?", "linear.AROW"),
     ("Does the stream\ndrift quickly?", "RemoveOldestPerceptron"),
-    ("Are B² numbers of memory\nmore than you have?", "Forgetron,\nRandomizedBudgetPerceptron"),
+    ("Is memory for B² numbers\ntoo much?", "Forgetron,\nRandomizedBudgetPerceptron"),
 ]
 LAST = "SecondOrderProjectron"
 INK, LINE, OURS, OTHER = "#1f2937", "#9ca3af", "#dbeafe", "#f3f4f6"
@@ -41,7 +41,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--output", type=Path, default=Path("which-learner.png"), help="where to draw it")
+    parser.add_argument("--output", type=Path, default=Path("which-learner.png"), help="file of the figure")
     options = parser.parse_args()
     figure, axes = plt.subplots(figsize=(8.2, 7.6))
     for row, (question, answer) in enumerate(QUESTIONS):
