@@ -44,10 +44,10 @@ lint: .venv/installed
 	$(BIN)/python -m mypy.stubtest --ignore-missing-stub --ignore-disjoint-bases \
 	    --mypy-config-file pyproject.toml budgetron._core
 
-bench: .venv/installed .venv/rivals
+bench: .venv/installed .venv/bench-tools
 	$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
 
-docs: .venv/writing
+docs: .venv/docs-tools
 	$(BIN)/mkdocs build --quiet --site-dir site
 
 clean:
@@ -59,11 +59,11 @@ clean:
 	$(BIN)/pip install --quiet --group dev "scikit-learn>=1.6"
 	touch $@
 
-.venv/rivals: .venv/tools
+.venv/bench-tools: .venv/tools
 	$(BIN)/pip install --quiet --group bench
 	touch $@
 
-.venv/writing: .venv/tools
+.venv/docs-tools: .venv/tools
 	$(BIN)/pip install --quiet --group docs
 	touch $@
 
