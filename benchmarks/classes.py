@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 
 import streams
 from budgetron import Forgetron, RandomizedBudgetPerceptron, datasets
-from learning import fitting
+from learning import fit_job
 from measure import in_turn
 from results import Claim, Curve, Panel, Section, Table
 
@@ -41,8 +41,8 @@ def against_one(table: Table, title: str, X: Any, y: np.ndarray, model: Any, ben
     bench.step(f"{title}, {name}")
     labels = np.unique(y)
     often = bench.repeat * (5 if len(y) < 5000 else 1)  # short times need more repetitions
-    jobs = {str(c): fitting(model, X, np.where(y == c, 1, -1)) for c in labels}
-    jobs["all"] = everything = fitting(model, X, y)
+    jobs = {str(c): fit_job(model, X, np.where(y == c, 1, -1)) for c in labels}
+    jobs["all"] = everything = fit_job(model, X, y)
     times = in_turn(jobs, often)
     one = float(np.mean([times[str(c)] for c in labels]))
     one_class_supports = float(np.mean([jobs[str(c)].last.n_support_ for c in labels]))
@@ -117,7 +117,7 @@ def classes(bench: Any) -> Section:
     for count in bench.pick([2, 3, 5, 10, 26, 100, 300], [2, 3, 5, 10, 26, 100], [2, 3]):
         bench.step(f"{count} classes")
         X, y = streams.blobs(n, count)
-        job = fitting(RandomizedBudgetPerceptron(B, gamma=0.005, random_state=0), X, y)
+        job = fit_job(RandomizedBudgetPerceptron(B, gamma=0.005, random_state=0), X, y)
         seconds = in_turn({"": job}, bench.repeat)[""]
         growth.add(count, job.last.n_support_, seconds / n, n / seconds)
     times = [row[2] for row in growth.rows]

@@ -19,10 +19,10 @@ import streams
 from budgetron import datasets, evaluate, linear
 from budgetron.batch import AveragedClassifier
 from budgetron.experiments import _studies as studies
-from learning import fitting
+from learning import fit_job
 from measure import gemm_rate, in_turn, timed
 from results import Claim, Curve, Panel, Section, Table
-from rivals import Played
+from rivals import StreamResult
 
 SIGNS = [-1.0, 1.0]
 
@@ -132,7 +132,7 @@ def play(bench: Any) -> Section:
 
 def prediction(bench: Any) -> Section:
     n, B, d = bench.pick(100_000, 10_000, 500), bench.pick(1500, 1500, 50), bench.pick(123, 123, 20)
-    X, y = streams.coins(max(n, 5 * B), d)
+    X, y = streams.random_labels(max(n, 5 * B), d)
     gamma = 0.5 / d
     bench.step("SVC")
     # Classes of equal size and a small C make every row a support vector.
@@ -198,7 +198,7 @@ def prediction(bench: Any) -> Section:
 # ---------------------------------------------------------------------- other libraries
 
 
-def ours(X: Any, y: np.ndarray, gamma: float, B: int) -> list[Played]:
+def ours(X: Any, y: np.ndarray, gamma: float, B: int) -> list[StreamResult]:
     """Run Budgetron's learners: the whole stream as one batch, and `play` row by row."""
     found = []
     constant = np.ones((len(y), 1))
@@ -212,15 +212,15 @@ def ours(X: Any, y: np.ndarray, gamma: float, B: int) -> list[Played]:
         ("linear.AROW", "linear, second order", linear.AROW(), wide),
     ):
         trace = clone(model).progressive_fit(rows, y, classes=SIGNS)
-        seconds = timed(fitting(model, rows, y)())  # only once, like the other libraries
-        found.append(Played(name, kind, len(y), seconds, trace.mistakes.astype(float)))
+        seconds = timed(fit_job(model, rows, y)())  # only once, like the other libraries
+        found.append(StreamResult(name, kind, len(y), seconds, trace.mistakes.astype(float)))
     model = bt.RandomizedBudgetPerceptron(B, gamma=gamma, random_state=0)
     dense, labels, wrong = list(X.toarray() if issparse(X) else X), y.tolist(), np.zeros(len(y))
     start = time.perf_counter()
     wrong[0] = model.play(dense[0], labels[0], classes=SIGNS) * labels[0] <= 0
     for i in range(1, len(y)):
         wrong[i] = model.play(dense[i], labels[i]) * labels[i] <= 0
-    found.append(Played("RBP.play, row by row", "", len(y), time.perf_counter() - start, wrong))
+    found.append(StreamResult("RBP.play, row by row", "", len(y), time.perf_counter() - start, wrong))
     return found
 
 
@@ -236,18 +236,18 @@ def others(bench: Any) -> Section:
         (rings, signs, f"a ring around a disc, d = 2, {len(signs):,} rows", 2.0, bench.pick(200, 200, 20)),
     ):
         bench.step(title)
-        played = ours(rows, labels, gamma, B)
+        stream_results = ours(rows, labels, gamma, B)
         bench.step(f"{title}, NumPy")
-        played += rivals.numpy_rows(rows, labels, gamma, B)
+        stream_results += rivals.numpy_rows(rows, labels, gamma, B)
         bench.step(f"{title}, scikit-learn")
-        played += rivals.sklearn_rows(rows, labels, gamma, min(B, 500), limit)
+        stream_results += rivals.sklearn_rows(rows, labels, gamma, min(B, 500), limit)
         if "river" not in absent:
             bench.step(f"{title}, river")
-            played += rivals.river_rows(rows, labels, gamma, B, limit)
+            stream_results += rivals.river_rows(rows, labels, gamma, B, limit)
         if "vowpalwabbit" not in absent:
             bench.step(f"{title}, Vowpal Wabbit")
             few = bench.pick(5000, 2000, 100)
-            played += rivals.vw_rows(rows[:few], labels[:few], gamma, limit)
+            stream_results += rivals.vw_rows(rows[:few], labels[:few], gamma, limit)
         table = Table(
             f"{title}, budget {B:,}, gamma = {gamma}. Errors are progressive: each row is predicted before "
             f"its label is seen. A learner is stopped after {limit:g} s",
@@ -260,10 +260,10 @@ def others(bench: Any) -> Section:
                 ("error, all", "percent"),
             ],
         )
-        for p in sorted(played, key=lambda p: -p.rounds / p.seconds):
+        for p in sorted(stream_results, key=lambda p: -p.rounds / p.seconds):
             table.add(p.name, p.kind, p.rounds / p.seconds, p.rounds, p.error(first), p.error(len(labels)))
         tables.append(table)
-        names = {p.name for p in results_of_budgetron(played)}
+        names = {p.name for p in results_of_budgetron(stream_results)}
         panels.append(
             Panel(
                 title,
@@ -271,7 +271,7 @@ def others(bench: Any) -> Section:
                 f"% mistakes in the first {first:,} rounds",
                 [
                     Curve(p.name, [p.rounds / p.seconds], [100 * error], p.name in names)
-                    for p in played
+                    for p in stream_results
                     if (error := p.error(first)) is not None
                 ],
                 "log x",
@@ -293,10 +293,10 @@ def others(bench: Any) -> Section:
     )
 
 
-def results_of_budgetron(played: list[Played]) -> list[Played]:
+def results_of_budgetron(stream_results: list[StreamResult]) -> list[StreamResult]:
     """Return the results of Budgetron's learners."""
     theirs = ("NumPy", "river", "SGD", "Nystroem", "RBFSampler", "Vowpal")
-    return [p for p in played if not p.name.startswith(theirs)]
+    return [p for p in stream_results if not p.name.startswith(theirs)]
 
 
 def linear_learners(bench: Any) -> Section:
@@ -328,9 +328,9 @@ def linear_learners(bench: Any) -> Section:
         kernel = hasattr(learner, "kernel")
         name = type(learner).__name__ if kernel else f"linear.{learner}"
         bench.step(name)
-        jobs = {"plain": fitting(learner, X, y), "averaged": fitting(AveragedClassifier(learner), X, y)}
+        jobs = {"plain": fit_job(learner, X, y), "averaged": fit_job(AveragedClassifier(learner), X, y)}
         if not kernel:
-            jobs["sgd"] = fitting(sgd, X, y)
+            jobs["sgd"] = fit_job(sgd, X, y)
         times = in_turn(jobs, max(1, bench.repeat - 2) if kernel else 2 * bench.repeat)
         gain = None if kernel else times["sgd"] / times["plain"]
         table.add(name, len(y) / times["plain"], gain, times["averaged"] / times["plain"])

@@ -13,13 +13,13 @@ import numpy_loops
 import streams
 from budgetron import Forgetron, Projectron, ProjectronPlusPlus, RandomizedBudgetPerceptron
 from measure import gemm_rate, in_turn
-from numpy_loops import fresh
+from numpy_loops import loop_job
 from results import Claim, Section, Table
 
 SIGNS = [-1.0, 1.0]
 
 
-def fitting(model: Any, X: Any, y: np.ndarray) -> Any:
+def fit_job(model: Any, X: Any, y: np.ndarray) -> Any:
     """Return a job that learns a stream with a new model and stores the model in the job's `last`."""
     labels = np.unique(y)
 
@@ -40,7 +40,7 @@ def budgeted(budget: int, gamma: float) -> dict[str, tuple[Any, type]]:
 def loops(bench: Any) -> Section:
     X, y, name = streams.adult(bench.online)
     X, y = X[: bench.pick(None, None, 400)], y[: bench.pick(None, None, 400)]
-    flat, signs = streams.flat(bench.pick(100_000, 40_000, 400))
+    gaussians, signs = streams.gaussians(bench.pick(100_000, 40_000, 400))
     table = Table(
         "The whole stream with a new model, one thread. The NumPy loop makes the same updates",
         [
@@ -58,9 +58,9 @@ def loops(bench: Any) -> Section:
     claims = []
     for rows, labels, title, budgets, gamma, target in (
         (X, y, f"{name}, CSR", bench.pick((1500, 3000), (1500, 3000), (20,)), 0.02, 10.0),
-        (flat, signs, "two Gaussians, d = 2", bench.pick((500,), (500,), (20,)), 1.0, 20.0),
+        (gaussians, signs, "two Gaussians, d = 2", bench.pick((500,), (500,), (20,)), 1.0, 20.0),
         (
-            flat.astype(np.float32),
+            gaussians.astype(np.float32),
             signs,
             "two Gaussians, d = 2",
             bench.pick((500,), (500,), (20,)),
@@ -73,7 +73,7 @@ def loops(bench: Any) -> Section:
         for B in budgets:
             for label, (model, loop) in budgeted(B, gamma).items():
                 bench.step(f"{title}, {numbers}, B = {B:,}, {label}")
-                ours, theirs = fitting(model, rows, labels), fresh(loop, dense, labels, gamma, B)
+                ours, theirs = fit_job(model, rows, labels), loop_job(loop, dense, labels, gamma, B)
                 times = in_turn({"ours": ours, "theirs": theirs}, bench.repeat)
                 gain = times["theirs"] / times["ours"]
                 n = len(labels)
@@ -142,7 +142,7 @@ def gemm(bench: Any) -> Section:
                 for _ in range(bench.repeat):  # time the product and the learners alternately
                     limit = max(limit, gemm_rate(d, B, dtype, repeat=3))
                     times = in_turn(
-                        {label: fitting(m, typed, signs) for label, m in models.items()}, 1, times
+                        {label: fit_job(m, typed, signs) for label, m in models.items()}, 1, times
                     )
                 for label, model in models.items():
                     trace = clone(model).progressive_fit(typed, signs)
@@ -217,7 +217,7 @@ def projection(bench: Any) -> Section:
         ("Projectron++", ProjectronPlusPlus(norm_bound=bound, gamma=0.02), numpy_loops.ProjectronPlusPlus),
     ):
         bench.step(label)
-        ours, theirs = fitting(model, X, y), fresh(loop, dense, y, 0.02, bound)
+        ours, theirs = fit_job(model, X, y), loop_job(loop, dense, y, 0.02, bound)
         times = in_turn({"ours": ours, "theirs": theirs}, max(1, bench.repeat - 1))
         gain = times["theirs"] / times["ours"]
         same = (ours.last.n_support_, ours.last.mistakes_) == (theirs.last.m, theirs.last.mistakes)

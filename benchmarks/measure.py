@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg.blas import dgemm, sgemm
 
-Go = Callable[[], Any]
+Work = Callable[[], Any]
 
 PACKAGES = ("budgetron", "numpy", "scipy", "scikit-learn", "river", "vowpalwabbit")
 
@@ -25,19 +25,19 @@ PACKAGES = ("budgetron", "numpy", "scipy", "scikit-learn", "river", "vowpalwabbi
 # ---------------------------------------------------------------------- times
 
 
-def timed(go: Go) -> float:
+def timed(go: Work) -> float:
     start = time.perf_counter()
     go()
     return time.perf_counter() - start
 
 
-def best(prepare: Callable[[], Go], repeat: int) -> float:
+def best(prepare: Callable[[], Work], repeat: int) -> float:
     """Return the shortest time of the work that `prepare` returns; call `prepare` before each time."""
     return min(timed(prepare()) for _ in range(repeat))
 
 
 def in_turn(
-    jobs: Mapping[str, Callable[[], Go]], repeat: int, before: Mapping[str, float] | None = None
+    jobs: Mapping[str, Callable[[], Work]], repeat: int, before: Mapping[str, float] | None = None
 ) -> dict[str, float]:
     """Time the jobs alternately and return the shortest time of each, including the times of `before`."""
     times = dict(before or {})
@@ -58,7 +58,7 @@ def set_threads(model: Any, threads: int) -> bool:
 # ---------------------------------------------------------------------- limits
 
 
-def product(dtype: Any, rows: int, d: int, supports: int, block: int = 0) -> Go:
+def product(dtype: Any, rows: int, d: int, supports: int, block: int = 0) -> Work:
     """Return work that computes the matrix product for the kernel values of `rows` rows, in blocks."""
     gemm = dgemm if np.dtype(dtype) == np.float64 else sgemm
     rng = np.random.default_rng(0)

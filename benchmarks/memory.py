@@ -43,7 +43,7 @@ def sizes(bench: Any) -> Table:
         [(100, 10), (1000, 10), (1000, 100)],
         [(20, 5)],
     ):
-        X, y = streams.coins(int(2.5 * B) + 300, d)
+        X, y = streams.random_labels(int(2.5 * B) + 300, d)
         for name, model in (
             ("RBP", RandomizedBudgetPerceptron(B, gamma=0.5 / d, random_state=0)),
             ("Forgetron", Forgetron(B, gamma=0.5 / d)),

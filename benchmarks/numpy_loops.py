@@ -177,7 +177,7 @@ class ProjectronPlusPlus(Projectron):
                     self.coef[: self.m] += (y * tau) * d  # (14)
 
 
-def fresh(kind: type[Loop], *arguments: Any) -> Any:
+def loop_job(kind: type[Loop], *arguments: Any) -> Any:
     """Return a job for `measure.in_turn` that stores its most recent loop in `last`."""
 
     def prepare() -> Loop:

@@ -23,7 +23,7 @@ HOW_TO_GET = "pip install --group bench"
 
 
 @dataclass
-class Played:
+class StreamResult:
     """The results of a learner on a stream, up to the time limit."""
 
     name: str
@@ -71,7 +71,7 @@ def dicts(X: Any) -> list[dict[int, float]]:
 # ---------------------------------------------------------------------- NumPy
 
 
-def numpy_rows(X: Any, y: np.ndarray, gamma: float, budget: int) -> Iterator[Played]:
+def numpy_rows(X: Any, y: np.ndarray, gamma: float, budget: int) -> Iterator[StreamResult]:
     rows = X.toarray() if issparse(X) else X
     for name, kind in (("RBP", numpy_loops.Randomized), ("Forgetron", numpy_loops.Forgetron)):
         loop = kind(rows, y, gamma, budget)
@@ -85,7 +85,7 @@ def numpy_rows(X: Any, y: np.ndarray, gamma: float, budget: int) -> Iterator[Pla
         loop.update = update  # type: ignore[method-assign]
         start = time.perf_counter()
         loop()
-        yield Played(f"NumPy loop, {name}", "", len(y), time.perf_counter() - start, wrong)
+        yield StreamResult(f"NumPy loop, {name}", "", len(y), time.perf_counter() - start, wrong)
 
 
 # ---------------------------------------------------------------------- river
@@ -110,7 +110,7 @@ def river_models(gamma: float, window: int) -> dict[str, tuple[str, Any]]:
     }
 
 
-def river_rows(X: Any, y: np.ndarray, gamma: float, window: int, limit: float) -> Iterator[Played]:
+def river_rows(X: Any, y: np.ndarray, gamma: float, window: int, limit: float) -> Iterator[StreamResult]:
     rows, truth = dicts(X), (y > 0).tolist()
     for name, (kind, model) in river_models(gamma, window).items():
 
@@ -119,7 +119,7 @@ def river_rows(X: Any, y: np.ndarray, gamma: float, window: int, limit: float) -
             model.learn_one(rows[i], truth[i])
             return wrong
 
-        yield Played(name, kind, *one_by_one(play, len(y), limit))
+        yield StreamResult(name, kind, *one_by_one(play, len(y), limit))
 
 
 # ---------------------------------------------------------------------- scikit-learn
@@ -151,23 +151,27 @@ def batches(
     return i, time.perf_counter() - start, wrong[:i]
 
 
-def sklearn_rows(X: Any, y: np.ndarray, gamma: float, components: int, limit: float) -> Iterator[Played]:
+def sklearn_rows(
+    X: Any, y: np.ndarray, gamma: float, components: int, limit: float
+) -> Iterator[StreamResult]:
     X = csr_matrix(X) if issparse(X) else X
-    yield Played("SGDClassifier, row by row", "linear", *batches(sgd(), X, y, 1, limit))
-    yield Played("SGDClassifier, batches of 100", "linear, labels late", *batches(sgd(), X, y, 100, limit))
+    yield StreamResult("SGDClassifier, row by row", "linear", *batches(sgd(), X, y, 1, limit))
+    yield StreamResult(
+        "SGDClassifier, batches of 100", "linear, labels late", *batches(sgd(), X, y, 100, limit)
+    )
     for features in (
         Nystroem(gamma=gamma, n_components=components, random_state=0),
         RBFSampler(gamma=gamma, n_components=components, random_state=0),
     ):
         name = f"{type(features).__name__} + SGD, batches of 100"
         kind = f"{components:,} features, labels late"
-        yield Played(name, kind, *batches(sgd(), X, y, 100, limit, features))
+        yield StreamResult(name, kind, *batches(sgd(), X, y, 100, limit, features))
 
 
 # ---------------------------------------------------------------------- Vowpal Wabbit
 
 
-def vw_rows(X: Any, y: np.ndarray, gamma: float, limit: float) -> Iterator[Played]:
+def vw_rows(X: Any, y: np.ndarray, gamma: float, limit: float) -> Iterator[StreamResult]:
     from vowpalwabbit import Workspace
 
     workspace = Workspace(f"--ksvm --kernel rbf --bandwidth {gamma} --l2 0.0001 --quiet")
@@ -185,4 +189,4 @@ def vw_rows(X: Any, y: np.ndarray, gamma: float, limit: float) -> Iterator[Playe
     for example in examples:
         workspace.finish_example(example)
     workspace.finish()
-    yield Played("Vowpal Wabbit --ksvm", "grows without a budget, --l2 0.0001", *played)
+    yield StreamResult("Vowpal Wabbit --ksvm", "grows without a budget, --l2 0.0001", *played)

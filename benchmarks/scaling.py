@@ -11,25 +11,25 @@ import numpy as np
 import numpy_loops
 import streams
 from budgetron import Forgetron, KernelPerceptron, Projectron, ProjectronPlusPlus, RandomizedBudgetPerceptron
-from measure import Go, best, gemm_rate, in_turn, set_threads, timed
+from measure import Work, best, gemm_rate, in_turn, set_threads, timed
 from results import Claim, Curve, Panel, Section, Table
 
 SIGNS = [-1.0, 1.0]
 
 
-def full(model: Any, X: Any, y: np.ndarray) -> Any:
+def learn_until_full(model: Any, X: Any, y: np.ndarray) -> Any:
     """Learn the rows and check that the budget is full."""
     model.partial_fit(X, y, classes=SIGNS)
     assert model.n_support_ == model.budget, f"{model}: {model.n_support_} supports after {len(y)} rounds"
     return model
 
 
-def learning(model: Any, X: Any, y: np.ndarray) -> Callable[[], Go]:
+def learn_job(model: Any, X: Any, y: np.ndarray) -> Callable[[], Work]:
     """Return a job that learns a batch with a trained model; repetitions continue the training."""
     return lambda: lambda: model.partial_fit(X, y)
 
 
-def playing(model: Any, X: np.ndarray, y: np.ndarray) -> Callable[[], Go]:
+def play_job(model: Any, X: np.ndarray, y: np.ndarray) -> Callable[[], Work]:
     """Return a job that plays the rows one by one."""
     rows, labels = list(X), y.tolist()
 
@@ -40,7 +40,7 @@ def playing(model: Any, X: np.ndarray, y: np.ndarray) -> Callable[[], Go]:
     return lambda: go
 
 
-def numpy_margins(supports: np.ndarray, X: np.ndarray, gamma: float) -> Callable[[], Go]:
+def numpy_margins(supports: np.ndarray, X: np.ndarray, gamma: float) -> Callable[[], Work]:
     """Return a job for the NumPy loop with a full budget, which computes margins and makes no updates."""
     loop = numpy_loops.Loop(X, np.zeros(len(X)), gamma, len(supports))
     for slot in range(len(supports)):
@@ -94,22 +94,24 @@ def budget(bench: Any) -> Section:
         bench.step(f"B = {B:,}")
         n = bench.rounds(2000, B)
         fill = int(2.2 * B) + 200
-        X, y = streams.coins(fill + n, d)
+        X, y = streams.random_labels(fill + n, d)
         S, _ = streams.sparse(fill + n, d, 14 / d)
         head, rest = slice(0, fill), slice(fill, None)
-        rbp = full(RandomizedBudgetPerceptron(B, gamma=0.005, random_state=0), X[head], y[head])
+        rbp = learn_until_full(RandomizedBudgetPerceptron(B, gamma=0.005, random_state=0), X[head], y[head])
         jobs = {
-            "rbp": learning(rbp, X[rest], y[rest]),
-            "forgetron": learning(full(Forgetron(B, gamma=0.005), X[head], y[head]), X[rest], y[rest]),
+            "rbp": learn_job(rbp, X[rest], y[rest]),
+            "forgetron": learn_job(
+                learn_until_full(Forgetron(B, gamma=0.005), X[head], y[head]), X[rest], y[rest]
+            ),
         }
-        sparse = full(RandomizedBudgetPerceptron(B, gamma=0.02, random_state=0), S[head], y[head])
-        jobs["csr"] = learning(sparse, S[rest], y[rest])
+        sparse = learn_until_full(RandomizedBudgetPerceptron(B, gamma=0.02, random_state=0), S[head], y[head])
+        jobs["csr"] = learn_job(sparse, S[rest], y[rest])
         if most >= B:
             # Random rows are far from each other: each mistake is stored until the budget is full.
-            projectron = full(Projectron(eta=0.1, budget=B, gamma=0.005), X[head], y[head])
-            jobs["projectron"] = learning(projectron, X[rest], y[rest])
+            projectron = learn_until_full(Projectron(eta=0.1, budget=B, gamma=0.005), X[head], y[head])
+            jobs["projectron"] = learn_job(projectron, X[rest], y[rest])
         some = slice(fill, fill + max(20, n // 4))
-        jobs["play"] = playing(rbp, X[some], y[some])
+        jobs["play"] = play_job(rbp, X[some], y[some])
         jobs["numpy"] = numpy_margins(rbp.support_vectors_, X[some], 0.005)
         times = in_turn(jobs, bench.repeat)
         each = {
@@ -190,18 +192,22 @@ def features(bench: Any) -> Section:
         bench.step(f"d = {d:,}")
         n = bench.rounds(4000, 8 * d)
         fill = int(2.2 * B) + 200
-        X, y = streams.coins(fill + n, d)
+        X, y = streams.random_labels(fill + n, d)
         head, rest = slice(0, fill), slice(fill, None)
         gamma = 0.5 / d
-        rbp = full(RandomizedBudgetPerceptron(B, gamma=gamma, random_state=0), X[head], y[head])
+        rbp = learn_until_full(RandomizedBudgetPerceptron(B, gamma=gamma, random_state=0), X[head], y[head])
         small = X.astype(np.float32)
-        single = full(RandomizedBudgetPerceptron(B, gamma=gamma, random_state=0), small[head], y[head])
+        single = learn_until_full(
+            RandomizedBudgetPerceptron(B, gamma=gamma, random_state=0), small[head], y[head]
+        )
         some = slice(fill, fill + max(20, n // 4))
         jobs = {
-            "rbp": learning(rbp, X[rest], y[rest]),
-            "single": learning(single, small[rest], y[rest]),
-            "forgetron": learning(full(Forgetron(B, gamma=gamma), X[head], y[head]), X[rest], y[rest]),
-            "play": playing(rbp, X[some], y[some]),
+            "rbp": learn_job(rbp, X[rest], y[rest]),
+            "single": learn_job(single, small[rest], y[rest]),
+            "forgetron": learn_job(
+                learn_until_full(Forgetron(B, gamma=gamma), X[head], y[head]), X[rest], y[rest]
+            ),
+            "play": play_job(rbp, X[some], y[some]),
             "numpy": numpy_margins(rbp.support_vectors_, X[some], gamma),
         }
         times = in_turn(jobs, bench.repeat)
@@ -259,17 +265,23 @@ def density(bench: Any) -> Section:
         gamma = 0.5 / max(1, round(share * d))
         times = in_turn(
             {
-                "csr": learning(
-                    full(RandomizedBudgetPerceptron(B, gamma=gamma, random_state=0), X[head], y[head]),
+                "csr": learn_job(
+                    learn_until_full(
+                        RandomizedBudgetPerceptron(B, gamma=gamma, random_state=0), X[head], y[head]
+                    ),
                     X[rest],
                     y[rest],
                 ),
-                "array": learning(
-                    full(RandomizedBudgetPerceptron(B, gamma=gamma, random_state=0), dense[head], y[head]),
+                "array": learn_job(
+                    learn_until_full(
+                        RandomizedBudgetPerceptron(B, gamma=gamma, random_state=0), dense[head], y[head]
+                    ),
                     dense[rest],
                     y[rest],
                 ),
-                "forgetron": learning(full(Forgetron(B, gamma=gamma), X[head], y[head]), X[rest], y[rest]),
+                "forgetron": learn_job(
+                    learn_until_full(Forgetron(B, gamma=gamma), X[head], y[head]), X[rest], y[rest]
+                ),
             },
             bench.repeat,
         )
@@ -372,7 +384,7 @@ def rounds(bench: Any) -> Section:
 # ---------------------------------------------------------------------- threads
 
 
-def times_by_threads(model: Any, step: Go, bench: Any) -> dict[int, float]:
+def times_by_threads(model: Any, step: Work, bench: Any) -> dict[int, float]:
     """Time the same work with one thread and with two, precisely enough to detect a difference of 5 %.
 
     Both use the same model. Two models would have different addresses in memory, which has a larger effect.
@@ -380,12 +392,12 @@ def times_by_threads(model: Any, step: Go, bench: Any) -> dict[int, float]:
     least = bench.pick(0.05, 0.02, 0.0)
     often = 1 + int(least / max(timed(step), 1e-6))
 
-    def with_threads(count: int) -> Callable[[], Go]:
+    def with_threads(count: int) -> Callable[[], Work]:
         def go() -> None:
             for _ in range(often):
                 step()
 
-        def prepare() -> Go:
+        def prepare() -> Work:
             set_threads(model, count)
             return go
 
@@ -427,11 +439,11 @@ def threads(bench: Any) -> Section:
         n = bench.rounds(6000, B * d // 200)
         fill = int(2.5 * B) + 300
         X: Any
-        X, _ = streams.sparse(fill + n, d, share) if share < 1 else streams.coins(fill + n, d)
+        X, _ = streams.sparse(fill + n, d, share) if share < 1 else streams.random_labels(fill + n, d)
         if share < 1:  # with ones only, few rows would differ
             X.data[:] = np.random.default_rng(1).normal(size=len(X.data))
         y = np.random.default_rng(2).choice(SIGNS, fill + n)
-        model = full(
+        model = learn_until_full(
             RandomizedBudgetPerceptron(B, gamma=0.5 / (share * d), random_state=0), X[:fill], y[:fill]
         )
         rows, labels = X[fill:], y[fill:]

@@ -62,13 +62,13 @@ def _parts(n: int, d: int) -> list[range]:
     return [range(start, min(n, start + step)) for start in range(0, n, step)]
 
 
-def coins(n: int, d: int, seed: int = 0) -> Stream:
+def random_labels(n: int, d: int, seed: int = 0) -> Stream:
     """Return dense rows with random labels: every second round is a mistake, so budgets fill quickly."""
     rng = np.random.default_rng(seed)
     return rng.normal(size=(n, d)), rng.choice([-1.0, 1.0], n)
 
 
-def flat(n: int, seed: int = 0) -> Stream:
+def gaussians(n: int, seed: int = 0) -> Stream:
     """Return two noisy Gaussians in the plane."""
     return two_gaussians(n, random_state=seed)
 
