@@ -197,7 +197,7 @@ def test_a_batch_that_fails_half_way_admits_nobody():
 def test_not_unless_asked():
     X, y = late()
     model = Forgetron(20).partial_fit(X[:10], y[:10] % 2, [0, 1])
-    with pytest.raises(ValueError, match="y must hold the classes"):
+    with pytest.raises(ValueError, match="y must contain only the classes"):
         model.partial_fit(X, y)
     with pytest.raises(ValueError, match="two classes"):
         Forgetron(20).partial_fit(X[:1], y[:1], admit=True)

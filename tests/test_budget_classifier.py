@@ -219,11 +219,11 @@ def test_damaged_files_are_refused(tmp_path):
     state = model.__getstate__()
     for path, value, message in [
         (("memory",), 1000, "memory must be at least"),
-        (("seen",), -1, "seen should be a whole number"),
+        (("seen",), -1, "seen should be an integer"),
         (("reservoir",), np.zeros((3, 6)), "the reservoir should be"),
         (("scaler", "mean"), np.full(6, np.nan), "means and spreads should be finite"),
         (("experts", 4, "ended"), True, "an expert is missing or too many"),
-        (("experts", 4, "budget"), 10**6, "supports of an expert should be a whole number from 1000000"),
+        (("experts", 4, "budget"), 10**6, "supports of an expert should be an integer from 1000000"),
         (("experts", 4, "budget"), 55, "a slab of 64 slots does not fit"),
         (("experts", 4, "allowed"), 100, "an expert should have room for a support more"),
         (("losses",), np.full(15, 1e9), "losses should be those of rounds played"),
@@ -542,11 +542,12 @@ def test_a_class_that_comes_late_finds_two_that_were_known():
     assert model.regret_ <= model.regret_bound_
 
 
-def test_what_is_left_of_an_expert_is_what_its_first_coordinates_said():
+def test_a_truncated_hypothesis_keeps_its_first_coordinates():
     X, y = noisy(300)
     large = SecondOrderProjectron(80, gamma=0.3).fit(X, y)
-    learner, small = large._learners[0], SecondOrderProjectron(30, gamma=0.3)
-    kept = _experts.curtailed(learner, _experts.made(small, X[0]))
+    learner = large._learners[0]
+    kept = copy.deepcopy(learner)
+    kept.truncate(30)
     L = learner.rule.projection.rows()[:30, :30]
     S = learner.supports.rows(np.arange(30))
     K = np.exp(-0.3 * ((X[:, None] - S) ** 2).sum(axis=2))

@@ -145,6 +145,7 @@ def test_learners_that_cannot_be_calibrated(learner):
 def test_learners_tell_where_probabilities_are(model):
     assert not hasattr(model, "predict_proba")
     with pytest.raises(
-        AttributeError, match=rf"{type(model).__name__} says .* CalibratedClassifier\(learner\)"
+        AttributeError,
+        match=rf"{type(model).__name__} does not provide probabilities.* CalibratedClassifier\(learner\)",
     ):
         model.predict_proba([[1.0]])

@@ -10,6 +10,7 @@ from sklearn.svm import SVC, LinearSVC
 
 import budgetron
 from budgetron import bounds, certify, experts, linear, streams
+from budgetron._certify import certificate as certificate_module
 from budgetron.bounds import THEOREMS, AssumptionError
 from budgetron.kernels import Normalized
 
@@ -56,7 +57,7 @@ KINDS = ("separable", "noisy", "drifting", "duplicates")
 
 def competitors(model, X, y, limit, rng):
     """Expansions over the stream, of several norms within the limit; the last by an SVM."""
-    kernel = budgetron.certificates._kernel(model)
+    kernel = certificate_module._kernel(model)
     for size in (3, 30, len(y)):
         rows = X[rng.integers(len(y), size=size)]
         coef = rng.random(size) * rng.choice([-1.0, 1.0], size)

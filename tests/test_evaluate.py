@@ -15,6 +15,7 @@ from sklearn.metrics import balanced_accuracy_score, confusion_matrix
 
 import budgetron
 from budgetron import Forgetron, KernelPerceptron, RandomizedBudgetPerceptron, evaluate, linear
+from budgetron._evaluation import comparison
 from budgetron._evaluation.cohort import Cohort
 from budgetron.batch import AveragedClassifier
 
@@ -284,7 +285,7 @@ def test_delayed_labels(learner, delay):
 
 
 def test_widths_from_the_first_block_whatever_the_door(monkeypatch):
-    monkeypatch.setattr(evaluate, "BLOCK", 200)
+    monkeypatch.setattr(comparison, "BLOCK", 200)
     X, y = stream("random", 500)
     X = X * np.linspace(1, 5, 500)[:, None]
     for learner in (KernelPerceptron(), budgetron.VotedKernelPerceptron()):

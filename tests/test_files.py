@@ -26,6 +26,7 @@ from test_linear import CASES as LINEAR
 
 import budgetron
 from budgetron import ModelFileError, experts, files, linear
+from budgetron._persistence import archive
 from budgetron.batch import AveragedClassifier, PenalizedRiskClassifier
 
 DATA = Path(__file__).parent / "data"
@@ -408,7 +409,7 @@ def test_a_failing_write_leaves_the_old_file(step, tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     if step == "write":
-        monkeypatch.setattr(files.npy, "write_array", fail)
+        monkeypatch.setattr(archive.npy, "write_array", fail)
     else:
         monkeypatch.setattr(os, step, fail)
     X, y = stream("random", 30)

@@ -20,7 +20,8 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import budgetron
-from budgetron import batch, evaluate, experts, files, games, linear
+from budgetron import batch, evaluate, experts, games, linear
+from budgetron._persistence import archive
 from budgetron._util import threads
 from budgetron._util.interrupts import defer_interrupts
 
@@ -242,7 +243,7 @@ def test_other_threads_are_never_interrupted():
 def test_headers_of_files_are_parsed_one_at_a_time(tmp_path, monkeypatch):
     # Python 3.11 fails, once in a while, over two texts that are parsed at once.
     budgetron.save(learn(CASES["perceptron"].model(), *stream("random", ROWS, 1)), tmp_path / "model")
-    real, inside, most = files.npy.read_array_header_1_0, [], []
+    real, inside, most = archive.npy.read_array_header_1_0, [], []
 
     def parse(stream):
         inside.append(stream)
@@ -251,7 +252,7 @@ def test_headers_of_files_are_parsed_one_at_a_time(tmp_path, monkeypatch):
         inside.pop()
         return real(stream)
 
-    monkeypatch.setattr(files.npy, "read_array_header_1_0", parse)
+    monkeypatch.setattr(archive.npy, "read_array_header_1_0", parse)
     at_once([partial(budgetron.load, tmp_path / "model")] * THREADS)
     assert max(most) == 1
 

@@ -144,7 +144,7 @@ def test_bad_weights_of_classes():
 def test_weights_of_what_is_no_class(around):
     X, _ = stream("random", 60)
     y = np.array(["normal", "warm", "cold"])[np.arange(60) % 3]
-    reason = r"about the classes \['cold', 'normal', 'warm'\]; it has 'hot', which is none"
+    reason = r"only the classes \['cold', 'normal', 'warm'\] as keys; 'hot' is not a class"
     model = around(linear.PassiveAggressive(class_weight={"hot": 2.0, "cold": 3.0}))
     for learn in (model.fit, model.progressive_fit):
         with pytest.raises(ValueError, match=reason):
@@ -191,7 +191,7 @@ def test_who_has_no_meaning_for_weights():
         AveragedClassifier(linear.PassiveAggressive()),
         ExpertClassifier([Forgetron()]),
     ):
-        reason = f"{type(model).__name__} has no meaning for weights.* linear.OnlineSVM do"
+        reason = f"{type(model).__name__} does not support sample_weight.* linear.OnlineSVM do"
         for learn in (model.fit, model.partial_fit):
             with pytest.raises(TypeError, match=reason):
                 learn(X, y, sample_weight=np.ones(50))

@@ -7,12 +7,12 @@ them all whose risk is bounded with high probability, by what the learner lost o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import log, sqrt
 from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
 from budgetron import bounds
@@ -20,6 +20,10 @@ from budgetron._base.batches import signed_margin
 from budgetron._base.learner_wrapper import LearnerWrapper
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.past_hypotheses import Hypotheses, blocks
+from budgetron._base.protocol import HypothesisWithHistory
+from budgetron._base.types import Codes, Floats, Ints, Matrix
+from budgetron._core.linear import LinearRule
+from budgetron._util.checks import State, require, require_array, require_float
 
 __all__ = ["AveragedClassifier", "PenalizedRiskClassifier"]
 
@@ -99,6 +103,11 @@ class AveragedClassifier(LearnerWrapper):
         }
     )
 
+    _learned_names: ClassVar[frozenset[str]] = LearnerWrapper._learned_names | {
+        "total_loss_",
+        "largest_loss_",
+    }
+
     total_loss_: float
     largest_loss_: float
 
@@ -109,15 +118,19 @@ class AveragedClassifier(LearnerWrapper):
         self.delta = delta
         self.loss_bound = loss_bound
 
-    def _keep(self, hypothesis: Any) -> None:
+    def _prepare(self, hypothesis: HypothesisWithHistory) -> None:
         hypothesis.keep_average()
         self.total_loss_ = self.largest_loss_ = 0.0
 
-    def _decide(self, learner: Any, X: Any) -> NDArray[np.float64]:
-        values: NDArray[np.float64] = learner.decide_average(X)
-        return values
+    def _decide(self, hypothesis: HypothesisWithHistory, X: Matrix) -> Floats:
+        return hypothesis.decide_average(X)
 
-    def _count(self, X: Any, codes: NDArray[np.intp], margins: NDArray[np.float64], start: int) -> None:
+    def _check_learned(self, found: State, hypotheses: Sequence[Any]) -> None:
+        require(all(one.average is not None for one in hypotheses), "there should be an average")
+        require_float(found["total_loss_"], "total loss")
+        require_float(found["largest_loss_"], "largest loss")
+
+    def _count(self, X: Matrix, codes: Codes, margins: Floats, start: int) -> None:
         losses = np.maximum(0.0, 1.0 - signed_margin(margins, codes, multiclass=margins.ndim == 2))
         self.total_loss_ += float(losses.sum())
         self.largest_loss_ = max(self.largest_loss_, float(losses.max()))
@@ -138,9 +151,8 @@ class AveragedClassifier(LearnerWrapper):
             )
         return bounds.averaged_risk(self.total_loss_, T, self.delta, M)
 
-    def _weights(self, hypothesis: Any) -> NDArray[np.float64]:
-        weights: NDArray[np.float64] = hypothesis.averaged()
-        return weights
+    def _weights(self, hypothesis: LinearRule) -> Floats:
+        return hypothesis.averaged()
 
 
 class PenalizedRiskClassifier(LearnerWrapper):
@@ -197,22 +209,23 @@ class PenalizedRiskClassifier(LearnerWrapper):
     (0.93, 0.685)
     """
 
-    _counts_rows = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = LearnerWrapper._parameter_constraints | DELTA
 
-    losses_: NDArray[np.int64]
-    births_: NDArray[np.int64]
+    _learned_names: ClassVar[frozenset[str]] = LearnerWrapper._learned_names | {"losses_", "births_"}
+
+    losses_: Ints
+    births_: Ints
 
     def __init__(self, learner: OnlineClassifier, delta: float = 0.05) -> None:
         self.learner = learner
         self.delta = delta
 
-    def _keep(self, hypothesis: Any) -> None:
+    def _prepare(self, hypothesis: HypothesisWithHistory) -> None:
         hypothesis.keep_journal()
         self.losses_ = np.zeros(1, np.int64)
         self.births_ = np.zeros(1, np.int64)
 
-    def _count(self, X: Any, codes: NDArray[np.intp], margins: NDArray[np.float64], start: int) -> None:
+    def _count(self, X: Matrix, codes: Codes, margins: Floats, start: int) -> None:
         runs = [Hypotheses(learner) for learner in self._learners]
         births = np.unique(np.concatenate([run.rounds for run in runs])) + 1
         losses = np.zeros(len(births), np.int64)
@@ -236,7 +249,7 @@ class PenalizedRiskClassifier(LearnerWrapper):
         return int(np.argmin(self.penalized_risks_))
 
     @property
-    def penalized_risks_(self) -> NDArray[np.float64]:
+    def penalized_risks_(self) -> Floats:
         """Each candidate's share of mistakes on the rounds from its own on, and the penalty for their number.
 
         One that has predicted no round yet has none, and is infinite.
@@ -253,12 +266,21 @@ class PenalizedRiskClassifier(LearnerWrapper):
         """What the probability that the chosen one errs does not exceed, with probability 1 - delta."""
         return bounds.penalized_risk(self.mistakes_, self.rounds_, self.delta)
 
-    def _decide(self, learner: Any, X: Any) -> NDArray[np.float64]:
-        run, birth = Hypotheses(learner), int(self.births_[self.chosen_])
+    def _check_learned(self, found: State, hypotheses: Sequence[Any]) -> None:
+        require(all(one.journal is not None for one in hypotheses), "there should be a journal")
+        births = np.unique(np.concatenate([one.journal.rounds[: one.journal.n] for one in hypotheses])) + 1
+        require_array(found["losses_"], np.int64, births.shape, "losses")
+        require(
+            np.array_equal(require_array(found["births_"], np.int64, births.shape, "births"), births),
+            "births are not those of the journal",
+        )
+
+    def _decide(self, hypothesis: HypothesisWithHistory, X: Matrix) -> Floats:
+        run, birth = Hypotheses(hypothesis), int(self.births_[self.chosen_])
         values = np.empty(X.shape[0])
         for piece in blocks(len(run), X.shape[0]):
             values[piece] = run.decide(birth, X[piece])
         return values
 
-    def _weights(self, hypothesis: Any) -> NDArray[np.float64]:
-        return self._decide(hypothesis, np.eye(self.n_features_in_, dtype=hypothesis.row.dtype))
+    def _weights(self, hypothesis: HypothesisWithHistory) -> Floats:
+        return self._decide(hypothesis, np.eye(self.n_features_in_, dtype=hypothesis.dtype))

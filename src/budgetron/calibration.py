@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
-from budgetron._base.batches import Rows
+from budgetron._base.access import predicts_as_it_learns
 from budgetron._base.learner_wrapper import LearnerWrapper
+from budgetron._base.linear_classifier import LinearClassifier
 from budgetron._base.online_classifier import OnlineClassifier
-from budgetron._core.calibration import calibrate, log_odds, mirror, sigmoids
+from budgetron._base.protocol import Hypothesis
+from budgetron._base.types import Codes, Floats, Label, Matrix, Rows
+from budgetron._core.calibration import calibrate, log_odds, mirror, sigmoids, sound
+from budgetron._core.linear import LinearRule
+from budgetron._util.checks import State, require
 
 __all__ = ["CalibratedClassifier"]
 
@@ -61,12 +66,16 @@ class CalibratedClassifier(LearnerWrapper):
            [0.91, 0.09]])
     """
 
-    sigmoids_: NDArray[np.float64]
+    _learned_names: ClassVar[frozenset[str]] = LearnerWrapper._learned_names | {"sigmoids_"}
+
+    _needs_history: ClassVar[bool] = False
+
+    sigmoids_: Floats
 
     def __init__(self, learner: OnlineClassifier) -> None:
         self.learner = learner
 
-    def predict_proba(self, X: Rows) -> NDArray[np.float64]:
+    def predict_proba(self, X: Rows) -> Floats:
         """The probability of each class for each row.
 
         Parameters
@@ -81,39 +90,37 @@ class CalibratedClassifier(LearnerWrapper):
 
     def _validate_params(self) -> None:
         super()._validate_params()
-        if not self.learner._predicts_as_it_learns:
+        if not predicts_as_it_learns(self.learner):
             raise ValueError(
                 f"{type(self.learner).__name__} predicts with other hypotheses than it learns with, whose "
                 "margins the rounds do not tell; calibrate another learner"
             )
 
-    def _keep(self, hypothesis: Any) -> None:
-        pass
-
-    def _make(self, X: Any, outputs: int) -> Any:
+    def _make(self, X: Matrix, outputs: int) -> Sequence[Hypothesis]:
         self.sigmoids_ = sigmoids(outputs)
         return super()._make(X, outputs)
 
-    def _go_on_with_copies(self) -> None:
+    def _continue_with_copies(self) -> None:
         self.learner_ = copy.deepcopy(self.learner_)
-        self._learners = self.learner_._learners
+        self._share_hypotheses()
         self.sigmoids_ = self.sigmoids_.copy()
 
-    def _admit(self, label: Any) -> None:
+    def _admit(self, label: Label) -> None:
         learner = self.learner_
         self.sigmoids_ = admitted(self.sigmoids_, int(np.searchsorted(self.classes_, label)))
         learner._admit(label)
-        self.classes_, self._codes = learner.classes_, learner._codes
-        self._learners, self._mistakes = learner._learners, learner._mistakes
+        self._set_classes(learner.classes_)
+        self._share_hypotheses()
+        self._mistakes = learner._mistakes
 
-    def _widen(self, d: int) -> None:
-        self.learner_._widen(d)
-        self._learners, self.n_features_in_ = self.learner_._learners, d
+    def _add_features(self, d: int) -> None:
+        self.learner_._add_features(d)
+        self.n_features_in_ = d
 
-    def _count(self, X: Any, codes: NDArray[np.intp], margins: NDArray[np.float64], start: int) -> None:
+    def _count(self, X: Matrix, codes: Codes, margins: Floats, start: int) -> None:
         observe(self.sigmoids_, margins, codes)
 
-    def _margins(self, X: Any) -> NDArray[np.float64]:
+    def _margins(self, X: Matrix) -> Floats:
         return np.array(
             [
                 log_odds(numbers, f)
@@ -121,9 +128,15 @@ class CalibratedClassifier(LearnerWrapper):
             ]
         )
 
-    def _weights(self, hypothesis: Any) -> NDArray[np.float64]:
-        weights: NDArray[np.float64] = self.learner_._weights(hypothesis)
-        return weights
+    def _weights(self, hypothesis: LinearRule) -> Floats:
+        assert isinstance(self.learner_, LinearClassifier)
+        return self.learner_._weights(hypothesis)
+
+    def _check_learned(self, found: State, hypotheses: Sequence[object]) -> None:
+        require(
+            sound(found["sigmoids_"], len(hypotheses)), "sigmoids should be finite numbers, with a curvature"
+        )
+        require(predicts_as_it_learns(found["learner_"]), "learner_ should predict as it learns")
 
     @property
     def nbytes_(self) -> int:
@@ -131,14 +144,14 @@ class CalibratedClassifier(LearnerWrapper):
         return super().nbytes_ + self.sigmoids_.nbytes
 
 
-def admitted(numbers: NDArray[np.float64], place: int) -> NDArray[np.float64]:
+def admitted(numbers: Floats, place: int) -> Floats:
     """The sigmoids with one more class, at this place."""
     if len(numbers) == 1:
         numbers = np.stack([mirror(numbers[0]), numbers[0]])
     return np.insert(numbers, place, sigmoids(1)[0], axis=0)
 
 
-def observe(numbers: NDArray[np.float64], margins: NDArray[np.float64], codes: NDArray[np.intp]) -> None:
+def observe(numbers: Floats, margins: Floats, codes: Codes) -> None:
     """Let the sigmoids see rounds: margins of shape (n,) or (n, n_classes) before the labels, and these."""
     if len(numbers) == 1:
         calibrate(numbers[0], margins.reshape(-1), np.where(codes == 1, 1.0, -1.0))
@@ -147,10 +160,10 @@ def observe(numbers: NDArray[np.float64], margins: NDArray[np.float64], codes: N
         calibrate(row, margins[:, c], np.where(codes == c, 1.0, -1.0))
 
 
-def probabilities(odds: NDArray[np.float64]) -> NDArray[np.float64]:
+def probabilities(odds: Floats) -> Floats:
     """Of each class, from log-odds of shape (n,) or (n, n_classes)."""
     if odds.ndim == 1:
         return np.column_stack([expit(-odds), expit(odds)])
-    values: NDArray[np.float64] = expit(odds)
+    values: Floats = expit(odds)
     values /= values.sum(axis=1, keepdims=True)
     return values

@@ -1,9 +1,8 @@
-"""The compiled learners' state, as it goes into a file and comes back from one.
+"""Compiled hypotheses, built from state that comes from outside (files, pickle, skops), after checking it.
 
-The core writes through pointers and believes what it is told: a wrong length or index in
-a state is a wild write. So nothing here trusts a file. A rule is made anew by its
-learner's own parameters, never named by the file, and says itself, over one slot or a few
-features, which arrays it keeps; only then are those of the file measured against it.
+The core writes through pointers: a wrong length or index in a state would be a write outside of an array.
+So nothing in a state is trusted. The rule is made by the learner's own parameters, never named by the state.
+A new rule over one slot, or over a few features, shows which arrays it has; those of the state must match.
 """
 
 from __future__ import annotations
@@ -15,12 +14,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron._core.covariance import Covariance
-from budgetron._core.gaussian import Gaussian
-from budgetron._core.history import Average, Journal
+from budgetron._base.part_state import (
+    average_of,
+    check_generator_state,
+    covariance_of,
+    gaussian_of,
+    journal_of,
+    projection_of,
+    slab_of,
+)
 from budgetron._core.kernel import Kernel
 from budgetron._core.linear import LinearRule
-from budgetron._core.projection import Projection
 from budgetron._core.rounds import Learner
 from budgetron._core.rule import Rule
 from budgetron._core.supports import Supports
@@ -29,101 +33,44 @@ from budgetron._util.checks import (
     State,
     require,
     require_array,
-    require_finite,
     require_float,
     require_int,
     require_moderate,
     require_names,
 )
 
-__all__ = ["check_generator_state", "kernel_hypothesis", "linear_hypothesis", "state_of"]
-
-# Parts of a rule that have a state of their own.
-PARTS = (Supports, Projection, Gaussian, Average, Journal, Covariance)
+__all__ = ["kernel_hypothesis", "linear_hypothesis"]
 
 
-# ---------------------------------------------------------------------- out
-
-
-def state_of(hypothesis: Learner | LinearRule) -> State:
-    """Return all that a compiled hypothesis must remember: arrays, numbers, and parts as tables of these."""
-    rule: Any = hypothesis.rule if isinstance(hypothesis, Learner) else hypothesis
-    return {
-        name: value.__reduce__()[2] if isinstance(value, PARTS) else value
-        for name, value in rule.__getstate__().items()
-    }
-
-
-# ---------------------------------------------------------------------- and back
-
-
-def kernel_hypothesis(rule: Rule, kernel: Kernel, state: object, d: int, dtype: np.dtype[Any]) -> Learner:
-    """Return the hypothesis over d features that has this state, if the state is valid for a new `rule`."""
+def kernel_hypothesis(rule: Rule, kernel: Kernel, found: object, d: int, dtype: np.dtype[Any]) -> Learner:
+    """Return the hypothesis over d features that has the state `found`, if it is valid for a new `rule`."""
     rule.attach(Supports(kernel, 1, dtype, 1))  # one slot shows which arrays the rule keeps
     fresh = rule.__getstate__()
-    if "usage" in fresh and isinstance(state, dict):
-        state = {"usage": None, "refused": 0} | state  # which some were saved without
-    state = dict(require_names(state, set(fresh), "the rule"))
-    rounds = _counts(state)
-    slab = state["supports"]
-    require(
-        isinstance(slab, dict) and isinstance(slab.get("order"), np.ndarray), "the slab should have an order"
-    )
-    capacity = slab["order"].size
-    # A budget fixes the slots; without one they grow by half, which one alone cannot.
+    if not isinstance(found, dict):
+        raise ValueError("the rule should be a table of names")
+    slab = found.get("supports")
+    order = slab.get("order") if isinstance(slab, dict) else None
+    if not isinstance(slab, dict) or not isinstance(order, np.ndarray):
+        raise ValueError("the slab should have an order")
+    capacity = order.size
+    # A budget fixes the number of slots. Without one it grows by half, which is impossible from 1.
     expected = rule.capacity()
     require(capacity == expected if expected else capacity >= 2, f"a slab of {capacity} slots does not fit")
+    require("rounds" in found, "the rule should have a number of rounds")
+    state = dict(require_names(rule.check_own_state(dict(found), capacity), set(fresh), "the rule"))
+    rounds = _check_counts(state)
 
-    state["supports"] = supports = _slab(kernel, slab, capacity, d, dtype, rounds, "the slab")
+    supports = slab_of(kernel, slab, capacity, d, dtype, rounds, "the slab")
     live = supports.order[: supports.m]
-    require(np.all(np.diff(supports.rounds[live]) > 0), "supports should stand in the order of their rounds")
+    require(np.all(np.diff(supports.rounds[live]) > 0), "supports should be in the order of their rounds")
     require(supports.m < capacity or not expected, "there should be no more supports than the budget")
-    for name, shape in {"values": (capacity,), "gram": (capacity, capacity)}.items():
-        if not fresh[name].size and getattr(state[name], "shape", None) == shape:
-            state[name] = fresh[name]  # protocol 1 kept a Gram matrix where none is needed
-    for name in ("coef", "tail", "values", "gram", "scratch"):
-        kept = (capacity,) * fresh[name].ndim if fresh[name].size else fresh[name].shape
-        require_array(state[name], np.float64, kept, name)
-    require_moderate(state["coef"], state["factor"], "coefficients")
-    for name in ("tail", "values", "gram"):
-        require_moderate(state[name], state["factor"], name)
-    require(not state["coef"][supports.order[supports.m :]].any(), "a free slot should weigh nothing")
-    require(
-        (state["projection"] is None) == (fresh["projection"] is None),
-        "the projection is missing or too many",
-    )
+    state["supports"] = supports
+    _check_coefficients(state, fresh, supports)
     if state["projection"] is not None:
-        state["projection"] = _projection(state["projection"], supports)
+        state["projection"] = projection_of(state["projection"], supports)
     if "gaussian" in state:
-        state["gaussian"] = _gaussian(state["gaussian"], fresh["gaussian"], supports)
-    if "usage" in state:
-        usage = np.zeros(capacity) if state["usage"] is None else state["usage"]
-        state["usage"] = require_array(usage, np.float64, (capacity,), "usage of the supports")
-        require(np.all(usage >= 0.0), "usage of the supports should not be below 0")
-        require_moderate(usage, 1.0, "usage of the supports")
-        state["refused"] = require_int(state["refused"], 0, rounds, "supports refused")
-
-    departs = state["average"] is not None or state["journal"] is not None
-    require(
-        (state["departed"] is not None) == departs,
-        "departed supports are kept with averages and journals only",
-    )
-    room = 0
-    ever = supports.rounds[live]
-    if departs:
-        require(isinstance(state["departed"], dict), "departed supports should be a table of names")
-        order = state["departed"].get("order")
-        room = order.size if isinstance(order, np.ndarray) else 0
-        departed = _slab(kernel, state["departed"], room, d, dtype, rounds, "the departed supports")
-        require(departed.top == departed.m, "no departed support comes back")
-        require(departed.sparse == supports.sparse, "departed supports should be kept like the others")
-        state["departed"], ever = departed, np.append(ever, departed.rounds[departed.order[: departed.m]])
-        require(len(np.unique(ever)) == len(ever), "a round should make one support at most")
-    require_array(state["departed_sums"], np.float64, (room,), "the departed sums")
-    if state["average"] is not None:
-        state["average"] = _average(state["average"], capacity)
-    if state["journal"] is not None:
-        state["journal"] = _journal(state["journal"], rounds, np.sort(ever))
+        state["gaussian"] = gaussian_of(state["gaussian"], fresh["gaussian"], supports)
+    _restore_history(state, supports, rounds)
     if "bits" in state:
         check_generator_state(state["bits"])
     rule.__setstate__(state)
@@ -132,38 +79,94 @@ def kernel_hypothesis(rule: Rule, kernel: Kernel, state: object, d: int, dtype: 
     return learner
 
 
-def linear_hypothesis(make_rule: Callable[[int], LinearRule], state: Any, d: int) -> LinearRule:
-    """Return the hypothesis over d features that has this state; `make_rule(n)` makes one over n features."""
-    require(isinstance(state, dict), "the rule should be a table of names")
+def _check_coefficients(state: State, fresh: State, supports: Supports) -> None:
+    """Check the arrays over the slots: coefficients, and the values of f that the rule keeps."""
+    capacity = supports.capacity
+    for name, shape in {"values": (capacity,), "gram": (capacity, capacity)}.items():
+        if not fresh[name].size and np.shape(state[name]) == shape:
+            state[name] = fresh[name]  # protocol 1 kept a Gram matrix where none is needed
+    for name in ("coef", "tail", "values", "gram", "scratch"):
+        shape = (capacity,) * fresh[name].ndim if fresh[name].size else fresh[name].shape
+        require_array(state[name], np.float64, shape, name)
+    require_moderate(state["coef"], state["factor"], "coefficients")
+    for name in ("tail", "values", "gram"):
+        require_moderate(state[name], state["factor"], name)
+    require(
+        not state["coef"][supports.order[supports.m :]].any(), "the coefficient of a free slot should be 0"
+    )
+    require(
+        (state["projection"] is None) == (fresh["projection"] is None),
+        "the projection is missing or unexpected",
+    )
+
+
+def _restore_history(state: State, supports: Supports, rounds: int) -> None:
+    """Build the average or the journal of past hypotheses, and the removed supports that they need."""
+    has_history = state["average"] is not None or state["journal"] is not None
+    require(
+        (state["departed"] is not None) == has_history,
+        "removed supports are kept with averages and journals only",
+    )
+    room = 0
+    all_rounds = supports.rounds[supports.order[: supports.m]]
+    if has_history:
+        found = state["departed"]
+        require(isinstance(found, dict), "removed supports should be a table of names")
+        order = found.get("order")
+        room = order.size if isinstance(order, np.ndarray) else 0
+        what = "the removed supports"
+        removed = slab_of(supports.kernel, found, room, supports.d, supports.square.dtype, rounds, what)
+        require(removed.top == removed.m, "removed supports should fill the first slots")
+        require(removed.sparse == supports.sparse, "removed supports should be stored like the others")
+        state["departed"] = removed
+        all_rounds = np.append(all_rounds, removed.rounds[removed.order[: removed.m]])
+        require(len(np.unique(all_rounds)) == len(all_rounds), "a round should make one support at most")
+    require_array(state["departed_sums"], np.float64, (room,), "the sums of the removed supports")
+    if state["average"] is not None:
+        state["average"] = average_of(state["average"], supports.capacity)
+    if state["journal"] is not None:
+        state["journal"] = journal_of(state["journal"], rounds, np.sort(all_rounds))
+
+
+def linear_hypothesis(make_rule: Callable[[int], LinearRule], found: object, d: int) -> LinearRule:
+    """Return the hypothesis over d features that has the state `found`.
+
+    `make_rule(n)` makes a new rule over n features.
+    """
+    if not isinstance(found, dict):
+        raise ValueError("the rule should be a table of names")
     # Rules over two and three features show which arrays grow with their number, and how.
-    probes = [_linear_probe(make_rule(n), state) for n in (2, 3)]
-    fresh = [probe.__getstate__() for probe in probes]
-    state = dict(require_names(state, set(fresh[0]), "the rule"))
-    rounds = _counts(state)
+    small, larger = (_with_history(make_rule(n), found).__getstate__() for n in (2, 3))
+    state = dict(require_names(found, set(small), "the rule"))
+    rounds = _check_counts(state)
     require_int(state["updates"], 0, rounds, "updates")
     require_moderate(require_array(state["weights"], np.float64, (d,), "weights"), state["factor"], "weights")
-    extra = require_names(state["extra"], set(fresh[0]["extra"]), "the rule's own arrays")
-    for name, small in fresh[0]["extra"].items():
-        shape = fresh[1]["extra"][name].shape
-        grown = tuple(d if (a, b) == (2, 3) else a for a, b in zip(small.shape, shape, strict=True))
-        require_moderate(require_array(extra[name], small.dtype, grown, name), 1.0, name)
-    if "sums" in extra:  # of Winnow's weights: one of them is divided by
-        require(np.all(extra["sums"][1:3] > 0.0), "sums of weights should be above 0")
-        require(extra["sums"][3] >= 0.0, "sums of weights should not be below 0")
+    extra = require_names(state["extra"], set(small["extra"]), "the rule's own arrays")
+    for name, array in small["extra"].items():
+        shape = _grown_shape(array, larger["extra"][name], d)
+        require_moderate(require_array(extra[name], array.dtype, shape, name), 1.0, name)
     for name in ("average", "journal", "covariance"):
-        require((state[name] is None) == (fresh[0][name] is None), f"the {name} is missing or too many")
+        require((state[name] is None) == (small[name] is None), f"the {name} is missing or unexpected")
     if state["covariance"] is not None:
-        state["covariance"] = _covariance(state["covariance"], d)
+        state["covariance"] = covariance_of(state["covariance"], d)
     if state["average"] is not None:
-        state["average"] = _average(state["average"], d)
+        state["average"] = average_of(state["average"], d)
     if state["journal"] is not None:
-        state["journal"] = _journal(state["journal"], rounds, np.arange(d))
+        state["journal"] = journal_of(state["journal"], rounds, np.arange(d))
     rule = make_rule(d)
+    rule.check_own_state(extra)
     rule.__setstate__(state)
     return rule
 
 
-def _linear_probe(rule: LinearRule, state: State) -> LinearRule:
+def _grown_shape(small: NDArray[Any], larger: NDArray[Any], d: int) -> tuple[int, ...]:
+    """The shape over d features of an array whose shapes over two and three features are known."""
+    pairs = zip(small.shape, larger.shape, strict=True)
+    return tuple(d if pair == (2, 3) else pair[0] for pair in pairs)
+
+
+def _with_history(rule: LinearRule, state: State) -> LinearRule:
+    """Let a new rule keep what the state keeps of past hypotheses."""
     if state.get("average") is not None and rule.average is None:
         rule.keep_average()
     if state.get("journal") is not None and rule.journal is None:
@@ -171,242 +174,12 @@ def _linear_probe(rule: LinearRule, state: State) -> LinearRule:
     return rule
 
 
-def _counts(state: State) -> int:
-    """Check the numbers that all rules have; the rounds."""
+def _check_counts(state: State) -> int:
+    """Check the numbers that all rules have; return the rounds."""
     rounds = require_int(state["rounds"], 0, MOST_ROUNDS, "rounds")
     require_int(state["mistakes"], 0, rounds, "mistakes")
     for name in {"factor", "norm2", "peak", "tally"} & set(state):
         value = require_float(state[name], name)
-        # A norm may be unknown. Nothing else is.
-        require(
-            abs(value) < 1e200 or (name in ("norm2", "peak") and isnan(value)), f"{name} should be moderate"
-        )
+        unknown = name in ("norm2", "peak") and isnan(value)  # removals may leave a norm unknown
+        require(unknown or abs(value) < 1e200, f"{name} should be moderate")
     return rounds
-
-
-def _slab(
-    kernel: Kernel, state: State, capacity: int, d: int, dtype: np.dtype[Any], rounds: int, what: str
-) -> Supports:
-    sparse = isinstance(state, dict) and "starts" in state
-    kept = {"starts", "features", "values"} if sparse else {"rows"}
-    require_names(state, {*kept, "square", "own", "rounds", "order", "m", "top"}, what)
-    if sparse:
-        require(kernel.function is None, f"{what} should keep whole rows for a function")
-        _check_nonzeros(state, capacity, d, dtype, what)
-    else:
-        require_finite(
-            require_array(state["rows"], dtype, (capacity, d), f"rows of {what}"), f"rows of {what}"
-        )
-    require_finite(
-        require_array(state["square"], dtype, (capacity,), f"squares of {what}"), f"squares of {what}"
-    )
-    require_finite(
-        require_array(state["own"], np.float64, (capacity,), f"self values of {what}"),
-        f"self values of {what}",
-    )
-    born = require_array(state["rounds"], np.int64, (capacity,), f"rounds of {what}")
-    order = require_array(state["order"], np.int32, (capacity,), f"order of {what}")
-    require(
-        np.array_equal(np.sort(order), np.arange(capacity)), f"order of {what} should name each slot once"
-    )
-    top = require_int(state["top"], 0, capacity, f"top of {what}")
-    m = require_int(state["m"], 0, top, f"supports of {what}")
-    require(np.all(order[:m] < top), f"supports of {what} should lie below its top")
-    require(
-        np.all((born[order[:m]] >= 0) & (born[order[:m]] < rounds)),
-        f"rounds of {what} should have been played",
-    )
-    slab: Any = Supports(kernel, d, dtype, 0, sparse)
-    slab.__setstate__(state)
-    made: Supports = slab
-    _check_lengths(made, what)
-    return made
-
-
-def _check_lengths(slab: Supports, what: str) -> None:
-    """Squares and self values follow from the rows; those of other rows would make steps of any length."""
-    used, kernel = slab.order[: slab.m], slab.kernel
-    rows = slab.rows(used)
-    if slab.sparse:  # where a value stands does not matter
-        rows = [values.reshape(1, -1) for values in np.split(rows.data, rows.indptr[1:-1])] if slab.m else []
-    else:
-        rows = [rows]
-    rtol = 1e-4 if slab.single else 1e-9
-
-    def check(kept: NDArray[Any], parts: list[NDArray[np.float64]], name: str) -> None:
-        right = np.concatenate([*parts, np.zeros(0)])
-        require(
-            np.allclose(kept[used], right, rtol=rtol, atol=0.0), f"{name} of {what} are not those of its rows"
-        )
-
-    check(slab.square, [np.einsum("ij,ij->i", part, part, dtype=np.float64) for part in rows], "squares")
-    if kernel.function is None:
-        plain = Kernel(kernel.name, kernel.gamma, kernel.degree, kernel.coef0)
-        check(slab.own, [plain.diagonal(part) for part in rows], "self values")
-
-
-def _check_nonzeros(state: State, capacity: int, d: int, dtype: np.dtype[Any], what: str) -> None:
-    """Rows by their non-zeros: each row's features in order."""
-    starts = require_array(state["starts"], np.int64, (capacity + 1,), f"starts of {what}")
-    features = state["features"]
-    require(isinstance(features, np.ndarray) and features.ndim == 1, f"features of {what} should be an array")
-    require_array(features, np.int32, (features.size,), f"features of {what}")
-    require_finite(
-        require_array(state["values"], dtype, (features.size,), f"values of {what}"), f"values of {what}"
-    )
-    orderly = starts[0] == 0 and np.all(starts[1:] >= starts[:-1]) and starts[-1] == features.size
-    require(orderly, f"starts of {what} should follow each other")
-    require(np.all((features >= 0) & (features < d)), f"features of {what} should be those of the rows")
-    first = np.zeros(features.size + 1, bool)
-    first[starts] = True
-    require(np.all((features[1:] > features[:-1]) | first[1:-1]), f"features of {what} should be in order")
-
-
-def _projection(state: Any, supports: Supports) -> Projection:
-    require_names(state, {"factor", "z", "n"}, "the projection")
-    capacity = supports.capacity
-    factor = require_array(
-        state["factor"], np.float64, (capacity * (capacity + 1) // 2,), "factor of the projection"
-    )
-    require_moderate(factor, 1.0, "factor of the projection")
-    require_array(state["z"], np.float64, (capacity,), "z of the projection")
-    # Its rows are those of the slots, and none is ever freed.
-    require(
-        state["n"] == supports.m == supports.top, "the projection should be onto the span of the supports"
-    )
-    require_int(state["n"], 0, capacity, "size of the projection")
-    require(
-        np.array_equal(supports.order[: supports.m], np.arange(supports.m)), "slots should be filled in order"
-    )
-    places = np.arange(supports.m)
-    require(np.all(factor[places * (places + 3) // 2] > 0.0), "the factor's diagonal should be above 0")
-    # L L' is the Gram matrix: on its diagonal for certain, so that solutions cannot become anything
-    own = np.ones(supports.m) if supports.kernel.normalized else supports.own[: supports.m]
-    used = factor[: supports.m * (supports.m + 1) // 2]
-    squares = np.add.reduceat(used**2, places * (places + 1) // 2) if supports.m else own
-    require(
-        np.allclose(squares, own, rtol=1e-3, atol=0.0), "the factor should be that of the supports' kernel"
-    )
-    projection: Any = Projection()
-    projection.__setstate__(state)
-    made: Projection = projection
-    return made
-
-
-def _gaussian(state: Any, fresh: Gaussian, supports: Supports) -> Gaussian:
-    """The Gaussian over functions of these supports; `fresh` is one of the same rule's, over one feature."""
-    require_names(state, set(fresh.__reduce__()[2]), "the Gaussian")
-    for name in ("linear", "scale"):
-        own = getattr(fresh, name)
-        require(
-            type(state[name]) is type(own) and state[name] == own, f"{name} of the Gaussian is not the rule's"
-        )
-    d, diagonal = supports.d, state["diagonal"]
-    require(state["d"] == d and type(state["d"]) is int, f"the Gaussian should be of {d} features")
-    require(type(diagonal) is bool and diagonal <= fresh.linear, "diagonal should be true or false")
-    fixed = (1 if diagonal else d + 1) if fresh.linear else 0
-    n, capacity = fixed + supports.m, fixed + supports.capacity
-    require(type(state["n"]) is int and state["n"] == n, f"the Gaussian should have {n} coordinates")
-    require_array(state["sigma"], np.float64, (capacity * (capacity + 1) // 2,), "covariance of the Gaussian")
-    require_array(state["spreads"], np.float64, (d if diagonal else 0,), "spreads of the Gaussian")
-    for name in ("sigma", "spreads"):  # variances begin at 1, and only become less
-        require(np.all(np.abs(state[name]) < 2.0), f"{name} of the Gaussian should be at most 1")
-    _check_covariance(state["sigma"], n)
-    require_array(state["mean"], np.float64, (capacity,), "mean of the Gaussian")
-    require_array(state["slopes"], np.float64, (d if diagonal else 0,), "slopes of the Gaussian")
-    for name in ("mean", "slopes"):
-        require_moderate(state[name], 1.0, f"{name} of the Gaussian")
-    gaussian: Any = Gaussian(d, fresh.linear, diagonal, fresh.scale)
-    gaussian.__setstate__(state)
-    made: Gaussian = gaussian
-    return made
-
-
-def _check_covariance(sigma: NDArray[np.float64], n: int) -> None:
-    """No covariance exceeds what the variances allow."""
-    places = np.arange(n)
-    variances = sigma[places * (places + 3) // 2]
-    require(np.all(variances > -1e-9), "variances of the Gaussian should not be below 0")
-    deviations = np.sqrt(np.maximum(variances, 0.0)) + 1e-6  # what rounding may have made of them
-    for i in range(n):
-        row = np.abs(sigma[i * (i + 1) // 2 : (i + 1) * (i + 2) // 2])
-        require(
-            np.all(row <= 1.001 * deviations[i] * deviations[: i + 1]),
-            "covariances should be what variances allow",
-        )
-
-
-def _average(state: Any, places: int) -> Average:
-    require_names(state, {"lag", "elapsed", "norm2", "own"}, "the average")
-    require_array(state["lag"], np.float64, (places,), "lag of the average")
-    for name in ("elapsed", "norm2", "own"):
-        require_float(state[name], f"{name} of the average")
-    average: Any = Average(0)
-    average.__setstate__(state)
-    made: Average = average
-    return made
-
-
-def _covariance(state: Any, d: int) -> Covariance:
-    require_names(state, {"columns", "variances", "direction", "projections", "d"}, "the covariance")
-    require(state["d"] == d and type(state["d"]) is int, f"the covariance should be of {d} features")
-    columns = require_array(state["columns"], np.float64, (d * (d - 1) // 2,), "columns of the covariance")
-    require_moderate(columns, 1.0, "columns of the covariance")
-    for name in ("variances", "direction", "projections"):
-        require_moderate(
-            require_array(state[name], np.float64, (d,), f"{name} of the covariance"),
-            1.0,
-            f"{name} of the covariance",
-        )
-    require(np.all(state["variances"] >= 0.0), "variances should not be below 0")
-    covariance: Any = Covariance(0)
-    covariance.__setstate__(state)
-    made: Covariance = covariance
-    return made
-
-
-def _journal(state: Any, rounds: int, known: NDArray[Any]) -> Journal:
-    """The journal of a rule whose places are `known`, sorted."""
-    lists = {"rounds": "n", "ends": "n", "scales": "n", "places": "size", "deltas": "size"}
-    lists |= {"factor_rounds": "steps", "factors": "steps"}
-    require_names(state, {*lists, *lists.values(), "scale"}, "the journal")
-    require_float(state["scale"], "scale of the journal")
-    rooms: dict[str, int] = {}
-    for name, count in lists.items():
-        value = state[name]
-        require(
-            isinstance(value, np.ndarray) and value.size >= 1, f"{name} of the journal should be an array"
-        )
-        room = rooms.setdefault(count, value.size)
-        dtype = np.float64 if name in ("scales", "deltas", "factors") else np.int64
-        require_array(value, dtype, (room,), f"{name} of the journal")
-        require_int(state[count], 0 if count == "size" else 1, room, f"{count} of the journal")
-    # Compared, not subtracted: a difference may overflow to what looks right.
-    for name in ("rounds", "factor_rounds"):
-        when = state[name][: state[lists[name]]]
-        orderly = when[0] == -1 and np.all(when[1:] > when[:-1]) and when[-1] < rounds
-        require(orderly, f"{name} of the journal should be rounds, in their order")
-    ends = state["ends"][: state["n"]]
-    orderly = ends[0] >= 0 and np.all(ends[1:] >= ends[:-1]) and ends[-1] <= state["size"]
-    require(orderly, "ends of the journal should follow each other")
-    places = state["places"][: state["size"]]
-    require(
-        np.all(np.isin(places, known)),
-        "places of the journal should be supports, or features, that there were",
-    )
-    journal: Any = Journal()
-    journal.__setstate__(state)
-    made: Journal = journal
-    return made
-
-
-def check_generator_state(bits: Any) -> None:
-    require_names(bits, {"bit_generator", "state", "has_uint32", "uinteger"}, "the generator")
-    require(bits["bit_generator"] == "PCG64", "the generator should be a PCG64")
-    require_names(bits["state"], {"state", "inc"}, "the generator's state")
-    require_int(bits["state"]["state"], 0, 2**128 - 1, "state of the generator")
-    require_int(bits["state"]["inc"], 1, 2**128 - 1, "step of the generator")
-    # An even step may stand still, and a draw that is rejected would be drawn for ever.
-    require(bits["state"]["inc"] % 2 == 1, "step of the generator should be odd")
-    require_int(bits["has_uint32"], 0, 1, "the generator's flag")
-    require_int(bits["uinteger"], 0, 2**32 - 1, "the generator's spare number")

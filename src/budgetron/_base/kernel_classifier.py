@@ -1,8 +1,8 @@
-"""The kernel learners' face: the kernel's parameters, and the supports as fitted attributes."""
+"""The base of the kernel learners: the kernel's parameters, and supports as fitted attributes."""
 
 from __future__ import annotations
 
-import copy
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -15,31 +15,32 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from budgetron._base.batches import Batch
 from budgetron._base.compiled_state import kernel_hypothesis
+from budgetron._base.fitted_estimator import FittedEstimator
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.parameters import MOST_SUPPORTS
+from budgetron._base.types import Floats, Ints, Matrix
+from budgetron._core.kernel import Kernel
 from budgetron._core.rounds import Learner
 from budgetron._core.rule import Rule
-from budgetron._core.supports import Supports
 from budgetron._core.together import Together
-from budgetron._util.checks import require, require_float
+from budgetron._util.checks import State, require, require_float
 from budgetron.kernels import NAMES, KernelFunction, Normalized, resolve, resolve_gamma
 
 __all__ = ["BudgetedClassifier", "KernelClassifier"]
 
-
-# Supports are kept by their non-zeros if the first batch is a CSR matrix of more features than this, of
-# which at most one in so many is not zero. Below that, keeping all of them is small enough, and faster.
+# Supports are stored by their non-zeros if the first batch is a CSR matrix with more than WIDE features, of
+# which at most one in SPARSE is not zero. Otherwise whole rows are small enough, and faster.
 WIDE, SPARSE = 1000, 32
 
 # More threads than any machine has.
 MOST_THREADS = 4096
 
-# From so many rows on, the classes of a batch share their kernel values, and threads may share rows.
+# From this number of rows on, the classes of a batch share their kernel values, and threads may share rows.
 SHARED_ROWS = 32
 
 
 class KernelClassifier(OnlineClassifier):
-    """What all kernel learners share.
+    """The base of the kernel learners. A subclass says which rule it follows (`_rule`).
 
     Parameters
     ----------
@@ -47,15 +48,15 @@ class KernelClassifier(OnlineClassifier):
         The kernel; see `budgetron.kernels`.
     gamma : float, "scale" or "auto", default="scale"
         Width of "rbf" and "laplacian", factor of "poly". "scale" is
-        1 / (n_features * X.var()) of the first batch, and stays.
+        1 / (n_features * X.var()) of the first batch, and does not change afterwards.
     degree : int, default=3
         Degree of "poly".
     coef0 : float, default=0.0
         Constant term of "poly".
     n_jobs : int, default=None
-        Threads that share the kernel values of a batch, learning and predicting: None is 1 (but see
-        `joblib.parallel_config`), -1 all cores. They live as long as the call, while BLAS is held to
-        one. May be changed at any time.
+        Number of threads that compute the kernel values of a batch, in learning and prediction: None is 1
+        (but see `joblib.parallel_config`), -1 is all cores. They exist only during the call. BLAS is
+        limited to one thread meanwhile. May be changed at any time.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -65,7 +66,8 @@ class KernelClassifier(OnlineClassifier):
         "coef0": [Interval(Real, None, None, closed="neither")],
         "n_jobs": [Integral, None],
     }
-    _free_parameters = frozenset({"n_jobs"})
+    _free_parameters: ClassVar[frozenset[str]] = frozenset({"n_jobs"})
+    _learned_names: ClassVar[frozenset[str]] = FittedEstimator._learned_names | {"gamma_"}
 
     kernel: str | KernelFunction | Normalized
     gamma: float | str
@@ -73,7 +75,7 @@ class KernelClassifier(OnlineClassifier):
     coef0: float
     n_jobs: int | None
     gamma_: float
-    _learners: list[Learner]
+    _learners: Sequence[Learner]
 
     def __init__(
         self,
@@ -91,57 +93,39 @@ class KernelClassifier(OnlineClassifier):
         self.n_jobs = n_jobs
 
     def _rule(self, generator: np.random.Generator) -> Rule:
-        """The algorithm with this learner's parameters, ready for its first round."""
-        raise NotImplementedError(f"{type(self).__name__} does not say which rule it follows")
+        """Return the algorithm with this learner's parameters, ready for its first round."""
+        raise NotImplementedError(f"{type(self).__name__} must define _rule")
 
-    def _make(self, X: Any, outputs: int) -> list[Learner]:
+    def _make(self, X: Matrix, outputs: int) -> list[Learner]:
         self.gamma_ = resolve_gamma(self.gamma, X)
-        kernel = resolve(self.kernel, self.gamma_, self.degree, self.coef0)
+        kernel = self._kernel()
         sparse = issparse(X) and X.shape[1] > WIDE and X.nnz * SPARSE <= X.shape[0] * X.shape[1]
-        sparse = sparse and kernel.function is None  # which is shown rows as arrays
+        sparse = sparse and kernel.function is None  # a Python function gets rows as arrays
         return [
             Learner(kernel, self._rule(generator), X.shape[1], X.dtype, sparse)
             for generator in self._generators(outputs)
         ]
 
-    def _restore(self, states: list[Any], found: dict[str, Any], dtype: np.dtype[Any]) -> list[Learner]:
+    def _kernel(self) -> Kernel:
+        return resolve(self.kernel, self.gamma_, self.degree, self.coef0)
+
+    def new_learner(self, row: Floats) -> Learner:
+        """Return a new hypothesis of this learner over rows like this one."""
+        return self._make(row.reshape(1, -1), 1)[0]
+
+    def _restore(self, states: list[object], found: State, dtype: np.dtype[Any]) -> list[Learner]:
         self.gamma_ = require_float(found["gamma_"], "gamma")
         require(self.gamma_ > 0.0, "gamma should be above 0")
-        kernel = resolve(self.kernel, self.gamma_, self.degree, self.coef0)
-        generator = np.random.Generator(np.random.PCG64(0))
-        d: int = found["n_features_in_"]
-        return [kernel_hypothesis(self._rule(generator), kernel, state, d, dtype) for state in states]
+        kernel, d = self._kernel(), found["n_features_in_"]
+
+        def new_rule() -> Rule:  # with a generator of its own, whose state is then restored
+            return self._rule(np.random.Generator(np.random.PCG64(0)))
+
+        return [kernel_hypothesis(new_rule(), kernel, state, d, dtype) for state in states]
 
     def _new_hypothesis(self, generator: np.random.Generator) -> Learner:
         one = self._learners[0]
-        supports = one.supports
-        return Learner(one.kernel, self._rule(generator), supports.d, supports.square.dtype, supports.sparse)
-
-    def _mirror(self, learner: Learner, generator: np.random.Generator) -> Learner:
-        if learner.average is not None or learner.journal is not None:
-            twin: Learner = super()._mirror(learner, generator)
-            return twin
-        twin = copy.deepcopy(learner)
-        for values in (twin.rule.coef, twin.rule.tail, twin.rule.values):
-            np.negative(values, out=values)
-        if twin.rule.gaussian is not None:
-            twin.rule.gaussian.mirror()
-        if twin.rule.generator is not None:
-            twin.rule.generator.bit_generator.state = generator.bit_generator.state
-        return twin
-
-    def _widened(self, learner: Learner, d: int) -> Learner:
-        supports, state = learner.supports, learner.supports.__getstate__()
-        wider = Supports(learner.kernel, d, supports.square.dtype, 0, supports.sparse)
-        if not supports.sparse:
-            state["rows"] = np.pad(state["rows"], ((0, 0), (0, d - supports.d)))
-        wider.__setstate__(state)
-        state = learner.rule.__getstate__() | {"supports": wider}
-        if learner.rule.gaussian is not None:
-            state["gaussian"] = learner.rule.gaussian.widened(d)
-        learner.rule.__setstate__(state)
-        learner.__setstate__(learner.__getstate__())
-        return learner
+        return Learner(one.kernel, self._rule(generator), one.n_features, one.dtype, one.supports.sparse)
 
     def _rounds(self, batch: Batch) -> None:
         outputs = range(len(self._learners))
@@ -159,34 +143,35 @@ class KernelClassifier(OnlineClassifier):
             [batch.importances for _ in outputs],
         )
 
-    def _learn_output(self, learner: Any, batch: Batch, i: int, *more: Any) -> None:
-        super()._learn_output(learner, batch, i, self._threads())
+    def _learn_output(self, hypothesis: Learner, batch: Batch, i: int, **options: object) -> None:
+        super()._learn_output(hypothesis, batch, i, threads=self._threads())
 
-    def _decide(self, learner: Any, X: Any) -> NDArray[np.float64]:
-        threads = self._threads() if X.shape[0] >= SHARED_ROWS else 1  # asking takes longer than a few rows
-        values: NDArray[np.float64] = learner.decide(X, threads=threads)
-        return values
+    def _decide(self, hypothesis: Learner, X: Matrix) -> Floats:
+        threads = (
+            self._threads() if X.shape[0] >= SHARED_ROWS else 1
+        )  # counting threads costs more than few rows
+        return hypothesis.decide(X, threads=threads)
 
     def _threads(self) -> int:
         n = self.n_jobs
         if n is not None and (not isinstance(n, Integral) or n == 0):
             raise ValueError(f"n_jobs must be None, -1 or a number of threads; got {n!r}")
-        # What None and -1 mean depends on where we are, and asking takes a while.
+        # The meaning of None and -1 depends on the context, and to look it up takes time.
         return min(int(n if n is not None and n > 0 else effective_n_jobs(n)), MOST_THREADS)
 
-    def _fitted(self) -> list[Learner]:
+    def _fitted(self) -> Sequence[Learner]:
         super()._fitted()
         return self._learners
 
     @property
-    def support_(self) -> NDArray[np.int64]:
+    def support_(self) -> Ints:
         """The 0-based round in which each support was added, oldest first."""
         rounds = [_added(learner) for learner in self._fitted()]
         return rounds[0] if len(rounds) == 1 else np.unique(np.concatenate(rounds))
 
     @property
-    def support_vectors_(self) -> Any:
-        """The supports, in the order of `support_`, one row each; CSR where only non-zeros are kept."""
+    def support_vectors_(self) -> Matrix:
+        """The supports, in the order of `support_`, one row each; CSR if only non-zeros are stored."""
         rows = [learner.supports.rows(_slots(learner)) for learner in self._fitted()]
         if len(rows) == 1:
             return rows[0]
@@ -196,7 +181,7 @@ class KernelClassifier(OnlineClassifier):
         return (sparse_vstack(rows, format="csr") if issparse(rows[0]) else np.vstack(rows))[first]
 
     @property
-    def dual_coef_(self) -> NDArray[np.float64]:
+    def dual_coef_(self) -> Floats:
         """Coefficients of shape (n_outputs, n_support_), in the order of `support_`."""
         rounds = self.support_
         coef = np.zeros((len(self._learners), len(rounds)))
@@ -206,7 +191,7 @@ class KernelClassifier(OnlineClassifier):
 
     @property
     def n_support_(self) -> int:
-        """Number of supports; one that several classes hold counts once."""
+        """Number of supports; a support of several classes counts once."""
         return len(self.support_)
 
 
@@ -236,7 +221,7 @@ def _slots(learner: Learner) -> NDArray[np.int32]:
     return learner.supports.order[: learner.supports.m]
 
 
-def _added(learner: Learner) -> NDArray[np.int64]:
+def _added(learner: Learner) -> Ints:
     """The round in which each support was added, oldest first."""
-    rounds: NDArray[np.int64] = learner.supports.rounds[_slots(learner)]
+    rounds: Ints = learner.supports.rounds[_slots(learner)]
     return rounds

@@ -1,39 +1,62 @@
-"""Classifiers over the hypotheses of another: what converts them, and what gives them probabilities."""
+"""The base of classifiers around another learner: averages, selection of past hypotheses, calibration."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse import csr_array, issparse
 from sklearn.base import clone
-from sklearn.utils.validation import column_or_1d
 
-from budgetron._base.batches import Batch, Rows, encode
+from budgetron._base.batches import Batch
+from budgetron._base.fitted_estimator import OPTIONAL, FittedEstimator
+from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._base.linear_classifier import LinearClassifier
 from budgetron._base.online_classifier import OnlineClassifier
+from budgetron._base.protocol import Hypothesis, HypothesisWithHistory
 from budgetron._base.trace import Trace
+from budgetron._base.types import Codes, Floats, Label, Labels, Matrix, Row, Rows
+from budgetron._util.checks import State, require
 from budgetron._util.interrupts import defer_interrupts
 
 __all__ = ["LearnerWrapper"]
 
 
 class LearnerWrapper(OnlineClassifier):
-    """A classifier over the hypotheses of another; it learns exactly as that one does."""
+    """A classifier over the hypotheses of another learner; it learns exactly as that one does."""
 
-    _predicts_as_it_learns = False
-    _counts_rows = False  # whether `_count` looks at the rows
+    _predicts_as_it_learns: ClassVar[bool] = False
+    _learned_names: ClassVar[frozenset[str]] = (FittedEstimator._learned_names - {"_learners"}) | {"learner_"}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "learner": [object],  # checked below, with a word on what to do
+        "learner": [object],  # checked below, with a message that says what to do
     }
 
     learner: OnlineClassifier
     learner_: OnlineClassifier
+    _learners: Sequence[HypothesisWithHistory]
 
-    def _keep(self, hypothesis: Any) -> None:
-        """Tell a new hypothesis what it must keep of its past."""
+    # ------------------------------------------------------------------ hooks of subclasses
+
+    # Whether the hypotheses must be able to keep their past.
+    _needs_history: ClassVar[bool] = True
+
+    def _prepare(self, hypothesis: HypothesisWithHistory) -> None:
+        """Make a new hypothesis keep what the wrapper needs of its past."""
+
+    def _count(self, X: Matrix, codes: Codes, margins: Floats, start: int) -> None:
+        """Take account of rounds from `start` on that were just played.
+
+        `margins` are of shape (n_rounds,) or (n_rounds, n_classes).
+        """
         raise NotImplementedError
+
+    def _weights(self, hypothesis: Any) -> Floats:
+        """Return the weights of one linear hypothesis as it predicts here."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------ the learner inside
 
     def _validate_params(self) -> None:
         super()._validate_params()
@@ -43,87 +66,110 @@ class LearnerWrapper(OnlineClassifier):
                 f"Budgetron, like linear.AROW(); put pipelines around {type(self).__name__}. "
                 f"Got {self.learner!r}"
             )
+        if self._needs_history and not isinstance(self.learner, KernelClassifier | LinearClassifier):
+            raise ValueError(
+                f"{type(self.learner).__name__} has no average and no record of its hypotheses; "
+                f"use {type(self).__name__} with a single kernel or linear learner"
+            )
         self.learner._validate_params()
 
-    def _make(self, X: Any, outputs: int) -> Any:
+    def _make(self, X: Matrix, outputs: int) -> Sequence[Hypothesis]:
         learner = clone(self.learner)
         for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self, name):
-                setattr(learner, name, getattr(self, name))
+            if name in vars(self):
+                setattr(learner, name, vars(self)[name])
         learner._start(X, self.classes_)
         for hypothesis in learner._learners:
-            self._keep(hypothesis)
+            self._prepare(hypothesis)
         self.learner_ = learner
-        return learner._learners
+        hypotheses: Sequence[Hypothesis] = learner._learners
+        return hypotheses
 
-    def __getstate__(self) -> dict[str, Any]:
+    def _share_hypotheses(self) -> None:
+        """Use the hypotheses of `learner_`, after it has replaced them."""
+        self._learners = cast(Sequence[HypothesisWithHistory], self.learner_._learners)
+
+    def learned_state(self) -> State | None:
+        """Return all that was learned; the hypotheses are those of `learner_`."""
+        if not self.__sklearn_is_fitted__():
+            return None
+        names = self._learned_names | OPTIONAL
+        return {name: value for name, value in vars(self).items() if name in names}
+
+    def __getstate__(self) -> State:
         state = super().__getstate__()
-        state.pop("_learners", None)  # those of `learner_`
+        state.pop("_learners", None)
         return state
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if "learner_" in state:
-            self._learners = self.learner_._learners
+    def _checked_hypotheses(self, found: State) -> Sequence[Hypothesis]:
+        require(
+            set(self._get_param_names()) <= set(found["_started_with"]),
+            "the parameters of the start are incomplete",
+        )
+        learner = found["learner_"]
+        require(isinstance(learner, KernelClassifier | LinearClassifier), "learner_ should be a learner")
+        require(learner.__sklearn_is_fitted__(), "learner_ should have learned")
+        require(np.array_equal(learner.classes_, found["classes_"]), "learner_ should have the same classes")
+        require(learner.n_features_in_ == found["n_features_in_"], "learner_ should have the same features")
+        hypotheses: Sequence[Hypothesis] = learner._learners
+        return hypotheses
 
-    def _importances(self, X: Any, labels: NDArray[Any], weights: Any) -> NDArray[np.float64] | None:
+    # ------------------------------------------------------------------ rounds
+
+    def _importances(self, X: Matrix, labels: Labels, weights: ArrayLike | None) -> Floats | None:
         return self.learner._importances(X, labels, weights)
 
-    def _importance(self, label: Any) -> float:
+    def _importance(self, label: Label) -> float:
         return self.learner_._importance(label)
 
-    def _check_class_weight(self, classes: NDArray[Any]) -> None:
+    def _check_class_weight(self, classes: Labels) -> None:
         self.learner._check_class_weight(classes)
 
-    def _admit(self, label: Any) -> None:
+    def _admit(self, label: Label) -> None:
         raise ValueError(
-            f"{type(self).__name__} cannot admit the class {label!r}: its hypotheses speak for all rounds "
-            "from the first; give all classes in the first call"
+            f"{type(self).__name__} cannot add the class {label!r}: its hypotheses cover all rounds from the "
+            "first one; give all classes in the first call"
         )
 
     def _rounds(self, batch: Batch) -> None:
         self.learner_._rounds(batch)
 
-    def _learn(self, X: Any, y: Any, *args: Any, **options: Any) -> Trace | None:
-        start = self.rounds_ if self.__sklearn_is_fitted__() else 0
-        with defer_interrupts():
-            trace = super()._learn(X, y, *args, **options | {"trace": True})
-            assert trace is not None
-            self.learner_._mistakes = self._mistakes
-            rows = self._check_rows(X) if self._counts_rows else None
-            self._count(rows, encode(column_or_1d(y), self.classes_), trace.margins, start)
-        return trace
+    def _learn(self, X: Rows, y: ArrayLike, *args: Any, **options: Any) -> Trace | None:
+        with defer_interrupts():  # so that the wrapper has counted every round that was learned
+            return super()._learn(X, y, *args, **options | {"trace": True})
 
-    def play(self, x: Rows, y: Any, classes: ArrayLike | None = None) -> float | NDArray[np.float64]:
+    def _observe(self, batch: Batch, start: int) -> None:
+        assert batch.margins is not None
+        self.learner_._mistakes = self._mistakes
+        margins = batch.margins[0] if len(batch.margins) == 1 else batch.margins.T
+        self._count(batch.X, batch.codes, margins, start)
+
+    def play(self, x: Row, y: Label, classes: ArrayLike | None = None) -> float | Floats:
         if not self.__sklearn_is_fitted__():
-            return super().play(x, y, classes)  # which comes back here, with a model
+            return super().play(x, y, classes)  # which calls this method again, with a fitted model
         start = self.rounds_
         margins = super().play(x, y, classes)
         self.learner_._mistakes = self._mistakes
         row = csr_array(np.reshape(x.toarray(), (1, -1))) if issparse(x) else np.reshape(x, (1, -1))
-        row = row.astype(self._learners[0].row.dtype)
+        row = row.astype(self._learners[0].dtype)
         self._count(row, np.array([self._codes[y]]), np.asarray(margins)[None], start)
         return margins
 
     play.__doc__ = OnlineClassifier.play.__doc__
 
-    def _count(self, X: Any, codes: NDArray[np.intp], margins: NDArray[np.float64], start: int) -> None:
-        """Take account of rounds from `start` on that were just played."""
-        raise NotImplementedError
-
-    def _weights(self, hypothesis: Any) -> NDArray[np.float64]:
-        """The weights of one linear hypothesis as it predicts here."""
-        raise NotImplementedError
+    def _fitted(self) -> Sequence[HypothesisWithHistory]:
+        super()._fitted()
+        return self._learners
 
     @property
-    def coef_(self) -> NDArray[np.float64]:
+    def coef_(self) -> Floats:
         """Weights of shape (n_outputs, n_features), of a linear learner."""
-        learners = self._fitted()
+        hypotheses = self._fitted()
         if not isinstance(self.learner_, LinearClassifier):
             raise AttributeError(f"coef_: {type(self.learner_).__name__} is not a linear learner")
-        return np.array([self._weights(hypothesis) for hypothesis in learners])
+        return np.array([self._weights(hypothesis) for hypothesis in hypotheses])
 
     @property
-    def intercept_(self) -> NDArray[np.float64]:
-        """Zeros, of a linear learner: the hyperplanes pass through the origin."""
+    def intercept_(self) -> Floats:
+        """Zeros, for a linear learner: the hyperplanes pass through the origin."""
         return np.zeros(len(self.coef_))

@@ -19,6 +19,10 @@ MOST = 2**1000
 class CheckedEstimator(BaseEstimator):
     """An estimator whose numbers are numbers that the computer can hold."""
 
+    def check_params(self) -> None:
+        """Raise `ValueError` or `TypeError` if a parameter is invalid."""
+        self._validate_params()
+
     def _validate_params(self) -> None:
         super()._validate_params()
         for name, value in self.get_params(deep=False).items():

@@ -1,59 +1,67 @@
-"""All hypotheses of a run at once, from the journal of its updates."""
+"""All past hypotheses of a run at once, from the journal of its updates."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
+
+from budgetron._base.protocol import HypothesisWithHistory
+from budgetron._base.types import Codes, Floats, Ints, Matrix
+from budgetron._util.blocks import row_blocks
 
 __all__ = ["Hypotheses", "blocks"]
 
-# Margins of all hypotheses at many points: this many at a time.
+# How many margins, of all hypotheses at several rows, are computed at a time.
 MARGINS_AT_ONCE = 1 << 21
 
-# Changes are multiplied as a sparse matrix unless this share of them is not 0.
+# Changes are multiplied as a sparse matrix if at most this share of them is not 0.
 DENSE_SHARE = 0.1
 
 
 class Hypotheses:
-    """The hypotheses that a learner with a journal has had, in their order.
+    """The past hypotheses of a learner that keeps a journal, in their order.
 
-    Neighbours differ by the changes of one update, so that the margins of all of them at a
-    point are one running sum: the cost follows the number of updates.
+    Consecutive hypotheses differ by the changes of one update, so that the margins of all of them at a
+    row are one cumulative sum. The cost is proportional to the number of updates.
     """
 
-    def __init__(self, learner: Any) -> None:
-        self._learner, journal = learner, learner.journal
-        self.rounds = journal.rounds[: journal.n]  # after which each was made; -1 for the first
+    def __init__(self, hypothesis: HypothesisWithHistory) -> None:
+        journal = hypothesis.journal
+        assert journal is not None
+        self._hypothesis = hypothesis
+        # The round after which each hypothesis was made; -1 for the first
+        self.rounds: Ints = journal.rounds[: journal.n]
         self._scales = journal.scales[: journal.n]
         self._factor_rounds = journal.factor_rounds[: journal.steps]
         self._factors = journal.factors[: journal.steps]
         ends = np.concatenate([[0], journal.ends[: journal.n]])
-        columns = learner.columns(journal.places[: ends[-1]])
+        columns = hypothesis.columns(journal.places[: ends[-1]])
         width = int(columns.max(initial=-1)) + 1
-        self._changes = csr_array((journal.deltas[: ends[-1]], columns, ends), shape=(journal.n, width))
+        self._changes: Matrix = csr_array(
+            (journal.deltas[: ends[-1]], columns, ends), shape=(journal.n, width)
+        )
         if self._changes.nnz > DENSE_SHARE * journal.n * width:
             self._changes = self._changes.toarray()
 
     def __len__(self) -> int:
         return len(self.rounds)
 
-    def _features(self, X: Any) -> Any:
-        return self._learner.basis(X)[:, : self._changes.shape[1]]
+    def _features(self, X: Matrix) -> Matrix:
+        return self._hypothesis.basis(X)[:, : self._changes.shape[1]]
 
-    def _factor(self, births: Any) -> Any:
-        return self._factors[np.searchsorted(self._factor_rounds, births) - 1]
+    def _factor(self, births: Ints) -> Floats:
+        factors: Floats = self._factors[np.searchsorted(self._factor_rounds, births) - 1]
+        return factors
 
-    def _which(self, births: Any) -> Any:
+    def _which(self, births: Ints) -> Codes:
         return np.searchsorted(self.rounds, births) - 1
 
-    def margins(self, X: Any, births: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Margins at each row of X of the hypotheses that predicted the rounds `births`, a row each."""
+    def margins(self, X: Matrix, births: Ints) -> Floats:
+        """Return the margins at X of the hypotheses that predicted the rounds `births`, a row for each."""
         values = (self._features(X) @ self._changes.T).T  # in this order dense if either is
-        margins = np.ascontiguousarray(values.toarray() if issparse(values) else values)
+        margins: Floats = np.ascontiguousarray(values.toarray() if issparse(values) else values)
         start = 0
         for cut in [*np.flatnonzero(self._scales != 1.0), len(self)]:
             if start > 0:
@@ -66,18 +74,16 @@ class Hypotheses:
         margins *= self._factor(births)[:, None]
         return margins
 
-    def decide(self, birth: int, X: Any) -> NDArray[np.float64]:
-        """f(x) for each row of X, of the hypothesis that predicted this round."""
-        which = int(self._which(birth))
-        scales = np.cumprod(np.append(1.0, self._scales[which:0:-1]))[
-            ::-1
-        ]  # later ones act on earlier changes
+    def decide(self, birth: int, X: Matrix) -> Floats:
+        """Return f(x) for each row of X, of the hypothesis that predicted this round."""
+        births = np.array([birth])
+        which = int(self._which(births)[0])
+        # The scale of a later change multiplies all earlier ones.
+        scales = np.cumprod(np.append(1.0, self._scales[which:0:-1]))[::-1]
         weights = self._changes[: which + 1].T @ scales
-        return np.asarray(self._factor(birth) * (self._features(X) @ weights))
+        return np.asarray(self._factor(births)[0] * (self._features(X) @ weights))
 
 
 def blocks(hypotheses: int, rows: int) -> Iterator[slice]:
-    """The rows in pieces for which the margins of all hypotheses fit in memory."""
-    step = max(1, MARGINS_AT_ONCE // max(1, hypotheses))
-    for start in range(0, rows, step):
-        yield slice(start, min(rows, start + step))
+    """Yield blocks of rows for which the margins of all hypotheses fit in memory."""
+    return row_blocks(rows, max(1, MARGINS_AT_ONCE // max(1, hypotheses)))

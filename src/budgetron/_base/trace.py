@@ -1,12 +1,16 @@
-"""What a run leaves behind, round by round."""
+"""The results of a run, round by round."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from budgetron._base.types import Codes, Floats, Ints, Labels
+
+__all__ = ["Trace"]
 
 
 @dataclass(frozen=True)
@@ -16,31 +20,48 @@ class Trace:
     Attributes
     ----------
     margins : ndarray of shape (n_rounds,) or (n_rounds, n_classes)
-        f_t(x_t) before the label was seen; one column a class if there are more than two.
+        f_t(x_t) before the label was seen; one column per class if there are more than two.
     mistakes : ndarray of shape (n_rounds,), bool
         Whether y f(x) <= 0. With more than two classes: whether the margin of the
         right class was not above all others.
     support_sizes : ndarray of shape (n_rounds,)
         Supports stored after the round, over all classes; linear learners store none.
+    predictions : ndarray of shape (n_rounds,)
+        The class predicted in each round, before the label was seen. At an exact tie (a margin of 0, or two
+        equal largest margins) the first class is predicted, as `predict` does. The round is a mistake
+        whatever the label, so that a mistake may have the right prediction.
+    codes : ndarray of shape (n_rounds,)
+        The predictions as indices into `classes`.
+    classes : ndarray of shape (n_classes,)
+        The classes at the time of the run.
     ledger : dict of str to ndarray, or None
         The quantities of the algorithm's proof, one entry per round (and class, if
         there are more than two), NaN where nothing happened:
 
-        - ``phi``: factor by which f was shrunk; ``psi``: damage of the removal (003 eq. 15);
+        - ``phi``: factor by which f was shrunk; ``psi``: damage of the removal (Forgetron paper, eq. 15);
         - ``Q``: sum of psi before the round, so that Q + psi is the sum after it;
         - ``removed``: round in which the support removed now was added, -1 for none;
-        - ``delta``: distance ||delta_t|| from the span of the supports; ``threshold``: what
+        - ``delta``: distance ||delta_t|| from the span of the supports; ``threshold``: the value
           it was compared with;
-        - ``tau``: step size; ``beta``: progress on a margin error (002 eq. 16);
-        - ``grad_error``: error in the gradient (000 section 3.2);
+        - ``tau``: step size; ``beta``: progress on a margin error (Projectron paper, eq. 16);
+        - ``variance``: variance of the margin under the learner's Gaussian;
+        - ``grad_error``: error in the gradient (Sutskever's paper, section 3.2);
         - ``Z``: the sum that Winnow's new weights are divided by;
         - ``norm``: ||f|| after the round.
     """
 
-    margins: NDArray[np.float64]
+    margins: Floats
     mistakes: NDArray[np.bool_]
-    support_sizes: NDArray[np.int64]
-    ledger: dict[str, NDArray[Any]] | None = None
+    support_sizes: Ints
+    codes: Codes
+    classes: Labels
+    ledger: Mapping[str, Floats | Ints] | None = None
+
+    @property
+    def predictions(self) -> Labels:
+        """The class predicted in each round."""
+        predicted: Labels = self.classes[self.codes]
+        return predicted
 
     def __len__(self) -> int:
         return len(self.mistakes)
@@ -51,9 +72,9 @@ class Trace:
         return float(self.mistakes.mean())
 
     @property
-    def error_curve(self) -> NDArray[np.float64]:
+    def error_curve(self) -> Floats:
         """The error rate up to each round."""
-        curve: NDArray[np.float64] = np.cumsum(self.mistakes) / np.arange(1, len(self) + 1)
+        curve: Floats = np.cumsum(self.mistakes) / np.arange(1, len(self) + 1)
         return curve
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Weights of rows and classes, for the learners that have a meaning for them."""
+"""Sample weights and class weights, for the learners that support them."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ from numbers import Real
 from typing import Any, Never, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import _check_sample_weight
 
-from budgetron._base.batches import Rows, refuse_unknown
+from budgetron._base.batches import refuse_unknown
 from budgetron._base.online_classifier import OnlineClassifier
+from budgetron._base.types import Floats, Label, Labels, Matrix, Rows
 
 __all__ = ["CLASS_WEIGHT", "WeightedClassifier"]
 
-# What the parameter may be.
+# The constraint of the parameter.
 CLASS_WEIGHT: dict[str, list[Any]] = {"class_weight": [dict, None]}
 
 
 class WeightedClassifier(OnlineClassifier):
     """A learner whose C may differ from row to row: a row of weight w is learned with C w."""
 
-    class_weight: dict[Any, float] | None
+    class_weight: dict[Label, float] | None
 
     def fit(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None, **unknown: Never) -> Self:
         """Forget everything, then play one round per row, in the given order.
@@ -31,17 +32,14 @@ class WeightedClassifier(OnlineClassifier):
         X : array-like or CSR matrix of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), optional
-            Each row's C is the parameter times its weight; 0 is a row that is predicted and not learned.
+            Each row's C is the parameter times its weight. A row of weight 0 is predicted and not learned.
 
         Returns
         -------
         self
         """
         refuse_unknown(self, "fit", unknown)
-        with self._unchanged_on_error():
-            self._forget()
-            self._learn(X, y, classes_from_y=True, weights=sample_weight)
-        return self
+        return self._fit(X, y, sample_weight)
 
     def partial_fit(
         self,
@@ -53,7 +51,7 @@ class WeightedClassifier(OnlineClassifier):
         admit: bool = False,
         **unknown: Never,
     ) -> Self:
-        """Play one round per row, in the given order, going on from where the model is.
+        """Play one round per row, in the given order, and continue from the current state.
 
         Parameters
         ----------
@@ -62,43 +60,37 @@ class WeightedClassifier(OnlineClassifier):
         classes : array-like of shape (n_classes,), optional
             All labels that will ever occur; needed in the first call unless `admit`.
         sample_weight : array-like of shape (n_samples,), optional
-            Each row's C is the parameter times its weight; 0 is a row that is predicted and not learned.
+            Each row's C is the parameter times its weight. A row of weight 0 is predicted and not learned.
         admit : bool, default=False
-            Whether a label that is no class yet becomes one.
+            Whether unknown labels become classes.
 
         Returns
         -------
         self
         """
         refuse_unknown(self, "partial_fit", unknown)
-        with self._unchanged_on_error():
-            if admit:
-                self._learn_and_admit(X, y, classes, sample_weight)
-            else:
-                self._learn(X, y, classes, weights=sample_weight)
-        return self
+        return self._partial_fit(X, y, classes, admit, sample_weight)
 
-    def _importances(self, X: Any, labels: NDArray[Any], weights: Any) -> NDArray[np.float64] | None:
+    def _importances(self, X: Matrix, labels: Labels, weights: ArrayLike | None) -> Floats | None:
         if weights is None and self.class_weight is None:
             return None
         given = _check_sample_weight(weights, X, dtype=np.float64, ensure_non_negative=True)
-        # Not by scikit-learn's function, which asks a batch to have the classes that there are weights of.
+        # Not by scikit-learn's function, which requires every weighted class to occur in the batch.
         of_class = self.class_weight or {}
-        importances: NDArray[np.float64] = given * [of_class.get(label, 1.0) for label in labels.tolist()]
+        importances: Floats = given * [of_class.get(label, 1.0) for label in labels.tolist()]
         return importances
 
-    def _importance(self, label: Any) -> float:
-        weights = self._started_with["class_weight"]  # which was checked, and has not changed
+    def _importance(self, label: Label) -> float:
+        weights = self._started_with["class_weight"]  # checked at the start, and unchanged since
         return 1.0 if weights is None else float(weights.get(label, 1.0))
 
-    def _check_class_weight(self, classes: NDArray[Any]) -> None:
+    def _check_class_weight(self, classes: Labels) -> None:
         known = classes.tolist()
         unknown = [label for label in self.class_weight or {} if label not in known]
         if unknown:
-            raise ValueError(
-                f"class_weight must be about the classes {known}; "
-                f"it has {', '.join(map(repr, unknown))}, which {'is' if len(unknown) == 1 else 'are'} none"
-            )
+            wrong = ", ".join(map(repr, unknown))
+            verb = "is not a class" if len(unknown) == 1 else "are not classes"
+            raise ValueError(f"class_weight must have only the classes {known} as keys; {wrong} {verb}")
 
     def _validate_params(self) -> None:
         super()._validate_params()

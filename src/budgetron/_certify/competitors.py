@@ -158,5 +158,4 @@ class Run:
             raise ValueError(
                 "this theorem speaks of the ledger; make the trace with progressive_fit(..., ledger=True)"
             )
-        values: Vector = self.trace.ledger[name]
-        return values
+        return np.asarray(self.trace.ledger[name], np.float64)

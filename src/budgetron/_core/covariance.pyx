@@ -39,7 +39,21 @@ cdef class Covariance:
                 "projections": self.projections}
 
     def __reduce__(self):
-        return Covariance, (0,), self.arrays() | {"d": self.d}
+        return Covariance, (0,), self.state()
+
+    def state(self):
+        """Return all that the covariance must remember, as arrays and numbers."""
+        return self.arrays() | {"d": self.d}
+
+    def add_features(self, Py_ssize_t d):
+        """Take d dimensions from now on; the new ones have variance 1 and no covariance with the others."""
+        cdef Covariance wider = Covariance(d)
+        parts = wider.arrays()
+        for name, array in self.arrays().items():
+            parts[name][:len(array)] = array
+        self.columns, self.variances = wider.columns, wider.variances
+        self.direction, self.projections, self.d = wider.direction, wider.projections, d
+        self.point()
 
     def __setstate__(self, state):
         self.d = state["d"]

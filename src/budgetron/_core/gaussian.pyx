@@ -283,24 +283,39 @@ cdef class Gaussian:
         cdef Py_ssize_t p = i // PANEL
         return self._sigma + panel_start(p) + (i - p * PANEL) * (p + 1) * PANEL
 
-    def widened(self, Py_ssize_t d):
-        """The Gaussian over functions of d features, of which those that are new were 0 all along."""
+    def add_features(self, Py_ssize_t d):
+        """Take rows of d features from now on; the new features were 0 in all rows so far."""
         cdef Py_ssize_t more = 0 if self.diagonal or not self.linear else d - self.d
-        cdef Py_ssize_t capacity = self.capacity + more, n = self.n + more
-        state = self.__getstate__()
+        cdef Py_ssize_t supports = self.capacity - self.fixed, n = self.n + more
         places = np.concatenate([np.arange(self.fixed), np.arange(self.fixed, self.n) + more])
-        sigma, mean = np.eye(n), np.zeros(capacity)
-        sigma[np.ix_(places, places)] = self.covariance()
+        full, mean = np.eye(n), np.zeros(n)
+        full[np.ix_(places, places)] = self.covariance()
         mean[places] = self.mean[:self.n]
-        rows = np.zeros(capacity * (capacity + 1) // 2)
-        rows[:n * (n + 1) // 2] = sigma[np.tril_indices(n)]
-        state |= {"sigma": rows, "mean": mean, "n": n, "d": d}
         if self.diagonal:
-            state["slopes"] = np.append(self.slopes, np.zeros(d - self.d))
-            state["spreads"] = np.append(self.spreads, np.ones(d - self.d))
-        wider = Gaussian(d, self.linear, self.diagonal, self.scale)
-        wider.__setstate__(state)
-        return wider
+            self.slopes = np.append(self.slopes, np.zeros(d - self.d))
+            self.spreads = np.append(self.spreads, np.ones(d - self.d))
+        self.d = d
+        self.fixed += more
+        self.set_coordinates(mean, full, supports)
+
+    def truncate(self, Py_ssize_t m, Py_ssize_t supports):
+        """Keep the coordinates of the first m supports, with room for `supports`."""
+        cdef Py_ssize_t n = self.fixed + m
+        self.set_coordinates(self.mean[:n].copy(), self.covariance()[:n, :n], supports)
+
+    def set_coordinates(self, mean, full, Py_ssize_t supports):
+        """Take this mean and covariance, with room for the coordinates of `supports` supports."""
+        cdef Py_ssize_t i, p, start, n = len(mean)
+        self.n = self.capacity = 0
+        self.sigma = self.mean = np.zeros(0)
+        self.reserve(supports)
+        self.mean[:n] = mean
+        for i in range(n):
+            p = i // PANEL
+            start = panel_start(p) + (i - p * PANEL) * (p + 1) * PANEL
+            width = min((p + 1) * PANEL, n)
+            self.sigma[start:start + width] = full[i, :width]
+        self.n = n
 
     def __getstate__(self):
         # By rows, one after the other: what a file holds does not depend on panels.
@@ -310,26 +325,19 @@ cdef class Gaussian:
                 "d": self.d, "linear": bool(self.linear), "diagonal": bool(self.diagonal), "scale": self.scale}
 
     def __setstate__(self, state):
-        cdef Py_ssize_t i, p, start, n = state["n"]
-        self.n = self.capacity = 0
-        self.sigma = self.mean = np.zeros(0)
-        self.reserve(len(state["mean"]) - self.fixed)
-        self.mean, self.slopes = writeable(state["mean"]), writeable(state["slopes"])
-        self.spreads = writeable(state["spreads"])
-        self.point()
-        self.n = n
+        cdef Py_ssize_t n = state["n"]
         full = np.zeros((n, n))
         full[np.tril_indices(n)] = state["sigma"][:n * (n + 1) // 2]
         full += np.tril(full, -1).T
-        for i in range(n):
-            p = i // PANEL
-            start = panel_start(p) + (i - p * PANEL) * (p + 1) * PANEL
-            width = min((p + 1) * PANEL, n)
-            self.sigma[start:start + width] = full[i, :width]
+        self.slopes, self.spreads = writeable(state["slopes"]), writeable(state["spreads"])
+        self.set_coordinates(state["mean"][:n], full, len(state["mean"]) - self.fixed)
 
     def __reduce__(self):
-        state = self.__getstate__()
-        return Gaussian, (self.d, self.linear, self.diagonal, self.scale), state
+        return Gaussian, (self.d, self.linear, self.diagonal, self.scale), self.__getstate__()
+
+    def state(self):
+        """Return all that the Gaussian must remember, as arrays and numbers."""
+        return self.__getstate__()
 
     # ------------------------------------------------------------------ coordinates
 

@@ -33,7 +33,11 @@ cdef class Average:
         self._lag = <double*> lag
 
     def __reduce__(self):
-        return Average, (0,), {"lag": self.lag, "elapsed": self.elapsed, "norm2": self.norm2, "own": self.own}
+        return Average, (0,), self.state()
+
+    def state(self):
+        """Return all that the average must remember, as arrays and numbers."""
+        return {"lag": self.lag, "elapsed": self.elapsed, "norm2": self.norm2, "own": self.own}
 
     def __setstate__(self, state):
         self.lag, self.elapsed = writeable(state["lag"]), state["elapsed"]
@@ -112,8 +116,12 @@ cdef class Journal:
                 "deltas": self.deltas, "factor_rounds": self.factor_rounds, "factors": self.factors}
 
     def __reduce__(self):
+        return Journal, (), self.state()
+
+    def state(self):
+        """Return all that the journal must remember, as arrays and numbers."""
         counts = {"n": self.n, "size": self.size, "steps": self.steps, "scale": self.scale}
-        return Journal, (), self.arrays() | counts
+        return self.arrays() | counts
 
     def __setstate__(self, state):
         self.rounds, self.ends, self.scales = map(writeable, (state["rounds"], state["ends"], state["scales"]))

@@ -8,6 +8,7 @@ from budgetron._core.rule cimport ENTRIES, Entry
 cdef class LinearRule:
     # How it was made, and what it may keep
     cdef readonly tuple args, ledger
+    cdef readonly dict options
     cdef readonly Py_ssize_t d
     cdef readonly bint single
     cdef double reach

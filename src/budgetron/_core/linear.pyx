@@ -33,6 +33,8 @@ from libc.string cimport memset
 
 cimport numpy as cnp
 
+from copy import deepcopy
+
 import numpy as np
 from scipy.sparse import issparse
 
@@ -75,12 +77,12 @@ cdef class LinearRule:
         A number that |c| ||x|| / max(1, ||x||) never exceeds in `add`; 0 if there is none.
     """
 
-    def __cinit__(self, *args, **kwargs):
-        self.args = args
+    def __cinit__(self, *args, **options):
+        self.args, self.options = args, options
         self.factor = 1.0
         self.extra = {}
 
-    def __init__(self, Py_ssize_t d, bint single, tuple ledger=("tau", "norm"), double reach=0.0):
+    def __init__(self, Py_ssize_t d, bint single, *, tuple ledger=("tau", "norm"), double reach=0.0):
         self.d, self.single, self.ledger, self.reach = d, single, ledger, reach
         self.weights = np.zeros(d)
         self.row = np.zeros(d, np.float32 if single else np.float64)
@@ -117,7 +119,78 @@ cdef class LinearRule:
         self.point()
 
     def __reduce__(self):
-        return rebuild, (type(self), self.args, self.__getstate__())
+        return rebuild, (type(self), self.args, self.options, self.__getstate__())
+
+    def state(self):
+        """Return all that the hypothesis must remember: numbers, arrays, and tables of these."""
+        parts = (Average, Journal, Covariance)
+        return {name: value.state() if isinstance(value, parts) else value
+                for name, value in self.__getstate__().items()}
+
+    def check_own_state(self, dict extra):
+        """Check the arrays in `extra`, whose shapes are right; raise `ValueError` where a value is invalid.
+
+        A rule whose arrays must satisfy more than being moderate overrides this.
+        """
+
+    def restore_from(self, LinearRule copy):
+        """Return to the state of a copy that was made earlier; the copy must not be used afterwards."""
+        self.__setstate__(copy.__getstate__())
+
+    def set_round_count(self, int64_t rounds):
+        """Continue as if this many rounds had been played without an update."""
+        self.rounds = rounds
+
+    def add_features(self, Py_ssize_t d):
+        """Take rows of d features from now on; the new features were 0 in all rows so far.
+
+        What belongs to a new feature has the value that it has in a rule before its first round.
+        """
+        cdef Py_ssize_t old = self.d
+        cdef LinearRule fresh = type(self)(d, *self.args[1:], **self.options)
+        self.weights = np.append(self.weights, fresh.weights[old:])
+        self.extra = {name: np.append(array, fresh.extra[name][old:]) if len(fresh.extra[name]) > len(array) else array
+                      for name, array in self.extra.items()}
+        if self.covariance is not None:
+            self.covariance.add_features(d)
+        if self.average is not None:
+            self.average.reserve(d)
+        self.args = (d, *self.args[1:])
+        self.d, self.row, self.wide = d, fresh.row, fresh.wide
+        self.point()
+
+    def mirrored(self, generator=None):
+        """Return -f, the hypothesis that opposite labels would have made, or None if it cannot be known."""
+        if self.average is not None or self.journal is not None:
+            return None
+        twin = deepcopy(self)
+        np.negative(twin.weights, out=twin.weights)
+        return twin
+
+    def set_weights(self, weights):
+        """Replace the stored weights, of which the hypothesis is `factor` times."""
+        self.weights[:] = weights
+        self.norm2 = self.peak = self.factor * self.factor * float(self.weights @ self.weights)
+
+    @property
+    def dtype(self):
+        """Type of the rows."""
+        return self.row.dtype
+
+    @property
+    def n_features(self):
+        """Number of features of the rows."""
+        return self.d
+
+    @property
+    def n_supports(self):
+        """0: linear rules store no rows."""
+        return 0
+
+    @property
+    def budget(self):
+        """0: linear rules store no rows."""
+        return 0
 
     @property
     def nbytes(self):

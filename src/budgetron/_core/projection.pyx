@@ -167,6 +167,19 @@ cdef class Projection:
     def __reduce__(self):
         return Projection, (), self.__getstate__()
 
+    def state(self):
+        """Return all that the projection must remember, as arrays and numbers."""
+        return self.__getstate__()
+
+    def truncate(self, Py_ssize_t m, Py_ssize_t capacity):
+        """Project onto the span of the first m supports, with room for `capacity`."""
+        cdef Py_ssize_t end = row_start(m)
+        factor = self.factor
+        self.factor, self.capacity = np.zeros(0), 0
+        self.reserve(capacity)
+        self.factor[:min(end, len(factor))] = factor[:end]
+        self.n = m
+
     def without(self, const Py_ssize_t[::1] kept, const Py_ssize_t[::1] left):
         """The span of the supports at the places `kept`, without those at the places `left`: L, and how it was turned.
 

@@ -17,6 +17,7 @@ cdef class Learner:
     cdef readonly object row, values, wide
 
     cdef make_rows(self)
+    cdef set_rule(self, Kernel kernel, Rule rule)
     cdef int make_slots(self, Py_ssize_t n) except -1
     cdef bint tame(self, double square)
     cpdef bint may_fail(self)

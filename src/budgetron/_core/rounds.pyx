@@ -64,8 +64,10 @@ cdef class Learner:
         return {"kernel": self.kernel, "rule": self.rule}
 
     def __setstate__(self, state):
-        self.kernel, self.rule = state["kernel"], state["rule"]
-        self.supports = self.rule.supports
+        self.set_rule(state["kernel"], state["rule"])
+
+    cdef set_rule(self, Kernel kernel, Rule rule):
+        self.kernel, self.rule, self.supports = kernel, rule, rule.supports
         self.make_rows()
 
     cdef make_rows(self):
@@ -88,6 +90,61 @@ cdef class Learner:
         arrays = [self.row, self.values, self.wide, *self.block.arrays(), *self.supports.arrays().values(),
                   *self.rule.arrays().values()]
         return sum(array.nbytes for array in arrays)
+
+    @property
+    def dtype(self):
+        """Type of the rows."""
+        return self.supports.square.dtype
+
+    @property
+    def n_features(self):
+        """Number of features of the rows."""
+        return self.supports.d
+
+    @property
+    def n_supports(self):
+        """Number of supports."""
+        return self.supports.m
+
+    @property
+    def budget(self):
+        """The largest number of supports after a round; 0 if there is no limit."""
+        return self.rule.budget
+
+    def state(self):
+        """Return all that the hypothesis must remember: numbers, arrays, and tables of these."""
+        return self.rule.state()
+
+    def restore_from(self, Learner copy):
+        """Return to the state of a copy that was made earlier; the copy must not be used afterwards."""
+        self.set_rule(copy.kernel, copy.rule)
+
+    def set_round_count(self, int64_t rounds):
+        """Continue as if this many rounds had been played without an update."""
+        self.rule.set_round_count(rounds)
+
+    def add_features(self, Py_ssize_t d):
+        """Take rows of d features from now on; the new features were 0 in all rows so far."""
+        self.rule.add_features(d)
+        self.make_rows()
+
+    def truncate(self, Py_ssize_t budget):
+        """Keep the first supports, as many as `budget`, and from now on no more; second-order rules only."""
+        self.rule.truncate(budget)
+        self.make_rows()
+
+    def mirrored(self, generator=None):
+        """Return -f, the hypothesis that opposite labels would have made, or None if it cannot be known.
+
+        `generator` gives a copy that draws random numbers a state of its own.
+        """
+        if self.average is not None or self.journal is not None:
+            return None
+        twin = deepcopy(self)
+        twin.rule.mirror()
+        if generator is not None and twin.rule.generator is not None:
+            twin.rule.generator.bit_generator.state = generator.bit_generator.state
+        return twin
 
     @property
     def rounds(self):
@@ -198,7 +255,7 @@ cdef class Learner:
         try:
             self.end(y, importance)
         except BaseException:
-            self.__setstate__({"kernel": self.kernel, "rule": before})
+            self.set_rule(self.kernel, before)
             raise
         return margin
 

@@ -14,6 +14,7 @@ cdef enum Entry:
 cdef class Rule:
     # How it was made, and what it may keep
     cdef readonly tuple args, ledger
+    cdef readonly dict options
     cdef readonly Py_ssize_t budget
     cdef bint keeps_tail, keeps_gram, keeps_norm
     cdef readonly bint divides

@@ -70,8 +70,9 @@ ENTRY_NAMES = {
 }
 
 
-def rebuild(cls, args, state):
-    rule = cls(*args)
+def rebuild(cls, args, options, state):
+    """Return a rule as pickle made it: `args` and `options` are those of its constructor."""
+    rule = cls(*args, **options)
     rule.__setstate__(state)
     return rule
 
@@ -95,13 +96,13 @@ cdef class Rule:
         Whether ||f|| must be known after a removal, at the price of a kernel row where neither tail nor gram is kept.
     """
 
-    def __cinit__(self, *args, **kwargs):
-        self.args = args
+    def __cinit__(self, *args, **options):
+        self.args, self.options = args, options
         self.coef = self.tail = self.values = self.gram = self.scratch = self.departed_sums = np.zeros(0)
         self.factor = 1.0
         self.added = -1
 
-    def __init__(self, Py_ssize_t budget=0, tuple ledger=("norm",), bint tail=False, bint gram=False,
+    def __init__(self, Py_ssize_t budget=0, *, tuple ledger=("norm",), bint tail=False, bint gram=False,
                  bint projection=False, generator=None, bint divides=False, bint norm=False):
         unknown = set(ledger) - set(ENTRY_NAMES)
         if unknown:
@@ -211,7 +212,59 @@ cdef class Rule:
         self.point()
 
     def __reduce__(self):
-        return rebuild, (type(self), self.args, self.__getstate__())
+        return rebuild, (type(self), self.args, self.options, self.__getstate__())
+
+    def state(self):
+        """Return all that the rule must remember: numbers, arrays, and tables of these."""
+        parts = (Supports, Projection, Gaussian, Average, Journal)
+        return {name: value.state() if isinstance(value, parts) else value
+                for name, value in self.__getstate__().items()}
+
+    def check_own_state(self, dict state, Py_ssize_t capacity):
+        """Return `state` after checking the entries that only this kind of rule has, for `capacity` slots.
+
+        A rule with entries of its own overrides this; it raises `ValueError` where an entry is invalid. Entries
+        that older files lack are filled in.
+        """
+        return state
+
+    def set_round_count(self, int64_t rounds):
+        """Continue as if this many rounds had been played without an update."""
+        self.rounds = rounds
+
+    def add_features(self, Py_ssize_t d):
+        """Take rows of d features from now on; the new features were 0 in all rows so far."""
+        self.supports.add_features(d)
+        if self.departed is not None:
+            self.departed.add_features(d)
+        if self.gaussian is not None:
+            self.gaussian.add_features(d)
+
+    def mirror(self):
+        """Replace f by -f."""
+        for values in (self.coef, self.tail, self.values):
+            np.negative(values, out=values)
+        if self.gaussian is not None:
+            self.gaussian.mirror()
+
+    def truncate(self, Py_ssize_t budget):
+        """Keep the first supports, as many as `budget`, and from now on no more than that.
+
+        Only for rules with a Gaussian. Its coordinates are those of an orthonormal basis, one support after
+        the other, so that the first coordinates are all that is known about the span of the first supports.
+        """
+        cdef Py_ssize_t m = min(self.supports.m, budget), capacity
+        if self.gaussian is None:
+            raise ValueError("only second-order rules can be truncated")
+        self.budget = budget
+        capacity = self.capacity()
+        self.supports.truncate(m, capacity)
+        self.projection.truncate(m, capacity)
+        self.gaussian.truncate(m, capacity)
+        self.coef = np.zeros(0)
+        self.reserve(capacity)
+        self.gaussian.coefficients(self.projection, self._coef)
+        self.norm2 = self.gaussian.square()
 
     def coefficients(self):
         """Coefficients from the oldest support to the newest."""

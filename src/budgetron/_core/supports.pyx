@@ -107,6 +107,36 @@ cdef class Supports:
     def __reduce__(self):
         return Supports, (self.kernel, self.d, self.square.dtype, 0, self.sparse), self.__getstate__()
 
+    def state(self):
+        """Return all that the slab must remember, as arrays and numbers."""
+        return self.__getstate__()
+
+    def add_features(self, Py_ssize_t d):
+        """Take rows of d features from now on; the new features are 0 in all stored rows."""
+        cdef Block one = Block(self.kernel, d, self.square.dtype, 1, self.sparse)
+        if not self.sparse:
+            one.make_matrix()
+            one.make_room(d + 1)
+            columns = zeros((d, self.stride), self.square.dtype)
+            columns[:self.d] = self.columns
+            self.columns = columns
+        self.one, self.d = one, d
+        self.point()
+
+    def truncate(self, Py_ssize_t m, Py_ssize_t capacity):
+        """Keep the supports in the first m slots, and room for `capacity` in all. Dense slabs only."""
+        cdef Py_ssize_t kept = min(m, self.m)
+        square, own, rounds = (np.zeros(capacity, a.dtype) for a in (self.square, self.own, self.rounds))
+        square[:kept], own[:kept], rounds[:kept] = self.square[:kept], self.own[:kept], self.rounds[:kept]
+        self.stride = stride_for(capacity, self.square.itemsize)
+        columns = zeros((self.d, self.stride), self.square.dtype)
+        columns[:, :kept] = self.columns[:, :kept]
+        self.square, self.own, self.rounds, self.columns = square, own, rounds, columns
+        self.order = np.arange(capacity, dtype=np.int32)
+        self.m = self.top = kept
+        self.capacity = capacity
+        self.point()
+
     def rows(self, slots):
         """The rows in these slots: an array, or where only non-zeros are kept a CSR matrix."""
         if not self.sparse:

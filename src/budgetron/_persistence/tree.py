@@ -30,10 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron import batch, calibration, experts, kernelized, linear
-from budgetron._base.kernel_classifier import KernelClassifier
-from budgetron._base.learner_wrapper import LearnerWrapper
-from budgetron._base.online_classifier import OnlineClassifier
-from budgetron._core.calibration import sound
+from budgetron._base.fitted_estimator import require_no_arrays
 from budgetron._util.checks import (
     MOST_ROUNDS,
     require,
@@ -42,7 +39,6 @@ from budgetron._util.checks import (
     require_int,
     require_names,
 )
-from budgetron.experts._base import ExpertAlgorithm
 from budgetron.kernels import NAMES, Normalized
 from budgetron.portfolio import BudgetClassifier
 
@@ -63,23 +59,6 @@ KINDS = "biufU"
 FLOATS = {"nan": nan, "inf": inf, "-inf": -inf}
 
 PICKLE = "use pickle or joblib for it, and load only files that you trust"
-
-# What a fitted model has beside its parameters, by the first class that fits.
-SHARED = {"classes_", "n_features_in_", "_mistakes", "_started_with"}
-FITTED: list[tuple[type[Any], set[str]]] = [
-    (batch.AveragedClassifier, SHARED | {"learner_", "total_loss_", "largest_loss_"}),
-    (calibration.CalibratedClassifier, SHARED | {"learner_", "sigmoids_"}),
-    (batch.PenalizedRiskClassifier, SHARED | {"learner_", "losses_", "births_"}),
-    (BudgetClassifier, SHARED | {"_learners", "sigmoids_"}),
-    (KernelClassifier, SHARED | {"_learners", "gamma_"}),
-    (OnlineClassifier, SHARED | {"_learners"}),
-    (
-        experts.ExpertClassifier,
-        {"classes_", "n_features_in_", "started_with_", "learners_", "rounds_", "mistakes_"}
-        | {"learner_mistakes_", "algorithms_"},
-    ),
-]
-NAMED = frozenset({"feature_names_in_"})
 
 
 class Writer:
@@ -175,16 +154,11 @@ class Writer:
                 raise TypeError(
                     f"the {parameter} of this {name} is a Python function, and a file holds no code; {PICKLE}"
                 )
-        learned = {
-            key: value for key, value in vars(model).items() if key not in parameters and key != "_codes"
-        }
-        odd = set(learned) - _learned_names(model) - {"_learners"} - NAMED if learned else set()
+        learned = model.learned_state()
+        known = {*parameters, *(learned or ()), "_codes", "_learners"}
+        odd = sorted(set(vars(model)) - known)
         if odd:
-            raise TypeError(f"a file of {name} has no place for {', '.join(sorted(odd))}; {PICKLE}")
-        if isinstance(model, LearnerWrapper):
-            learned.pop("_learners", None)  # those of `learner_`
-        elif "_learners" in learned:
-            learned["_learners"] = model._hypothesis_states()
+            raise TypeError(f"a file of {name} has no place for {', '.join(odd)}; {PICKLE}")
         what = f"this {name}"
         return {
             "#": "model",
@@ -288,16 +262,13 @@ class Reader:
         require(isinstance(name, str) and name in CLASSES, f"{str(name)[:60]!r} is no class of this version")
         cls = CLASSES[name]
         given = require_names(self.value(parameters), set(cls._get_param_names()), f"parameters of {name}")
-        _need_no_arrays(given, f"parameters of {name}")
+        require_no_arrays(given, f"parameters of {name}")
         model = cls(**given)
         if learned is not None:
             found = self.value(learned)
             require(isinstance(found, dict), f"{name} should have learned a table of names")
-            model._validate_params()
-            require_names(
-                found, _learned_names(model), name, NAMED if isinstance(model, _WITH_ROWS) else frozenset()
-            )
-            _learn(model, found)
+            model.check_params()
+            model.set_learned_state(found)
         self._made.append(model)
         return model
 
@@ -326,8 +297,6 @@ _KINDS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "same": (Reader._same, ("number",)),
 }
 
-_WITH_ROWS = (OnlineClassifier, experts.ExpertClassifier)
-
 
 def is_river(value: Any) -> bool:
     """Whether this is a classifier of `budgetron.river`, which is not imported for that."""
@@ -343,155 +312,3 @@ def _river_faces() -> dict[str, Any]:
     own = {f"river.{name}": getattr(river, name) for name in river.__all__ if name[0].isupper()}
     own.pop("river.RiverClassifier")
     return own | {f"river.linear.{name}": getattr(river.linear, name) for name in river.linear.__all__}
-
-
-def _need_no_arrays(value: Any, what: str) -> None:
-    """Parameters are compared with those of the start, as arrays cannot be."""
-    require(not isinstance(value, np.ndarray), f"{what} should not be arrays")
-    if isinstance(value, dict | list | tuple):
-        for item in value.values() if isinstance(value, dict) else value:
-            _need_no_arrays(item, what)
-
-
-def _learned_names(model: Any) -> set[str]:
-    """What a model of this class has beside its parameters once it learned."""
-    if isinstance(model, ExpertAlgorithm):
-        return set(vars(_begun(model))) - set(model.get_params(deep=False))
-    return next(expected for cls, expected in FITTED if isinstance(model, cls))
-
-
-def _begun(algorithm: ExpertAlgorithm) -> ExpertAlgorithm:
-    """One like it, with one expert and no rounds."""
-    begun = type(algorithm)(**algorithm.get_params(deep=False))
-    begun._begin(1)
-    return begun
-
-
-def _learn(model: Any, found: dict[str, Any]) -> None:
-    """Let a new model have learned what was found, if it is right."""
-    if isinstance(model, ExpertAlgorithm):
-        _check_algorithm(model, found)
-    else:
-        _check_rows(found)
-        if isinstance(model, experts.ExpertClassifier):
-            _check_experts(found)
-        else:
-            found = _check_online(model, found)
-    vars(model).update(found)
-
-
-def _check_rows(found: dict[str, Any]) -> None:
-    """What is known of the rows and their labels."""
-    d = require_int(found["n_features_in_"], 1, 2**31 - 1, "number of features")
-    classes = found["classes_"]
-    require(
-        isinstance(classes, np.ndarray) and classes.ndim == 1 and len(classes) >= 2,
-        "classes should be two or more",
-    )
-    require(np.array_equal(np.unique(classes), classes), "classes should be sorted, each once")
-    if "feature_names_in_" in found:
-        called = found["feature_names_in_"]
-        require(
-            isinstance(called, np.ndarray) and called.shape == (d,), f"there should be names of {d} features"
-        )
-
-
-def _outputs(classes: NDArray[Any]) -> int:
-    return len(classes) if len(classes) > 2 else 1
-
-
-def _check_online(model: Any, found: dict[str, Any]) -> dict[str, Any]:
-    """The attributes of an online classifier, with its hypotheses made."""
-    found = dict(found)
-    started, classes = found["_started_with"], found["classes_"]
-    require(isinstance(started, dict), "the parameters of the start should be a table of names")
-    _need_no_arrays(started, "the parameters of the start")
-    found["_codes"] = {label: code for code, label in enumerate(classes.tolist())}
-    if isinstance(model, LearnerWrapper):
-        require(set(model._get_param_names()) <= set(started), "the parameters of the start are incomplete")
-        learner = found["learner_"]
-        require(type(learner) in kernelized.learners() + linear.learners(), "learner_ should be a learner")
-        require(learner.__sklearn_is_fitted__(), "learner_ should have learned")
-        require(np.array_equal(learner.classes_, classes), "learner_ should have the same classes")
-        require(learner.n_features_in_ == found["n_features_in_"], "learner_ should have the same features")
-        found["_learners"] = learner._learners
-        _check_kept(model, found)
-    else:
-        found["_learners"] = model.restored_hypotheses(found)
-        if isinstance(model, BudgetClassifier):
-            require(sound(found["sigmoids_"], 1), "sigmoids should be of finite numbers")
-    require_int(found["_mistakes"], 0, found["_learners"][0].rounds, "mistakes")
-    return found
-
-
-def _check_kept(model: Any, found: dict[str, Any]) -> None:
-    """What a converter keeps, and what it asks its hypotheses to keep."""
-    made = found["_learners"]
-    if isinstance(model, batch.AveragedClassifier):
-        require(all(one.average is not None for one in made), "there should be an average")
-        require_float(found["total_loss_"], "total loss")
-        require_float(found["largest_loss_"], "largest loss")
-        return
-    if isinstance(model, calibration.CalibratedClassifier):
-        require(
-            sound(found["sigmoids_"], len(made)), "sigmoids should be of finite numbers, with a curvature"
-        )
-        require(found["learner_"]._predicts_as_it_learns, "learner_ should predict as it learns")
-        return
-    require(all(one.journal is not None for one in made), "there should be a journal")
-    births = np.unique(np.concatenate([one.journal.rounds[: one.journal.n] for one in made])) + 1
-    require_array(found["losses_"], np.int64, births.shape, "losses")
-    require(
-        np.array_equal(require_array(found["births_"], np.int64, births.shape, "births"), births),
-        "births are not the journal's",
-    )
-
-
-def _check_algorithm(model: ExpertAlgorithm, found: dict[str, Any]) -> None:
-    n = require_int(found["n_experts_"], 1, MOST_ROUNDS, "number of experts")
-    for name, small in vars(_begun(model)).items():
-        if name not in found:
-            continue
-        if isinstance(small, np.ndarray):
-            require_array(found[name], small.dtype, (n,), name)
-        elif isinstance(small, np.random.RandomState):
-            require(isinstance(found[name], np.random.RandomState), f"{name} should be a RandomState")
-        elif isinstance(small, float):
-            require_float(found[name], name)
-    rounds = require_int(found["rounds_"], 0, MOST_ROUNDS, "rounds")
-    if "_errors" in found:
-        require(
-            np.all((found["_errors"] >= 0) & (found["_errors"] <= rounds)),
-            "errors should be of rounds played",
-        )
-
-
-def _check_experts(found: dict[str, Any]) -> None:
-    learners, algorithms, classes = found["learners_"], found["algorithms_"], found["classes_"]
-    require_names(
-        found["started_with_"],
-        set(experts.ExpertClassifier._get_param_names()),
-        "the parameters of the start",
-    )
-    _need_no_arrays(found["started_with_"], "the parameters of the start")
-    require(isinstance(learners, list) and len(learners) >= 1, "there should be learners")
-    for learner in learners:
-        require(isinstance(learner, _WITH_ROWS), "a learner should be a classifier")
-        require(
-            learner.__sklearn_is_fitted__()
-            and np.array_equal(learner.classes_, classes)
-            and learner.n_features_in_ == found["n_features_in_"],
-            "a learner should have learned the same classes and features",
-        )
-    require(
-        isinstance(algorithms, list) and len(algorithms) == _outputs(classes),
-        "there should be an algorithm for each output",
-    )
-    for algorithm in algorithms:
-        require(
-            isinstance(algorithm, ExpertAlgorithm) and getattr(algorithm, "n_experts_", 0) == len(learners),
-            "an algorithm should have an expert for each learner",
-        )
-    rounds = require_int(found["rounds_"], 0, MOST_ROUNDS, "rounds")
-    require_int(found["mistakes_"], 0, rounds, "mistakes")
-    require_array(found["learner_mistakes_"], np.int64, (len(learners),), "mistakes of the learners")

@@ -10,7 +10,7 @@ __all__ = ["format_bytes", "parse_bytes"]
 # 1 MB is 2 ** 20 bytes, so that a model that fills memory="16MB" is reported as 16 MB.
 KILO = 1024
 UNITS = ("B", "kB", "MB", "GB", "TB")
-FACTORS = {"": 1, "k": KILO, "m": KILO**2, "g": KILO**3, "t": KILO**4}
+FACTORS = {"": 1, "k": KILO, "m": KILO**2, "g": KILO**3}
 
 
 def parse_bytes(size: int | str, name: str = "memory") -> int:
@@ -29,7 +29,7 @@ def parse_bytes(size: int | str, name: str = "memory") -> int:
     """
     number = 0.0
     if isinstance(size, str):
-        found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)i?b?\s*", size, re.IGNORECASE)
+        found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmg]?)i?b?\s*", size, re.IGNORECASE)
         if found:
             number = float(found[1]) * FACTORS[found[2].lower()]
     elif isinstance(size, Integral) and not isinstance(size, bool):

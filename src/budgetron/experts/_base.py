@@ -11,6 +11,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from budgetron._base.parameters import CheckedEstimator
+from budgetron._util.checks import (
+    MOST_ROUNDS,
+    State,
+    require,
+    require_array,
+    require_float,
+    require_int,
+    require_names,
+)
 
 Vector = NDArray[np.float64]
 Loss = Callable[[Vector, Vector], Vector]
@@ -230,6 +239,35 @@ class ExpertAlgorithm(CheckedEstimator):
             length = self._segment(rounds - start)
             yield slice(start, start + length)
             start += length
+
+    # ------------------------------------------------------------------ state
+
+    def learned_state(self) -> State | None:
+        """Return all that was learned, as values that a file can hold; None before the first round."""
+        parameters = self.get_params(deep=False)
+        return {name: value for name, value in vars(self).items() if name not in parameters} or None
+
+    def set_learned_state(self, found: State) -> None:
+        """Continue from a state that `learned_state` returned, after checking it."""
+        begun = type(self)(**self.get_params(deep=False))
+        begun._begin(1)
+        expected = {
+            name: value for name, value in vars(begun).items() if name not in self.get_params(deep=False)
+        }
+        require_names(found, set(expected), type(self).__name__)
+        n = require_int(found["n_experts_"], 1, MOST_ROUNDS, "number of experts")
+        for name, small in expected.items():
+            if isinstance(small, np.ndarray):
+                require_array(found[name], small.dtype, (n,), name)
+            elif isinstance(small, np.random.RandomState):
+                require(isinstance(found[name], np.random.RandomState), f"{name} should be a RandomState")
+            elif isinstance(small, float):
+                require_float(found[name], name)
+        rounds = require_int(found["rounds_"], 0, MOST_ROUNDS, "rounds")
+        if "_errors" in found:
+            errors = found["_errors"]
+            require(np.all((errors >= 0) & (errors <= rounds)), "errors should be of rounds played")
+        self.__dict__.update(found)
 
     # ------------------------------------------------------------------ checks
 

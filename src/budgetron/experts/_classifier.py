@@ -15,16 +15,34 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from budgetron._base.batches import Rows, check_classes, encode, refuse_unknown
+from budgetron._base.access import predicts_as_it_learns
+from budgetron._base.batches import check_classes, encode, predicted_codes, refuse_unknown
+from budgetron._base.fitted_estimator import OPTIONAL, check_rows_state, require_no_arrays
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.parameters import CheckedEstimator
 from budgetron._base.trace import Trace
+from budgetron._base.types import Rows
+from budgetron._util.checks import (
+    MOST_ROUNDS,
+    State,
+    require,
+    require_array,
+    require_int,
+    require_names,
+)
 from budgetron._util.restore import restore_on_error
 from budgetron.experts._base import ExpertAlgorithm
 from budgetron.experts._exponential import ExponentialWeights
 from budgetron.experts._majority import RandomizedWeightedMajority, WeightedMajority
 
 Codes = NDArray[np.intp]
+
+
+# Attributes of a fitted classifier.
+LEARNED = frozenset(
+    {"classes_", "n_features_in_", "started_with_", "learners_", "rounds_", "mistakes_"}
+    | {"learner_mistakes_", "algorithms_"}
+)
 
 
 class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, CheckedEstimator):
@@ -204,11 +222,12 @@ class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, CheckedEstimator):
         self.rounds_ += len(codes)
         self.mistakes_ += int(mistakes.sum())
         self.learner_mistakes_ = self.learner_mistakes_ + (advice != codes[:, None]).sum(axis=0)
-        return Trace(margins[:, 0] if len(votes) == 1 else margins, mistakes, np.sum(sizes, axis=0))
+        margins = margins[:, 0] if len(votes) == 1 else margins
+        return Trace(margins, mistakes, np.sum(sizes, axis=0), predicted_codes(margins), self.classes_)
 
     def _ask_and_teach(self, learner: Any, X: Any, y: NDArray[Any]) -> tuple[Codes, NDArray[np.int64]]:
         """Teach a learner the batch; what it had predicted round by round, and its supports."""
-        if isinstance(learner, OnlineClassifier) and learner._predicts_as_it_learns:
+        if isinstance(learner, OnlineClassifier) and predicts_as_it_learns(learner):
             trace = learner.progressive_fit(X, y, classes=self.classes_)
             return self._class_of(trace.margins), trace.support_sizes
         said = np.zeros(len(y), np.intp)
@@ -300,6 +319,49 @@ class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, CheckedEstimator):
         """The learners' shares, of shape (n_outputs, n_learners)."""
         check_is_fitted(self)
         return np.stack([algorithm.weights_ for algorithm in self.algorithms_])
+
+    # ------------------------------------------------------------------ state
+
+    def learned_state(self) -> State | None:
+        """Return all that was learned, as values that a file can hold; None before the first round."""
+        if not self.__sklearn_is_fitted__():
+            return None
+        return {name: value for name, value in vars(self).items() if name in LEARNED | OPTIONAL}
+
+    def set_learned_state(self, found: State) -> None:
+        """Continue from a state that `learned_state` returned, after checking it."""
+        require_names(found, set(LEARNED), type(self).__name__, OPTIONAL)
+        check_rows_state(found)
+        learners, algorithms, classes = found["learners_"], found["algorithms_"], found["classes_"]
+        started = require_names(
+            found["started_with_"], set(self._get_param_names()), "the parameters of the start"
+        )
+        require_no_arrays(started, "the parameters of the start")
+        require(isinstance(learners, list) and len(learners) >= 1, "there should be learners")
+        for learner in learners:
+            require(
+                isinstance(learner, OnlineClassifier | ExpertClassifier), "a learner should be a classifier"
+            )
+            require(
+                learner.__sklearn_is_fitted__()
+                and np.array_equal(learner.classes_, classes)
+                and learner.n_features_in_ == found["n_features_in_"],
+                "a learner should have learned the same classes and features",
+            )
+        outputs = len(classes) if len(classes) > 2 else 1
+        require(
+            isinstance(algorithms, list) and len(algorithms) == outputs,
+            "there should be an algorithm for each output",
+        )
+        for algorithm in algorithms:
+            require(
+                isinstance(algorithm, ExpertAlgorithm) and vars(algorithm).get("n_experts_") == len(learners),
+                "an algorithm should have an expert for each learner",
+            )
+        rounds = require_int(found["rounds_"], 0, MOST_ROUNDS, "rounds")
+        require_int(found["mistakes_"], 0, rounds, "mistakes")
+        require_array(found["learner_mistakes_"], np.int64, (len(learners),), "mistakes of the learners")
+        self.__dict__.update(found)
 
     # ------------------------------------------------------------------ below the surface
 

@@ -71,4 +71,4 @@ class CKSPerceptron(BudgetedClassifier):
     """
 
     def _rule(self, generator: np.random.Generator) -> CKSRule:
-        return CKSRule(self.budget, ("removed", "norm"), False, True)
+        return CKSRule(self.budget, ledger=("removed", "norm"), gram=True)

@@ -15,6 +15,7 @@ from budgetron._base.parameters import MOST_SUPPORTS
 from budgetron.bounds import drift_limit, norm_limit
 from budgetron.kernels import KernelFunction, Normalized
 
+LEDGER = ("phi", "psi", "Q", "removed", "norm")
 SHARE = cython.declare(cython.double, 15.0 / 32.0)  # of each mistake, what removals may spoil
 
 
@@ -78,7 +79,7 @@ class BasicRule(ForgetronRule):
     bound: cython.double
 
     def __init__(self, budget: int) -> None:
-        Rule.__init__(self, budget, ("phi", "psi", "Q", "removed", "norm"), True)
+        Rule.__init__(self, budget, ledger=LEDGER, tail=True)
         self.most = (budget + 1) ** (-1 / (2 * (budget + 1)))
         self.bound = norm_limit(budget)  # U, (26)
 
@@ -98,7 +99,7 @@ class SelfTunedRule(ForgetronRule):
     """Figure 3."""
 
     def __init__(self, budget: int) -> None:
-        Rule.__init__(self, budget, ("phi", "psi", "Q", "removed", "norm"), True)
+        Rule.__init__(self, budget, ledger=LEDGER, tail=True)
 
     @cython.cfunc
     @cython.nogil
@@ -116,7 +117,7 @@ class GreedyRule(ForgetronRule):
     """Section 7: a support that can be removed without shrinking goes first."""
 
     def __init__(self, budget: int) -> None:
-        Rule.__init__(self, budget, ("phi", "psi", "Q", "removed", "norm"), False, True)
+        Rule.__init__(self, budget, ledger=LEDGER, gram=True)
 
     @cython.cfunc
     @cython.nogil
@@ -147,7 +148,7 @@ class SimplifiedRule(Rule):
     radius: cython.double
 
     def __init__(self, budget: int, eta: float, decay: float, radius: float) -> None:
-        Rule.__init__(self, budget, ("grad_error", "removed", "norm"), True)
+        Rule.__init__(self, budget, ledger=("grad_error", "removed", "norm"), tail=True)
         self.eta = eta
         self.keep = 1.0 - decay * eta
         self.radius = radius

@@ -24,7 +24,7 @@ class PassiveAggressiveRule(Rule):
 
     def __init__(self, budget: int, most: float, slack: float) -> None:
         ledger = ("tau", "removed", "norm") if budget else ("tau", "norm")
-        Rule.__init__(self, budget, ledger, False, False, False, None, True)
+        Rule.__init__(self, budget, ledger=ledger, divides=True)
         self.most = most
         self.slack = slack
 

@@ -55,4 +55,4 @@ class KernelPerceptron(KernelClassifier):
     """
 
     def _rule(self, generator: np.random.Generator) -> PerceptronRule:
-        return PerceptronRule(0, ("norm",))
+        return PerceptronRule()

@@ -24,7 +24,7 @@ class ProjectronRule(Rule):
     delta2: cython.double  # ||delta||^2
 
     def __init__(self, budget: int, eta: float, bound: float, ledger: tuple[str, ...]) -> None:
-        Rule.__init__(self, budget, ledger, False, False, True)
+        Rule.__init__(self, budget, ledger=ledger, projection=True)
         self.eta = eta
         self.bound = bound
 

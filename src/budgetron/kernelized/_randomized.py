@@ -35,7 +35,7 @@ class ModifiedRandomRule(Rule):
     radius: cython.double
 
     def __init__(self, budget: int, eta: float, radius: float, generator: np.random.Generator) -> None:
-        Rule.__init__(self, budget, ("removed", "norm"), False, False, False, generator, False, True)
+        Rule.__init__(self, budget, ledger=("removed", "norm"), generator=generator, norm=True)
         self.eta = eta
         self.radius = radius
 
@@ -138,7 +138,7 @@ class RandomizedBudgetPerceptron(KernelClassifier):
 
     def _rule(self, generator: np.random.Generator) -> RandomRule | ModifiedRandomRule:
         if self.variant == "original":
-            return RandomRule(self.budget, ("removed", "norm"), False, False, False, generator)
+            return RandomRule(self.budget, ledger=("removed", "norm"), generator=generator)
         eta = 1 / 16 if self.eta is None else self.eta
         radius = np.sqrt(self.budget) / 8 if self.radius is None else self.radius
         return ModifiedRandomRule(self.budget, eta, radius, generator)

@@ -64,4 +64,4 @@ class RemoveOldestPerceptron(BudgetedClassifier):
     """
 
     def _rule(self, generator: np.random.Generator) -> RemoveOldestRule:
-        return RemoveOldestRule(self.budget, ("psi", "removed", "norm"))
+        return RemoveOldestRule(self.budget, ledger=("psi", "removed", "norm"))

@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import Interval
 
 from budgetron._base.kernel_classifier import BudgetedClassifier
 from budgetron._core.supports import Supports, writeable
+from budgetron._util.checks import MOST_ROUNDS, require, require_array, require_int, require_moderate
 from budgetron.kernels import KernelFunction, Normalized
 
 # More features than this have variances, and no covariances.
@@ -35,7 +36,7 @@ class SecondOrderRule(Rule):
     refused: cython.Py_ssize_t
 
     def __init__(self, budget: int, threshold: float, r: float, linear: bool, scale: float) -> None:
-        Rule.__init__(self, budget, ("delta", "variance", "tau", "norm"), False, False, True)
+        Rule.__init__(self, budget, ledger=("delta", "variance", "tau", "norm"), projection=True)
         self.threshold = threshold
         self.r = r
         self.linear = linear
@@ -72,6 +73,19 @@ class SecondOrderRule(Rule):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.usage, self.refused = writeable(state["usage"]), state["refused"]
         Rule.__setstate__(self, state)
+
+    def check_own_state(self, state: dict[str, Any], capacity: int) -> dict[str, Any]:
+        """Check the usage of the supports, which the oldest files lack."""
+        state = {"usage": None, "refused": 0} | state
+        usage = np.zeros(capacity) if state["usage"] is None else state["usage"]
+        usage = require_array(usage, np.float64, (capacity,), "usage of the supports")
+        require(np.all(usage >= 0.0), "usage of the supports should not be below 0")
+        require_moderate(usage, 1.0, "usage of the supports")
+        rounds = require_int(state["rounds"], 0, MOST_ROUNDS, "rounds")
+        return state | {
+            "usage": usage,
+            "refused": require_int(state["refused"], 0, rounds, "supports refused"),
+        }
 
     def keep_average(self) -> None:
         """Refuse: the hypothesis is not a sum of steps over supports."""

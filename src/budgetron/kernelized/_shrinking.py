@@ -19,7 +19,7 @@ class ShrinkingRule(Rule):
     phi: cython.double
 
     def __init__(self, phi: float) -> None:
-        Rule.__init__(self, 0, ("phi", "norm"))
+        Rule.__init__(self, ledger=("phi", "norm"))
         self.phi = phi
 
     @cython.cfunc

@@ -57,4 +57,4 @@ class Stoptron(BudgetedClassifier):
     """
 
     def _rule(self, generator: np.random.Generator) -> StoptronRule:
-        return StoptronRule(self.budget, ("norm",))
+        return StoptronRule(self.budget)

@@ -75,7 +75,7 @@ class VotedKernelPerceptron(KernelClassifier):
         self.vote = vote
 
     def _rule(self, generator: np.random.Generator) -> PerceptronRule:
-        return PerceptronRule(0, ("norm",))
+        return PerceptronRule()
 
     def _decide(self, learner: Learner, X: NDArray[Any]) -> NDArray[np.float64]:
         supports, rule = learner.supports, learner.rule

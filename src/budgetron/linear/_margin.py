@@ -18,7 +18,7 @@ class MarginRule(LinearRule):
     half: cython.double  # rho / 2
 
     def __init__(self, d: int, single: bool, margin: float) -> None:
-        LinearRule.__init__(self, d, single, ("tau", "norm"), 1.0)
+        LinearRule.__init__(self, d, single, reach=1.0)
         self.half = 0.5 * margin
 
     @cython.cfunc

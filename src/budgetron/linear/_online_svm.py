@@ -20,7 +20,7 @@ class OnlineSVMRule(LinearRule):
     C: cython.double
 
     def __init__(self, d: int, single: bool, eta: float, C: float) -> None:
-        LinearRule.__init__(self, d, single, ("phi", "tau", "norm"), eta * C / (1.0 - eta))
+        LinearRule.__init__(self, d, single, ledger=("phi", "tau", "norm"), reach=eta * C / (1.0 - eta))
         self.eta = eta
         self.C = C
 

@@ -22,7 +22,7 @@ class PassiveAggressiveRule(LinearRule):
     slack: cython.double  # added to ||x||^2
 
     def __init__(self, d: int, single: bool, most: float, slack: float) -> None:
-        LinearRule.__init__(self, d, single, ("tau", "norm"), most if most < np.inf else 0.0)
+        LinearRule.__init__(self, d, single, reach=most if most < np.inf else 0.0)
         self.most = most
         self.slack = slack
 

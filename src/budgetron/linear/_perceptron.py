@@ -20,7 +20,7 @@ class PerceptronRule(LinearRule):
     normalize: cython.bint
 
     def __init__(self, d: int, single: bool, eta: float, normalize: bool) -> None:
-        LinearRule.__init__(self, d, single, ("tau", "norm"), eta)
+        LinearRule.__init__(self, d, single, reach=eta)
         self.eta = eta
         self.normalize = normalize
 

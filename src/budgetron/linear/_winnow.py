@@ -8,10 +8,11 @@ import numpy as np
 from cython.cimports.budgetron._core.linear import LinearRule
 from cython.cimports.budgetron._core.rule import Z
 from cython.cimports.libc.math import INFINITY, exp, fabs, log, sinh
+from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
 from budgetron._base.linear_classifier import LinearClassifier
-from budgetron._base.online_classifier import OnlineClassifier
+from budgetron._util.checks import require
 
 # When the sum of the stored weights has fallen to this share of its peak, it is taken anew;
 # with averages also when it has grown as much, for they would lose the digits in between.
@@ -45,7 +46,7 @@ class WinnowRule(LinearRule):
     peaks: cython.p_double  # with a journal, the largest that each stored weight was since
 
     def __init__(self, d: int, single: bool, eta: float, balanced: bool) -> None:
-        LinearRule.__init__(self, d, single, ("Z",))
+        LinearRule.__init__(self, d, single, ledger=("Z",))
         self.eta = eta
         self.balanced = balanced
         self.extra = {"theta": np.zeros(d), "sums": np.zeros(4)}
@@ -53,6 +54,26 @@ class WinnowRule(LinearRule):
         self.point()
         self.rebase(0.0)
         self.factor = 1.0 / self.total[0]
+
+    def check_own_state(self, extra: dict[str, NDArray[np.float64]]) -> None:
+        """Check the sums of the weights; the factor is divided by one of them."""
+        require(np.all(extra["sums"][1:3] > 0.0), "sums of weights should be above 0")
+        require(extra["sums"][3] >= 0.0, "sums of weights should not be below 0")
+
+    def mirrored(self, generator: np.random.Generator | None = None) -> None:
+        """Return None: weights that are never negative have no mirror image."""
+        return
+
+    def add_features(self, d: int) -> None:
+        """Take rows of d features from now on; theta is 0 for the new ones."""
+        old = self.d
+        LinearRule.add_features(self, d)
+        sums = self.extra["sums"]
+        each = np.exp(-sums[0])
+        self.weights[old:] = 0.0 if self.balanced else each
+        sums[1] += (d - old) * each * (2 if self.balanced else 1)
+        sums[2] = max(sums[1:3])
+        self.factor = 1.0 / sums[1]
 
     def keep_journal(self) -> None:
         """Keep every hypothesis; a weight that falls far is lost in a sum of changes, and noted anew."""
@@ -222,19 +243,3 @@ class Winnow(LinearClassifier):
 
     def _rule(self, d: int, single: bool) -> WinnowRule:
         return WinnowRule(d, single, self.eta, self.balanced)
-
-    def _mirror(self, learner: LinearRule, generator: np.random.Generator) -> LinearRule:
-        # Weights that are never negative have no mirror image.
-        another: LinearRule = OnlineClassifier._mirror(self, learner, generator)
-        return another
-
-    def _widened(self, learner: LinearRule, d: int) -> LinearRule:
-        wider = LinearClassifier._widened(self, learner, d)
-        state, old = wider.__getstate__(), learner.d
-        sums = state["extra"]["sums"]
-        each = np.exp(-sums[0])  # theta is 0 there
-        state["weights"][old:] = 0.0 if self.balanced else each
-        sums[1] += (d - old) * each * (2 if self.balanced else 1)
-        sums[2] = max(sums[1:3])
-        wider.__setstate__(state | {"factor": 1.0 / sums[1]})
-        return wider

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Integral
 from typing import Any, ClassVar
@@ -12,15 +11,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from budgetron import bounds
-from budgetron._base.batches import Batch, Rows
+from budgetron._base.batches import Batch
 from budgetron._base.online_classifier import OnlineClassifier
-from budgetron._core.calibration import calibrate, log_odds, sigmoids
+from budgetron._base.protocol import Hypothesis
+from budgetron._base.types import Floats, Rows
+from budgetron._core.calibration import calibrate, log_odds, sigmoids, sound
+from budgetron._util.checks import State, require
 from budgetron._util.interrupts import defer_interrupts
 from budgetron._util.units import parse_bytes
 from budgetron.calibration import probabilities
 from budgetron.portfolio._experts import Plan
 from budgetron.portfolio._portfolio import Portfolio, TooLittleMemoryError
-from budgetron.portfolio._state import portfolio_of, portfolio_state
+from budgetron.portfolio._state import portfolio_of
 
 __all__ = ["BudgetClassifier"]
 
@@ -104,8 +106,10 @@ class BudgetClassifier(OnlineClassifier):
     }
     _plan: ClassVar[Plan] = Plan()
 
-    sigmoids_: NDArray[np.float64]
-    _learners: Any
+    _learned_names: ClassVar[frozenset[str]] = OnlineClassifier._learned_names | {"sigmoids_"}
+
+    sigmoids_: Floats
+    _learners: Sequence[Portfolio]
 
     def __init__(self, memory: int | str = "16MB", random_state: Any = None) -> None:
         self.memory = memory
@@ -137,8 +141,8 @@ class BudgetClassifier(OnlineClassifier):
                 f"{error.d:,} features; it is {parse_bytes(self.memory):,}. Give more{hint}"
             ) from None
 
-    def _go_on_with_copies(self) -> None:
-        super()._go_on_with_copies()
+    def _continue_with_copies(self) -> None:
+        super()._continue_with_copies()
         self.sigmoids_ = self.sigmoids_.copy()
 
     def _new_hypothesis(self, generator: np.random.Generator) -> Portfolio:
@@ -149,29 +153,30 @@ class BudgetClassifier(OnlineClassifier):
                 portfolio.shrink(min(portfolio.memory, share))
             return Portfolio(one.d, one.row.dtype, share, generator, self._plan)
 
-    def _mirror(self, learner: Portfolio, generator: np.random.Generator) -> Portfolio:
+    def _mirror(self, hypothesis: Hypothesis, generator: np.random.Generator) -> Portfolio:
+        assert isinstance(hypothesis, Portfolio)
         with self._fitting(3):
-            learner.shrink(min(learner.memory, self._share(3)))
-        twin = copy.deepcopy(learner)
-        twin.sign, twin.generator = -learner.sign, generator
-        return twin
+            hypothesis.shrink(min(hypothesis.memory, self._share(3)))
+        return hypothesis.mirrored(generator)
 
     def _next_margins(self, X: Any) -> NDArray[np.float64]:
         return np.array([portfolio.decide(X, next_one=True) for portfolio in self._learners])
 
-    def _widened(self, learner: Portfolio, d: int) -> Portfolio:
+    def _add_features(self, d: int) -> None:
         with self._fitting(len(self._learners)):
-            return learner.widened(d)
+            super()._add_features(d)
 
     def _parts(self, batch: Batch) -> Iterator[Batch]:
         for start in range(0, len(batch.codes), AT_ONCE):
             yield batch.part(slice(start, start + AT_ONCE))
 
-    def _close_batch(self, batch: Any) -> Any:
-        trace = super()._close_batch(batch)
-        # One sigmoid for all classes, so that the most probable one is the one predicted
+    def _observe(self, batch: Batch, start: int) -> None:
+        assert batch.margins is not None
+        # One sigmoid for all classes, so that the most probable class is the one predicted.
         calibrate(self.sigmoids_[0], batch.margins.T.ravel(), np.stack(batch.signs, axis=1).ravel())
-        return trace
+
+    def _check_learned(self, found: State, hypotheses: Sequence[object]) -> None:
+        require(sound(found["sigmoids_"], 1), "sigmoids should be finite numbers, with a curvature")
 
     def play(self, x: Rows, y: Any, classes: ArrayLike | None = None) -> float | NDArray[np.float64]:
         if not self.__sklearn_is_fitted__():
@@ -189,10 +194,7 @@ class BudgetClassifier(OnlineClassifier):
         # Margins are always wanted: the sigmoids learn from them
         return super()._open_batch(*args, **options | {"trace": True})
 
-    def _state_of(self, hypothesis: Any) -> dict[str, Any]:
-        return portfolio_state(hypothesis)
-
-    def _restore(self, states: list[Any], found: dict[str, Any], dtype: np.dtype[Any]) -> list[Portfolio]:
+    def _restore(self, states: list[object], found: State, dtype: np.dtype[Any]) -> list[Portfolio]:
         return [portfolio_of(state, found["n_features_in_"], dtype, self._plan) for state in states]
 
     def predict_proba(self, X: Rows) -> NDArray[np.float64]:

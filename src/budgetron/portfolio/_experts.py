@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 from scipy.sparse import issparse
 
 from budgetron._base.kernel_classifier import KernelClassifier
+from budgetron._core.linear import LinearRule
 from budgetron._core.rounds import Learner
 from budgetron._core.scaling import advance, apply
+from budgetron._util.checks import State
 from budgetron.kernelized import PassiveAggressive, SecondOrderProjectron
 from budgetron.linear import AROW
 from budgetron.linear import PassiveAggressive as LinearPassiveAggressive
@@ -34,6 +35,11 @@ SPARE = 32
 FIRST, LEFT, MORE = 96, 16, 32
 # Rows of more features have linear experts alone; and from so many on, the linear ones no covariances.
 WIDE, FULL = 1000, 500
+
+
+# Attributes of an expert, and parameters chosen when it begins, that its state holds.
+ACCOUNT = ("mistakes", "late", "rounds")
+CHOSEN = ("gamma", "budget", "linear", "covariance")
 
 
 @dataclass(frozen=True)
@@ -131,7 +137,7 @@ class Expert:
         self.allowed = self.largest(row, share, FEWEST, self.allowed)
         if self.allowed:
             self.model = changed(self.model, {"budget": min(self.allowed, self.model.budget)})
-            self.learner = curtailed(self.learner, made(self.model, row))
+            self.learner.truncate(self.model.budget)
             self.make_room()
         else:
             self.end()
@@ -161,6 +167,16 @@ class Expert:
 
         return size
 
+    def state(self) -> State:
+        """Return all that the expert must remember."""
+        parameters = self.model.get_params()
+        state: State = {name: getattr(self, name) for name in ACCOUNT}
+        state |= {name: parameters[name] for name in CHOSEN if name in parameters}
+        if self.kernel:
+            state["allowed"] = self.allowed
+        learner = None if self.learner is None else compiled_state(self.learner)
+        return state | {"ended": self.ended, "learner": learner}
+
     def end(self) -> None:
         """Give the memory back."""
         self.learner, self.ended = None, True
@@ -178,7 +194,7 @@ def experts_for(d: int, dtype: Any, memory: int, plan: Plan) -> list[Expert]:
     if plan.recency:
         experts += [Expert(f"PA, C = {C:g}", LinearPassiveAggressive(C), not wide) for C in (1.0, 0.1)]
     for expert in experts:
-        expert.learner = expert.model._rule(d + (not wide), dtype == np.float32)
+        expert.learner = expert.model.new_rule(d + (not wide), dtype)
     if wide:
         return experts
     if plan.second_order:
@@ -198,6 +214,11 @@ def experts_for(d: int, dtype: Any, memory: int, plan: Plan) -> list[Expert]:
     return experts
 
 
+def compiled_state(hypothesis: Learner | LinearRule) -> State:
+    """Return the state of one compiled hypothesis, in the form of a fitted learner's hypotheses."""
+    return {"dtype": hypothesis.dtype.name, "states": [hypothesis.state()]}
+
+
 def most_supports(memory: int) -> int:
     """How many supports a second-order expert may have, lest its rounds take too long."""
     return round(float(np.clip(MOST * np.sqrt(memory / MEMORY), *LIMITS)))
@@ -214,41 +235,8 @@ def changed(model: Any, parameters: dict[str, Any]) -> Any:
 
 def made(model: Any, row: NDArray[Any]) -> Learner:
     """A new hypothesis of this learner, over rows like this one."""
-    learners: list[Learner] = model._make(row.reshape(1, -1), 1)
-    return learners[0]
-
-
-def curtailed(learner: Any, smaller: Any) -> Any:
-    """A second-order hypothesis in less memory: `smaller`, which is empty, gets what it has room for.
-
-    Coordinates are those of an orthonormal basis, one support after the other, so that what is known about
-    the span of the first ones is what the first coordinates say.
-    """
-    state, kept = learner.rule.__getstate__(), smaller.rule.__getstate__()
-    capacity, m = smaller.supports.capacity, min(learner.supports.m, smaller.rule.budget)
-    rows = learner.supports.__getstate__()
-    for name in ("rows", "square", "own", "rounds"):
-        rows[name] = rows[name][:capacity].copy()
-        rows[name][m:] = 0
-    rows |= {"order": np.arange(capacity, dtype=np.int32), "m": m, "top": m}
-    smaller.supports.__setstate__(rows)
-    gaussian, L = learner.rule.gaussian.__getstate__(), learner.rule.projection.rows()[:m, :m]
-    places, n = smaller.rule.gaussian.capacity, smaller.rule.gaussian.fixed + m
-    mean = np.zeros(places)
-    mean[:n] = gaussian["mean"][:n]
-    sigma = np.zeros(places * (places + 1) // 2)
-    sigma[: n * (n + 1) // 2] = gaussian["sigma"][: n * (n + 1) // 2]
-    smaller.rule.gaussian.__setstate__(gaussian | {"mean": mean, "sigma": sigma, "n": n})
-    factor = np.zeros(capacity * (capacity + 1) // 2)
-    factor[: m * (m + 1) // 2] = L[np.tril_indices(m)]
-    smaller.rule.projection.__setstate__({"factor": factor, "z": np.zeros(capacity), "n": m})
-    coef = np.zeros(capacity)
-    coef[:m] = solve_triangular(L, mean[n - m : n], lower=True, trans="T") if m else 0.0
-    same = {name: state[name] for name in ("rounds", "mistakes", "peak", "tally")}
-    square = float(mean @ mean + gaussian["slopes"] @ gaussian["slopes"])
-    smaller.rule.__setstate__(kept | same | {"coef": coef, "norm2": square})
-    smaller.__setstate__(smaller.__getstate__())
-    return smaller
+    learner: Learner = model.new_learner(row)
+    return learner
 
 
 def _matrices(supports: int, fixed: int) -> int:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from budgetron._core.distances import shared
-from budgetron.experts import ExponentialWeights
+from budgetron._util.checks import State
 from budgetron.linear import AROW
 from budgetron.portfolio._experts import (
     MOST_RECENT,
@@ -31,9 +31,11 @@ from budgetron.portfolio._experts import (
     Plan,
     Scaler,
     Views,
+    compiled_state,
     experts_for,
     most_supports,
 )
+from budgetron.portfolio._weights import VoteWeights
 
 __all__ = ["Portfolio", "TooLittleMemoryError"]
 
@@ -75,13 +77,7 @@ class Portfolio:
     """
 
     ledger: tuple[str, ...] = ()
-    average = journal = None
-
-    def keep_average(self) -> None:
-        """There is none: experts begin, end and forget."""
-        raise ValueError("BudgetClassifier has no average of its hypotheses; take one of the single learners")
-
-    keep_journal = keep_average
+    budget = 0
 
     def __init__(
         self, d: int, dtype: Any, memory: int, generator: np.random.Generator, plan: Plan | None = None
@@ -104,9 +100,8 @@ class Portfolio:
         self.first_labels = np.zeros(room)
         self.medians = np.zeros(2)  # of squared distances, as rows are and standardised
         self.experts = experts_for(d, self.row.dtype, memory, self.plan)
-        self.combiner: Any = AROW()._rule(len(self.experts) + len(RATES) + 1, False)
-        self.weights = ExponentialWeights()
-        self.weights._begin(len(self.experts) + 1)
+        self.combiner = AROW().new_rule(len(self.experts) + len(RATES) + 1, np.dtype(np.float64))
+        self.weights = VoteWeights.for_experts(len(self.experts) + 1)
         self._opened: tuple[Any, float] | None = None
         if self.nbytes > memory:
             raise TooLittleMemoryError(self.nbytes, d)
@@ -114,14 +109,25 @@ class Portfolio:
     # ------------------------------------------------------------------ what it is
 
     @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the rows."""
+        dtype: np.dtype[Any] = self.row.dtype
+        return dtype
+
+    @property
+    def n_features(self) -> int:
+        """Number of features of the rows."""
+        return self.d
+
+    @property
     def nbytes(self) -> int:
         """Bytes of all arrays that outlive a call."""
         arrays = [self.row, self.reservoir, self.first_labels, self.labels, self.medians]
-        arrays += [self.weights._totals, self.weights.expert_losses_]
         if self.scaler is not None:
             arrays += [self.scaler.mean, self.scaler.spread]
         return (
             sum(array.nbytes for array in arrays)
+            + self.weights.nbytes
             + int(self.combiner.nbytes)
             + sum(expert.nbytes for expert in self.experts)
         )
@@ -290,7 +296,7 @@ class Portfolio:
             self.learn(row, np.array([y]), margin)
         except BaseException:
             if before is not None:
-                self.__setstate__(before.__getstate__())
+                self.restore_from(before)
             raise
         return float(margin[0])
 
@@ -428,11 +434,10 @@ class Portfolio:
 
     def _bequeath(self, expert: Expert, heir: Expert) -> None:
         """Let the combiner believe another as it believed one that ends."""
-        weights = self.combiner.weights
+        weights = self.combiner.weights.copy()
         i, j = self.experts.index(expert), self.experts.index(heir)
         weights[j], weights[i] = weights[j] + weights[i], 0.0
-        square = float(weights @ weights)
-        self.combiner.__setstate__(self.combiner.__getstate__() | {"norm2": square, "peak": square})
+        self.combiner.set_weights(weights)
 
     def _renew(self, active: list[Expert]) -> None:
         """Let the weakest begin anew, if rows are now much farther apart, or nearer, than when it began."""
@@ -446,8 +451,8 @@ class Portfolio:
             self.medians[place] = now[place]
             weakest.renew(self.row)
 
-    def widened(self, d: int) -> Portfolio:
-        """The same over rows of d features, of which those that are new were 0 all along."""
+    def add_features(self, d: int) -> None:
+        """Take rows of d features from now on; the new features were 0 in all rows so far."""
         if self.scaler is None or d > WIDE:
             raise ValueError(
                 f"rows may gain features up to {WIDE:,}, and there would be {d:,}; hash them "
@@ -455,7 +460,7 @@ class Portfolio:
             )
         for expert in self.experts:
             if expert.learner is not None:
-                expert.learner = expert.model._widened(expert.learner, d if expert.kernel else d + 1)
+                expert.learner.add_features(d if expert.kernel else d + 1)
         more = d - self.d
         self.scaler.mean = np.pad(self.scaler.mean, (0, more))
         self.scaler.spread = np.pad(self.scaler.spread, (0, more))
@@ -466,7 +471,6 @@ class Portfolio:
         self.first_labels = self.first_labels[:room].copy()
         self.reservoir = np.pad(self.reservoir[:room], ((0, 0), (0, more)))
         self.shrink(self.memory)
-        return self
 
     def _reservoir_for(self, d: int) -> int:
         return int(np.clip(self.memory // 16 // (d * self.row.itemsize), LEAST, RESERVOIR))
@@ -491,12 +495,40 @@ class Portfolio:
 
     # ------------------------------------------------------------------ state
 
-    def __getstate__(self) -> dict[str, Any]:
-        return dict(self.__dict__)
+    def state(self) -> State:
+        """Return all that the portfolio must remember: numbers, arrays, and tables of these."""
+        scaler, weights = self.scaler, self.weights
+        return {
+            "rounds": self.rounds,
+            "seen": self.seen,
+            "mistakes": self.mistakes,
+            "memory": self.memory,
+            "sign": self.sign,
+            "labels": self.labels,
+            "reservoir": self.reservoir,
+            "first_labels": self.first_labels,
+            "medians": self.medians,
+            "bits": self.generator.bit_generator.state,
+            "scaler": None if scaler is None else {"mean": scaler.mean, "spread": scaler.spread},
+            "experts": [expert.state() for expert in self.experts],
+            "combiner": compiled_state(self.combiner),
+            **weights.totals(),
+        }
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def restore_from(self, saved: Portfolio, /) -> None:
+        """Return to the state of a copy that was made earlier; the copy must not be used afterwards."""
         self.__dict__.clear()
-        self.__dict__.update(state)
+        self.__dict__.update(saved.__dict__)
+
+    def set_round_count(self, rounds: int) -> None:
+        """Continue as if this many rounds had been played without an update."""
+        self.rounds = rounds
+
+    def mirrored(self, generator: np.random.Generator) -> Portfolio:
+        """Return -f, the hypothesis that opposite labels would have made."""
+        twin = copy.deepcopy(self)
+        twin.sign, twin.generator = -self.sign, generator
+        return twin
 
 
 def teach(

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from budgetron._base.compiled_state import check_generator_state, state_of
+from budgetron._base.part_state import check_generator_state
 from budgetron._util.checks import (
     State,
     require,
@@ -17,51 +17,12 @@ from budgetron._util.checks import (
     require_names,
 )
 from budgetron.linear import AROW
-from budgetron.portfolio._experts import WIDE, Expert, Plan, Scaler, changed
+from budgetron.portfolio._experts import ACCOUNT, CHOSEN, WIDE, Expert, Plan, Scaler, changed
 from budgetron.portfolio._portfolio import LEAST, RESERVOIR, Portfolio
 
-__all__ = ["portfolio_of", "portfolio_state"]
+__all__ = ["portfolio_of"]
 
 COUNTS = ("rounds", "seen", "mistakes", "memory")
-ACCOUNT = ("mistakes", "late", "rounds")
-# Parameters that were chosen for an expert when it began
-CHOSEN = ("gamma", "budget", "linear", "covariance")
-
-
-def portfolio_state(portfolio: Portfolio) -> State:
-    """All that a portfolio must remember."""
-    scaler, weights = portfolio.scaler, portfolio.weights
-    return {
-        **{name: getattr(portfolio, name) for name in COUNTS},
-        "sign": portfolio.sign,
-        "labels": portfolio.labels,
-        "reservoir": portfolio.reservoir,
-        "first_labels": portfolio.first_labels,
-        "medians": portfolio.medians,
-        "bits": portfolio.generator.bit_generator.state,
-        "scaler": None if scaler is None else {"mean": scaler.mean, "spread": scaler.spread},
-        "experts": [_expert_state(expert) for expert in portfolio.experts],
-        "combiner": _compiled_state(portfolio.combiner),
-        "totals": weights._totals,
-        "losses": weights.expert_losses_,
-        "loss": weights.loss_,
-    }
-
-
-def _expert_state(expert: Expert) -> State:
-    parameters = expert.model.get_params()
-    state: State = {name: getattr(expert, name) for name in ACCOUNT}
-    state |= {name: parameters[name] for name in CHOSEN if name in parameters}
-    if expert.kernel:
-        state["allowed"] = expert.allowed
-    return state | {
-        "ended": expert.ended,
-        "learner": None if expert.learner is None else _compiled_state(expert.learner),
-    }
-
-
-def _compiled_state(hypothesis: Any) -> State:
-    return {"dtype": hypothesis.row.dtype.name, "states": [state_of(hypothesis)]}
 
 
 def portfolio_of(state: Any, d: int, dtype: np.dtype[Any], plan: Plan) -> Portfolio:
@@ -122,13 +83,13 @@ def portfolio_of(state: Any, d: int, dtype: np.dtype[Any], plan: Plan) -> Portfo
     n = len(made.experts) + 1
     features = n + len(made.labels)
     made.combiner = _one(AROW(), state["combiner"], features, np.dtype(np.float64))
-    made.weights._totals = require_array(state["totals"], np.float64, (n,), "totals of the experts")
-    made.weights.expert_losses_ = require_array(state["losses"], np.float64, (n,), "losses of the experts")
-    for totals in (made.weights._totals, made.weights.expert_losses_):
-        require(np.all((totals >= 0.0) & (totals <= seen)), "losses should be those of rounds played")
-    made.weights.loss_ = require_float(state["loss"], "loss")
-    require(0.0 <= made.weights.loss_ <= seen, "loss should be that of rounds played")
-    made.weights.rounds_ = seen
+    totals = require_array(state["totals"], np.float64, (n,), "totals of the experts")
+    losses = require_array(state["losses"], np.float64, (n,), "losses of the experts")
+    for values in (totals, losses):
+        require(np.all((values >= 0.0) & (values <= seen)), "losses should be those of rounds played")
+    loss = require_float(state["loss"], "loss")
+    require(0.0 <= loss <= seen, "loss should be that of rounds played")
+    made.weights.set_totals(totals, losses, loss, seen)
     require(made.promised <= memory, "a portfolio should keep to its memory")
     return made
 

@@ -260,7 +260,7 @@ class RiverClassifier(base.MiniBatchClassifier):
             _number(name, x[name])
         self._places |= {name: len(self._places) + i for i, name in enumerate(new)}
         if self._is_begun():
-            self._model._widen(n)
+            self._model._add_features(n)
         self._read = itemgetter(*self._places) if n > 1 else None
 
     def _row(self, x: Features) -> NDArray[Any]:

@@ -1,0 +1,99 @@
+"""Functions by which other packages reach into estimators, so that private names stay inside this package."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from budgetron._base.batches import Batch
+from budgetron._base.kernel_classifier import KernelClassifier
+from budgetron._base.online_classifier import OnlineClassifier
+from budgetron._base.trace import Trace
+from budgetron._base.types import Floats, Label, Matrix, Rows
+from budgetron._core.rounds import Learner
+
+__all__ = [
+    "add_class",
+    "add_features",
+    "check_parameters",
+    "checked_rows",
+    "close_batch",
+    "hypotheses_of",
+    "hypothesis_values",
+    "kernel_hypotheses_of",
+    "next_margins",
+    "open_batch",
+    "predicts_as_it_learns",
+    "thread_count",
+    "unchanged_on_error",
+]
+
+
+def hypotheses_of(model: OnlineClassifier) -> Sequence[Any]:
+    """Return the hypotheses of a fitted model, one for each output."""
+    return model._fitted()
+
+
+def kernel_hypotheses_of(model: KernelClassifier) -> Sequence[Learner]:
+    """Return the hypotheses of a fitted kernel learner, one for each output."""
+    return model._fitted()
+
+
+def hypothesis_values(model: OnlineClassifier, hypothesis: object, X: Matrix) -> Floats:
+    """Return the values of one of the model's hypotheses that `decision_function` returns."""
+    return model._decide(hypothesis, X)
+
+
+def predicts_as_it_learns(model: OnlineClassifier) -> bool:
+    """Return whether `decision_function` is the hypothesis that predicts the next round."""
+    return model._predicts_as_it_learns
+
+
+def next_margins(model: OnlineClassifier, X: Matrix) -> Floats:
+    """Return the margins of checked rows, each as the next row of the stream, of shape (n_outputs, n)."""
+    return model._next_margins(X)
+
+
+def check_parameters(model: OnlineClassifier) -> None:
+    """Check that the parameters are valid at the first call, and unchanged at later ones."""
+    model._check_parameters()
+
+
+def checked_rows(model: OnlineClassifier, X: Rows) -> Matrix:
+    """Return the rows as the model's hypotheses need them, after checking them."""
+    return model._check_rows(X)
+
+
+def open_batch(model: OnlineClassifier, X: Rows, y: ArrayLike, classes: ArrayLike | None = None) -> Batch:
+    """Check a batch, and make the hypotheses if it is the first; its results will form a trace."""
+    return model._open_batch(X, y, classes, classes_from_y=True)
+
+
+def close_batch(model: OnlineClassifier, batch: Batch) -> Trace:
+    """Count the mistakes of a batch whose rounds were played, and return its trace."""
+    trace = model._close_batch(batch)
+    assert trace is not None
+    return trace
+
+
+def unchanged_on_error(model: OnlineClassifier) -> AbstractContextManager[None]:
+    """Return a context that restores the model's attributes if an error occurs."""
+    return model._unchanged_on_error()
+
+
+def thread_count(model: KernelClassifier) -> int:
+    """Return the number of threads that `n_jobs` stands for."""
+    return model._threads()
+
+
+def add_class(model: OnlineClassifier, label: Label) -> None:
+    """Add a class to a fitted model."""
+    model._admit(label)
+
+
+def add_features(model: OnlineClassifier, d: int) -> None:
+    """Let a fitted model take rows of d features; the new ones were 0 in all rows so far."""
+    model._add_features(d)

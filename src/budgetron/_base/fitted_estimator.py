@@ -1,0 +1,243 @@
+"""The fitted state of an online learner: its hypotheses, parameters that must not change, and pickling."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from budgetron._base.parameters import CheckedEstimator
+from budgetron._base.protocol import Hypothesis
+from budgetron._base.types import Label, Labels, Matrix
+from budgetron._util.checks import State, require, require_int, require_names
+from budgetron._util.restore import restore_on_error
+
+__all__ = ["FittedEstimator"]
+
+# Attributes that follow from others, and are not stored.
+DERIVED = frozenset({"_codes"})
+OPTIONAL = frozenset({"feature_names_in_"})
+# Attributes that only fitted estimators have.
+FITTED = frozenset({"_learners", "_started_with", "learner_"})
+
+
+class FittedEstimator(CheckedEstimator):
+    """An estimator with one hypothesis per output.
+
+    A subclass says how hypotheses are made (`_make`) and how they are restored from their states
+    (`_restore`). It lists in `_learned_names` the attributes that it has once it is fitted.
+    """
+
+    # Parameters that do not change what is learned, and may change between calls.
+    _free_parameters: ClassVar[frozenset[str]] = frozenset()
+    _learned_names: ClassVar[frozenset[str]] = frozenset(
+        {"classes_", "n_features_in_", "_mistakes", "_started_with", "_learners"}
+    )
+
+    classes_: Labels
+    n_features_in_: int
+    _learners: Sequence[Hypothesis]
+    _codes: dict[Label, int]
+    _mistakes: int
+    _started_with: dict[str, Any]
+
+    def _make(self, X: Matrix, outputs: int) -> Sequence[Hypothesis]:
+        """Return a hypothesis for each output, ready for its first round, given the first rows."""
+        raise NotImplementedError(f"{type(self).__name__} must define _make")
+
+    def _restore(self, states: list[object], found: State, dtype: np.dtype[Any]) -> Sequence[Hypothesis]:
+        """Return a hypothesis for each state, after checking it."""
+        raise NotImplementedError(f"{type(self).__name__} must define _restore")
+
+    def _check_learned(self, found: State, hypotheses: Sequence[Any]) -> None:
+        """Check the attributes in a state that only this class has."""
+
+    # ------------------------------------------------------------------ what was learned
+
+    @property
+    def rounds_(self) -> int:
+        """Number of rounds played."""
+        return self._fitted()[0].rounds
+
+    @property
+    def mistakes_(self) -> int:
+        """Number of rounds that were mistakes."""
+        hypotheses = self._fitted()
+        return hypotheses[0].mistakes if len(hypotheses) == 1 else self._mistakes
+
+    @property
+    def nbytes_(self) -> int:
+        """Bytes of all arrays that the model keeps."""
+        return sum(hypothesis.nbytes for hypothesis in self._fitted())
+
+    def _fitted(self) -> Sequence[Hypothesis]:
+        # An AttributeError, so that hasattr(model, "rounds_") is False before the first round.
+        if not self.__sklearn_is_fitted__():
+            raise AttributeError(f"this {type(self).__name__} has not learned anything yet")
+        return self._learners
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_learners" in self.__dict__
+
+    # ------------------------------------------------------------------ start, and start again
+
+    def _start(self, X: Matrix, classes: Labels) -> None:
+        """Make the hypotheses, given the first rows and the classes."""
+        self._set_classes(classes)
+        self._mistakes = 0
+        self._started_with = self.get_params()
+        self._learners = self._make(X, len(classes) if len(classes) > 2 else 1)
+
+    def _set_classes(self, classes: Labels) -> None:
+        self.classes_ = classes
+        self._codes = {label: code for code, label in enumerate(classes.tolist())}
+
+    def _forget(self) -> None:
+        """Return to the state before the first round."""
+        for name in [name for name in self.__dict__ if name in self._all_learned or name.endswith("_")]:
+            del self.__dict__[name]
+
+    @property
+    def _all_learned(self) -> frozenset[str]:
+        return self._learned_names | FittedEstimator._learned_names | OPTIONAL | DERIVED
+
+    def _check_parameters(self) -> None:
+        """Check that the parameters are valid at the first call, and unchanged at later ones."""
+        if not self.__sklearn_is_fitted__():
+            self._validate_params()
+            return
+        now = self.get_params()
+        changed = [
+            name
+            for name, value in self._started_with.items()
+            if name not in self._free_parameters and now.get(name) is not value and now.get(name) != value
+        ]
+        if changed:
+            self._validate_params()
+            raise ValueError(f"{', '.join(changed)} changed since the first call; call fit to start again")
+
+    def _generators(self, n: int) -> list[np.random.Generator]:
+        """Return a random generator for each hypothesis, all derived from `random_state`.
+
+        Without that parameter, no hypothesis draws random numbers.
+        """
+        if "random_state" not in self._get_param_names():
+            return [np.random.Generator(np.random.PCG64(0))] * n
+        source = check_random_state(self.get_params(deep=False)["random_state"])
+        seed = np.random.SeedSequence(source.randint(0, 2**32, size=4, dtype=np.uint64).tolist())
+        return [np.random.Generator(np.random.PCG64(child)) for child in seed.spawn(n)]
+
+    @contextmanager
+    def _unchanged_on_error(self) -> Iterator[None]:
+        """Restore all attributes after an error; after an interrupt, keep the rounds that were learned."""
+        before = dict(self.__dict__)
+        with restore_on_error(self, before):
+            try:
+                yield
+            except KeyboardInterrupt:
+                # Interrupts occur between rounds only: existing hypotheses keep what they have learned.
+                if "_learners" in before and before["_learners"] is self.__dict__.get("_learners"):
+                    before |= self.__dict__
+                raise
+
+    # ------------------------------------------------------------------ state
+
+    def learned_state(self) -> State | None:
+        """Return all that was learned, as values that a file can hold; None before the first round."""
+        if not self.__sklearn_is_fitted__():
+            return None
+        state = {name: value for name, value in vars(self).items() if name in self._learned_names | OPTIONAL}
+        return state | {"_learners": self._hypothesis_states()}
+
+    def set_learned_state(self, found: State) -> None:
+        """Continue from a state that `learned_state` returned, after checking it.
+
+        The state may come from anywhere. An invalid one raises `ValueError` and leaves the model unchanged.
+        """
+        found = dict(require_names(found, set(self._learned_names), type(self).__name__, OPTIONAL))
+        check_rows_state(found)
+        started = found["_started_with"]
+        require(isinstance(started, dict), "the parameters of the start should be a table of names")
+        require_no_arrays(started, "the parameters of the start")
+        found["_learners"] = self._checked_hypotheses(found)
+        self._check_learned(found, found["_learners"])
+        require_int(found["_mistakes"], 0, found["_learners"][0].rounds, "mistakes")
+        self.__dict__.update(found)
+        self._set_classes(found["classes_"])
+
+    def _hypothesis_states(self) -> State:
+        hypotheses = self._fitted()
+        return {"dtype": hypotheses[0].dtype.name, "states": [one.state() for one in hypotheses]}
+
+    def _checked_hypotheses(self, found: State) -> Sequence[Hypothesis]:
+        return self.restored_hypotheses(found)
+
+    @classmethod
+    def restored_hypotheses(cls, found: State) -> Sequence[Hypothesis]:
+        """Return the hypotheses of a learner whose attributes, with states for `_learners`, are `found`."""
+        started = require_names(
+            found["_started_with"], set(cls._get_param_names()), "the parameters of the start"
+        )
+        maker = cls(**started)
+        maker._validate_params()
+        kept = require_names(found["_learners"], {"dtype", "states"}, "the hypotheses")
+        require(kept["dtype"] in ("float32", "float64"), "rows should be float32 or float64")
+        outputs = len(found["classes_"])
+        require(
+            isinstance(kept["states"], list) and len(kept["states"]) == (outputs if outputs > 2 else 1),
+            "there should be a hypothesis for each output",
+        )
+        made = maker._restore(kept["states"], found, np.dtype(kept["dtype"]))
+        require(
+            len({hypothesis.rounds for hypothesis in made}) == 1,
+            "all classes should have played the same rounds",
+        )
+        return made
+
+    def __getstate__(self) -> State:
+        # Hypotheses as plain tables: a library that builds objects from a foreign state, as skops does, then
+        # needs to trust no compiled class, and the state is checked like that of a file.
+        state = dict(super().__getstate__())
+        return state | (self.learned_state() or {})
+
+    def __setstate__(self, state: State) -> None:
+        if not FITTED & set(state):
+            super().__setstate__(state)
+            return
+        learned = {name: value for name, value in state.items() if name in self._learned_names | OPTIONAL}
+        super().__setstate__({name: value for name, value in state.items() if name not in self._all_learned})
+        if "_learners" in learned:  # a copy: arrays of a memory-mapped file are read-only
+            learned["_learners"] = copy.deepcopy(learned["_learners"])
+        self.set_learned_state(learned)
+        # In the order of the state, so that the pickle of a copy has the same bytes.
+        for name in state:
+            if name in self.__dict__:
+                self.__dict__[name] = self.__dict__.pop(name)
+
+
+def check_rows_state(found: State) -> None:
+    """Check what a state says about the rows and their labels."""
+    d = require_int(found["n_features_in_"], 1, 2**31 - 1, "number of features")
+    classes = found["classes_"]
+    require(
+        isinstance(classes, np.ndarray) and classes.ndim == 1 and len(classes) >= 2,
+        "classes should be two or more",
+    )
+    require(np.array_equal(np.unique(classes), classes), "classes should be sorted, each once")
+    if "feature_names_in_" in found:
+        names = found["feature_names_in_"]
+        require(
+            isinstance(names, np.ndarray) and names.shape == (d,), f"there should be names of {d} features"
+        )
+
+
+def require_no_arrays(value: object, what: str) -> None:
+    """Refuse arrays among parameters: they are compared with ==, as arrays cannot be."""
+    require(not isinstance(value, np.ndarray), f"{what} should not be arrays")
+    if isinstance(value, dict | list | tuple):
+        for item in value.values() if isinstance(value, dict) else value:
+            require_no_arrays(item, what)

@@ -1,0 +1,260 @@
+"""The parts of a compiled rule, built from state that comes from outside, after checking it.
+
+The core writes through pointers: a wrong length or index in a state would be a write outside of an array.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron._core.covariance import Covariance
+from budgetron._core.gaussian import Gaussian
+from budgetron._core.history import Average, Journal
+from budgetron._core.kernel import Kernel
+from budgetron._core.projection import Projection
+from budgetron._core.supports import Supports
+from budgetron._util.checks import (
+    State,
+    require,
+    require_array,
+    require_finite,
+    require_float,
+    require_int,
+    require_moderate,
+    require_names,
+)
+
+__all__ = [
+    "average_of",
+    "check_generator_state",
+    "covariance_of",
+    "gaussian_of",
+    "journal_of",
+    "projection_of",
+    "slab_of",
+]
+
+
+def slab_of(
+    kernel: Kernel, state: State, capacity: int, d: int, dtype: np.dtype[Any], rounds: int, what: str
+) -> Supports:
+    sparse = isinstance(state, dict) and "starts" in state
+    kept = {"starts", "features", "values"} if sparse else {"rows"}
+    require_names(state, {*kept, "square", "own", "rounds", "order", "m", "top"}, what)
+    if sparse:
+        require(kernel.function is None, f"{what} should keep whole rows for a function")
+        _check_nonzeros(state, capacity, d, dtype, what)
+    else:
+        require_finite(
+            require_array(state["rows"], dtype, (capacity, d), f"rows of {what}"), f"rows of {what}"
+        )
+    require_finite(
+        require_array(state["square"], dtype, (capacity,), f"squares of {what}"), f"squares of {what}"
+    )
+    require_finite(
+        require_array(state["own"], np.float64, (capacity,), f"self values of {what}"),
+        f"self values of {what}",
+    )
+    born = require_array(state["rounds"], np.int64, (capacity,), f"rounds of {what}")
+    order = require_array(state["order"], np.int32, (capacity,), f"order of {what}")
+    require(
+        np.array_equal(np.sort(order), np.arange(capacity)), f"order of {what} should name each slot once"
+    )
+    top = require_int(state["top"], 0, capacity, f"top of {what}")
+    m = require_int(state["m"], 0, top, f"supports of {what}")
+    require(np.all(order[:m] < top), f"supports of {what} should lie below its top")
+    require(
+        np.all((born[order[:m]] >= 0) & (born[order[:m]] < rounds)),
+        f"rounds of {what} should have been played",
+    )
+    slab = Supports(kernel, d, dtype, 0, sparse)
+    slab.__setstate__(state)
+    _check_lengths(slab, what)
+    return slab
+
+
+def _check_lengths(slab: Supports, what: str) -> None:
+    """Squares and self values follow from the rows; those of other rows would make steps of any length."""
+    used, kernel = slab.order[: slab.m], slab.kernel
+    rows = slab.rows(used)
+    if slab.sparse:  # where a value stands does not matter
+        rows = [values.reshape(1, -1) for values in np.split(rows.data, rows.indptr[1:-1])] if slab.m else []
+    else:
+        rows = [rows]
+    rtol = 1e-4 if slab.single else 1e-9
+
+    def check(kept: NDArray[Any], parts: list[NDArray[np.float64]], name: str) -> None:
+        right = np.concatenate([*parts, np.zeros(0)])
+        require(
+            np.allclose(kept[used], right, rtol=rtol, atol=0.0), f"{name} of {what} are not those of its rows"
+        )
+
+    check(slab.square, [np.einsum("ij,ij->i", part, part, dtype=np.float64) for part in rows], "squares")
+    if kernel.function is None:
+        plain = Kernel(kernel.name, kernel.gamma, kernel.degree, kernel.coef0)
+        check(slab.own, [plain.diagonal(part) for part in rows], "self values")
+
+
+def _check_nonzeros(state: State, capacity: int, d: int, dtype: np.dtype[Any], what: str) -> None:
+    """Rows by their non-zeros: each row's features in order."""
+    starts = require_array(state["starts"], np.int64, (capacity + 1,), f"starts of {what}")
+    features = state["features"]
+    require(isinstance(features, np.ndarray) and features.ndim == 1, f"features of {what} should be an array")
+    require_array(features, np.int32, (features.size,), f"features of {what}")
+    require_finite(
+        require_array(state["values"], dtype, (features.size,), f"values of {what}"), f"values of {what}"
+    )
+    orderly = starts[0] == 0 and np.all(starts[1:] >= starts[:-1]) and starts[-1] == features.size
+    require(orderly, f"starts of {what} should follow each other")
+    require(np.all((features >= 0) & (features < d)), f"features of {what} should be those of the rows")
+    first = np.zeros(features.size + 1, bool)
+    first[starts] = True
+    require(np.all((features[1:] > features[:-1]) | first[1:-1]), f"features of {what} should be in order")
+
+
+def projection_of(state: Any, supports: Supports) -> Projection:
+    require_names(state, {"factor", "z", "n"}, "the projection")
+    capacity = supports.capacity
+    factor = require_array(
+        state["factor"], np.float64, (capacity * (capacity + 1) // 2,), "factor of the projection"
+    )
+    require_moderate(factor, 1.0, "factor of the projection")
+    require_array(state["z"], np.float64, (capacity,), "z of the projection")
+    # Its rows are those of the slots, and none is ever freed.
+    require(
+        state["n"] == supports.m == supports.top, "the projection should be onto the span of the supports"
+    )
+    require_int(state["n"], 0, capacity, "size of the projection")
+    require(
+        np.array_equal(supports.order[: supports.m], np.arange(supports.m)), "slots should be filled in order"
+    )
+    places = np.arange(supports.m)
+    require(np.all(factor[places * (places + 3) // 2] > 0.0), "the factor's diagonal should be above 0")
+    # L L' is the Gram matrix: on its diagonal for certain, so that solutions cannot become anything
+    own = np.ones(supports.m) if supports.kernel.normalized else supports.own[: supports.m]
+    used = factor[: supports.m * (supports.m + 1) // 2]
+    squares = np.add.reduceat(used**2, places * (places + 1) // 2) if supports.m else own
+    require(
+        np.allclose(squares, own, rtol=1e-3, atol=0.0), "the factor should be that of the supports' kernel"
+    )
+    projection = Projection()
+    projection.__setstate__(state)
+    return projection
+
+
+def gaussian_of(state: Any, fresh: Gaussian, supports: Supports) -> Gaussian:
+    """The Gaussian over functions of these supports; `fresh` is one of the same rule's, over one feature."""
+    require_names(state, set(fresh.state()), "the Gaussian")
+    for name in ("linear", "scale"):
+        own = getattr(fresh, name)
+        require(
+            type(state[name]) is type(own) and state[name] == own, f"{name} of the Gaussian is not the rule's"
+        )
+    d, diagonal = supports.d, state["diagonal"]
+    require(state["d"] == d and type(state["d"]) is int, f"the Gaussian should be of {d} features")
+    require(type(diagonal) is bool and diagonal <= fresh.linear, "diagonal should be true or false")
+    fixed = (1 if diagonal else d + 1) if fresh.linear else 0
+    n, capacity = fixed + supports.m, fixed + supports.capacity
+    require(type(state["n"]) is int and state["n"] == n, f"the Gaussian should have {n} coordinates")
+    require_array(state["sigma"], np.float64, (capacity * (capacity + 1) // 2,), "covariance of the Gaussian")
+    require_array(state["spreads"], np.float64, (d if diagonal else 0,), "spreads of the Gaussian")
+    for name in ("sigma", "spreads"):  # variances begin at 1, and only become less
+        require(np.all(np.abs(state[name]) < 2.0), f"{name} of the Gaussian should be at most 1")
+    _check_covariance(state["sigma"], n)
+    require_array(state["mean"], np.float64, (capacity,), "mean of the Gaussian")
+    require_array(state["slopes"], np.float64, (d if diagonal else 0,), "slopes of the Gaussian")
+    for name in ("mean", "slopes"):
+        require_moderate(state[name], 1.0, f"{name} of the Gaussian")
+    gaussian = Gaussian(d, fresh.linear, diagonal, fresh.scale)
+    gaussian.__setstate__(state)
+    return gaussian
+
+
+def _check_covariance(sigma: NDArray[np.float64], n: int) -> None:
+    """No covariance exceeds what the variances allow."""
+    places = np.arange(n)
+    variances = sigma[places * (places + 3) // 2]
+    require(np.all(variances > -1e-9), "variances of the Gaussian should not be below 0")
+    deviations = np.sqrt(np.maximum(variances, 0.0)) + 1e-6  # what rounding may have made of them
+    for i in range(n):
+        row = np.abs(sigma[i * (i + 1) // 2 : (i + 1) * (i + 2) // 2])
+        require(
+            np.all(row <= 1.001 * deviations[i] * deviations[: i + 1]),
+            "covariances should be what variances allow",
+        )
+
+
+def average_of(state: Any, places: int) -> Average:
+    require_names(state, {"lag", "elapsed", "norm2", "own"}, "the average")
+    require_array(state["lag"], np.float64, (places,), "lag of the average")
+    for name in ("elapsed", "norm2", "own"):
+        require_float(state[name], f"{name} of the average")
+    average = Average(0)
+    average.__setstate__(state)
+    return average
+
+
+def covariance_of(state: Any, d: int) -> Covariance:
+    require_names(state, {"columns", "variances", "direction", "projections", "d"}, "the covariance")
+    require(state["d"] == d and type(state["d"]) is int, f"the covariance should be of {d} features")
+    columns = require_array(state["columns"], np.float64, (d * (d - 1) // 2,), "columns of the covariance")
+    require_moderate(columns, 1.0, "columns of the covariance")
+    for name in ("variances", "direction", "projections"):
+        require_moderate(
+            require_array(state[name], np.float64, (d,), f"{name} of the covariance"),
+            1.0,
+            f"{name} of the covariance",
+        )
+    require(np.all(state["variances"] >= 0.0), "variances should not be below 0")
+    covariance = Covariance(0)
+    covariance.__setstate__(state)
+    return covariance
+
+
+def journal_of(state: Any, rounds: int, known: NDArray[Any]) -> Journal:
+    """The journal of a rule whose places are `known`, sorted."""
+    lists = {"rounds": "n", "ends": "n", "scales": "n", "places": "size", "deltas": "size"}
+    lists |= {"factor_rounds": "steps", "factors": "steps"}
+    require_names(state, {*lists, *lists.values(), "scale"}, "the journal")
+    require_float(state["scale"], "scale of the journal")
+    rooms: dict[str, int] = {}
+    for name, count in lists.items():
+        value = state[name]
+        require(
+            isinstance(value, np.ndarray) and value.size >= 1, f"{name} of the journal should be an array"
+        )
+        room = rooms.setdefault(count, value.size)
+        dtype = np.float64 if name in ("scales", "deltas", "factors") else np.int64
+        require_array(value, dtype, (room,), f"{name} of the journal")
+        require_int(state[count], 0 if count == "size" else 1, room, f"{count} of the journal")
+    # Compared, not subtracted: a difference may overflow to what looks right.
+    for name in ("rounds", "factor_rounds"):
+        when = state[name][: state[lists[name]]]
+        orderly = when[0] == -1 and np.all(when[1:] > when[:-1]) and when[-1] < rounds
+        require(orderly, f"{name} of the journal should be rounds, in their order")
+    ends = state["ends"][: state["n"]]
+    orderly = ends[0] >= 0 and np.all(ends[1:] >= ends[:-1]) and ends[-1] <= state["size"]
+    require(orderly, "ends of the journal should follow each other")
+    places = state["places"][: state["size"]]
+    require(
+        np.all(np.isin(places, known)),
+        "places of the journal should be supports, or features, that there were",
+    )
+    journal = Journal()
+    journal.__setstate__(state)
+    return journal
+
+
+def check_generator_state(bits: Any) -> None:
+    require_names(bits, {"bit_generator", "state", "has_uint32", "uinteger"}, "the generator")
+    require(bits["bit_generator"] == "PCG64", "the generator should be a PCG64")
+    require_names(bits["state"], {"state", "inc"}, "the generator's state")
+    require_int(bits["state"]["state"], 0, 2**128 - 1, "state of the generator")
+    require_int(bits["state"]["inc"], 1, 2**128 - 1, "step of the generator")
+    # An even step may stand still, and a draw that is rejected would be drawn for ever.
+    require(bits["state"]["inc"] % 2 == 1, "step of the generator should be odd")
+    require_int(bits["has_uint32"], 0, 1, "the generator's flag")
+    require_int(bits["uinteger"], 0, 2**32 - 1, "the generator's spare number")

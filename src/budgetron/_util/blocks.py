@@ -1,0 +1,19 @@
+"""Blocks of consecutive rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+__all__ = ["row_blocks"]
+
+
+def row_blocks(n_rows: int, block_rows: int) -> Iterator[slice]:
+    """Yield slices that cut rows into blocks of `block_rows`; the last block may be shorter.
+
+    Examples
+    --------
+    >>> list(row_blocks(5, 2))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    for start in range(0, n_rows, block_rows):
+        yield slice(start, min(start + block_rows, n_rows))
