@@ -16,8 +16,9 @@ from sklearn.datasets import load_digits
 import budgetron
 import budgetron.river
 from budgetron import BudgetClassifier, SecondOrderProjectron, linear
+from budgetron._base.access import hypotheses_of
 from budgetron._util.units import parse_bytes
-from budgetron.portfolio import Plan, _experts, _portfolio
+from budgetron.portfolio import Plan, _combiner, _experts, _pool, _sizes
 
 
 def noisy(n, d=6, seed=0):
@@ -41,44 +42,45 @@ def batches(model, X, y, cuts, classes=(-1, 1)):
 
 def test_equals_reference(monkeypatch):
     """Round by round, through the beginning of the kernel experts and the first move of memory."""
-    monkeypatch.setattr(_portfolio, "STAGE", 120)
+    monkeypatch.setattr(_pool, "STAGE", 120)
     X, y = noisy(200)
     model = BudgetClassifier("8MB", random_state=0)
     margins = model.progressive_fit(X, y).margins
-    portfolio = model._learners[0]
+    portfolio = hypotheses_of(model)[0]
     # Who began, with which width and budget at first: told by the model itself.
-    begun = BudgetClassifier("8MB", random_state=0).fit(X[:119], y[:119])._learners[0].experts
+    begun = hypotheses_of(BudgetClassifier("8MB", random_state=0).fit(X[:119], y[:119]))[0].pool.experts
     # They grow before they are full: for the reference, as large as they will ever be.
     first = [
         (type(e.model)(**e.model.get_params() | ({"budget": 300} if e.second_order else {})), e.standardised)
         for e in begun
-        if e.kernel and not e.ended
+        if e.has_kernel and not e.ended
     ]
     assert len(first) == 10
     reference = Reference(
-        [(type(e.model)(**e.model.get_params()), e.standardised) for e in begun if not e.kernel],
+        [(type(e.model)(**e.model.get_params()), e.standardised) for e in begun if not e.has_kernel],
         first,
-        _portfolio.RATES,
+        _combiner.RATES,
         64,
         120,
     )
     told = [reference.play(x, label) for x, label in zip(X, y, strict=True)]
     shares, combined = map(np.array, zip(*told, strict=True))
-    np.testing.assert_allclose(_portfolio.margins_of(shares, combined), margins, atol=1e-8)
-    assert [not e.ended for e in portfolio.experts if e.kernel] == reference.here
-    weakest = sorted(e.mistakes for e in portfolio.experts if e.second_order and not e.ended)
+    np.testing.assert_allclose(_combiner.vote_margins(shares, combined), margins, atol=1e-8)
+    assert [not e.ended for e in portfolio.pool.experts if e.has_kernel] == reference.here
+    weakest = sorted(e.mistakes for e in portfolio.pool.experts if e.second_order and not e.ended)
     assert len(weakest) == 4
 
 
 def test_who_ends_leaves_its_weight_to_the_best():
     X, y = noisy(251)
     model = BudgetClassifier("1MB", random_state=0).fit(X[:249], y[:249])
-    portfolio = model._learners[0]
-    before = portfolio.combiner.weights.copy()
-    portfolio._move()
-    after = portfolio.combiner.weights
-    kept = [i for i, e in enumerate(portfolio.experts) if e.second_order and not e.ended]
-    ended = [i for i, e in enumerate(portfolio.experts) if e.ended]
+    portfolio = hypotheses_of(model)[0]
+    before = portfolio.combiner.rule.weights.copy()
+    for pair in portfolio.pool.reassign_memory():
+        portfolio.combiner.transfer_weight(*pair)
+    after = portfolio.combiner.rule.weights
+    kept = [i for i, e in enumerate(portfolio.pool.experts) if e.second_order and not e.ended]
+    ended = [i for i, e in enumerate(portfolio.pool.experts) if e.ended]
     assert len(ended) == 4
     assert np.abs(before[ended]).min() > 0.0
     assert not after[ended].any()
@@ -86,22 +88,26 @@ def test_who_ends_leaves_its_weight_to_the_best():
     (heir,) = set(changed.tolist()) - set(ended)
     assert heir in kept
     assert after[heir] == pytest.approx(before[heir] + before[ended].sum())
-    assert portfolio.combiner.norm2 == pytest.approx(after @ after)
+    assert portfolio.combiner.rule.norm2 == pytest.approx(after @ after)
 
 
 def test_the_best_are_kept(monkeypatch):
-    monkeypatch.setattr(_portfolio, "STAGE", 200)
-    monkeypatch.setattr(_portfolio, "LAST", 1600)
+    monkeypatch.setattr(_pool, "STAGE", 200)
+    monkeypatch.setattr(_pool, "LAST", 1600)
     X, y = noisy(1700)
     model = BudgetClassifier("1MB", random_state=0).fit(X[:199], y[:199])
-    portfolio = model._learners[0]
+    portfolio = hypotheses_of(model)[0]
     for stage, left in ((200, 4), (400, 2), (800, 2), (1600, 1)):
         if portfolio.rounds < stage - 1:
             model.partial_fit(X[portfolio.rounds : stage - 1], y[portfolio.rounds : stage - 1])
-        before = {e.name: e.late for e in portfolio.experts if e.second_order and e.learner is not None}
-        sizes = {e.name: e.allowed for e in portfolio.experts}
+        before = {
+            e.name: e.recent_mistakes
+            for e in portfolio.pool.experts
+            if e.second_order and e.learner is not None
+        }
+        sizes = {e.name: e.allowed for e in portfolio.pool.experts if e.has_kernel}
         model.partial_fit(X[stage - 1 : stage], y[stage - 1 : stage])
-        after = [e for e in portfolio.experts if e.second_order and e.learner is not None]
+        after = [e for e in portfolio.pool.experts if e.second_order and e.learner is not None]
         assert len(after) == left
         gone = [late for name, late in before.items() if name not in {e.name for e in after}]
         kept = [late for name, late in before.items() if name in {e.name for e in after}]
@@ -121,7 +127,7 @@ def test_memory_is_a_limit(d, memory):
     most = promised = 0
     for start in range(0, 1200, 50):
         model.partial_fit(X[start : start + 50], y[start : start + 50], classes=[-1, 1])
-        most, promised = max(most, model.nbytes_), max(promised, model._learners[0].promised)
+        most, promised = max(most, model.nbytes_), max(promised, hypotheses_of(model)[0].pool.promised)
     limit = {"150kB": 150 << 10, "1MB": 1 << 20, "5MB": 5 << 20}[memory]
     assert max(most, promised) <= limit
     if d == 8 and memory != "150kB":
@@ -150,39 +156,40 @@ def test_sizes_are_those_after_each_round():
     np.testing.assert_array_equal(np.concatenate([part.support_sizes for part in parts]), sizes)
     assert not sizes[:63].any()
     assert sizes[63] > 0
-    assert sizes[-1] == one._learners[0].n_supports
-    supports = BudgetClassifier("1MB", random_state=0).fit(X[:400], y[:400])._learners[0].n_supports
+    assert sizes[-1] == hypotheses_of(one)[0].n_supports
+    supports = hypotheses_of(BudgetClassifier("1MB", random_state=0).fit(X[:400], y[:400]))[0].n_supports
     assert sizes[399] == supports
 
 
 def test_who_stays_is_decided_by_the_mistakes_of_late():
     X, y = noisy(260)
-    portfolio = BudgetClassifier("16MB", random_state=0).fit(X, y)._learners[0]
-    here = [expert for expert in portfolio.experts if expert.second_order and expert.learner is not None]
+    portfolio = hypotheses_of(BudgetClassifier("16MB", random_state=0).fit(X, y))[0]
+    here = [expert for expert in portfolio.pool.experts if expert.second_order and expert.learner is not None]
     assert len(here) == 4
     assert all(expert.allowed <= 500 for expert in here)  # no more than rounds until memory moves again
     for expert, late in zip(here, (9, 30, 8, 31), strict=True):
-        expert.late, expert.mistakes = late, 1000 - late
+        expert.recent_mistakes, expert.mistakes = late, 1000 - late
     portfolio.seen = 500
-    places = [portfolio.experts.index(expert) for expert in here]
-    before = portfolio.combiner.weights[places]
-    portfolio._move()
+    places = [portfolio.pool.experts.index(expert) for expert in here]
+    before = portfolio.combiner.rule.weights[places]
+    for pair in portfolio.pool.reassign_memory():
+        portfolio.combiner.transfer_weight(*pair)
     assert [expert.ended for expert in here] == [False, True, False, True]
     # The first of those as good as the best is believed as those were that ended
     after = [before[0] + before[1] + before[3], 0.0, before[2], 0.0]
-    np.testing.assert_allclose(portfolio.combiner.weights[places], after, rtol=1e-12)
-    assert not any(expert.late for expert in portfolio.experts)
+    np.testing.assert_allclose(portfolio.combiner.rule.weights[places], after, rtol=1e-12)
+    assert not any(expert.recent_mistakes for expert in portfolio.pool.experts)
 
 
 def test_less_memory_is_less_that_is_promised():
     X, y = noisy(300)
-    portfolio = BudgetClassifier("16MB", random_state=0).fit(X, y)._learners[0]
-    memory = (portfolio.nbytes + portfolio.promised) // 2
-    assert portfolio.nbytes < memory < portfolio.promised
-    active = [expert.name for expert in portfolio.experts if expert.learner is not None]
+    portfolio = hypotheses_of(BudgetClassifier("16MB", random_state=0).fit(X, y))[0]
+    memory = (portfolio.nbytes + portfolio.pool.promised) // 2
+    assert portfolio.nbytes < memory < portfolio.pool.promised
+    active = [expert.name for expert in portfolio.pool.experts if expert.learner is not None]
     portfolio.shrink(memory)
-    assert portfolio.promised <= memory
-    assert [expert.name for expert in portfolio.experts if expert.learner is not None] == active
+    assert portfolio.pool.promised <= memory
+    assert [expert.name for expert in portfolio.pool.experts if expert.learner is not None] == active
 
 
 @pytest.mark.parametrize("stop", [30, 300, 700])
@@ -222,7 +229,7 @@ def test_damaged_files_are_refused(tmp_path):
         (("seen",), -1, "seen should be an integer"),
         (("reservoir",), np.zeros((3, 6)), "the reservoir should be"),
         (("scaler", "mean"), np.full(6, np.nan), "means and spreads should be finite"),
-        (("experts", 4, "ended"), True, "an expert is missing or too many"),
+        (("experts", 4, "ended"), True, "an expert is missing or unexpected"),
         (("experts", 4, "budget"), 10**6, "supports of an expert should be an integer from 1000000"),
         (("experts", 4, "budget"), 55, "a slab of 64 slots does not fit"),
         (("experts", 4, "allowed"), 100, "an expert should have room for a support more"),
@@ -240,23 +247,23 @@ def test_damaged_files_are_refused(tmp_path):
 def test_room_is_made_as_supports_come():
     X, y = easy(1200)
     model = BudgetClassifier("4MB", random_state=0).partial_fit(X[:64], y[:64], classes=[-1, 1])
-    portfolio = model._learners[0]
+    portfolio = hypotheses_of(model)[0]
     start = most = model.nbytes_
-    assert start < 2 << 20 < portfolio.promised <= 4 << 20
+    assert start < 2 << 20 < portfolio.pool.promised <= 4 << 20
     for row in range(64, 1200, 8):
         model.partial_fit(X[row : row + 8], y[row : row + 8])
-        for expert in (e for e in portfolio.experts if e.second_order and e.learner is not None):
-            assert expert.supports < expert.model.budget or expert.supports == expert.allowed
+        for expert in (e for e in portfolio.pool.experts if e.second_order and e.learner is not None):
+            assert expert.n_supports < expert.model.budget or expert.n_supports == expert.allowed
             # no more than some supports ahead, whatever is allowed
-            assert expert.model.budget <= max(_experts.FIRST, 1.25 * (expert.supports + _experts.LEFT) + 64)
-        assert model.nbytes_ <= portfolio.promised <= 4 << 20
+            assert expert.model.budget <= max(_experts.FIRST, 1.25 * (expert.n_supports + _experts.LEFT) + 64)
+        assert model.nbytes_ <= portfolio.pool.promised <= 4 << 20
         most = max(most, model.nbytes_)
     assert most > start
     state = model.__getstate__()
     told = [e for e in state["_learners"]["states"][0]["experts"] if e.get("allowed", 0) > e.get("budget", 0)]
     assert told
     before, told[0]["allowed"] = told[0]["allowed"], 2000
-    with pytest.raises(ValueError, match="a portfolio should keep to its memory"):
+    with pytest.raises(ValueError, match="a portfolio should keep within its memory"):
         BudgetClassifier().__setstate__(copy.deepcopy(state))
     told[0]["allowed"] = before
     BudgetClassifier().__setstate__(state)
@@ -268,7 +275,7 @@ def test_regret_is_within_the_bound():
         model = BudgetClassifier("500kB", random_state=0).fit(X, y)
         assert model.regret_ <= model.regret_bound_
         # and the bound is what it says, of the losses that were counted by hand
-        weights = model._learners[0].weights
+        weights = hypotheses_of(model)[0].combiner.weights
         assert weights.loss_ - weights.expert_losses_.min() == model.regret_
         assert model.regret_bound_ < 2.0 * np.sqrt(900 * np.log(15) / 2.0) + 1.0
 
@@ -281,7 +288,7 @@ def test_when_the_best_expert_changes_it_ends_below_all_of_them():
     y[2000:] = np.where(rng.random(2000) < 0.03, -1, 1).cumprod()
     model = BudgetClassifier("1MB", random_state=0)
     mistakes = model.progressive_fit(X, y).mistakes.sum()
-    losses = model._learners[0].weights.expert_losses_[1:]
+    losses = hypotheses_of(model)[0].combiner.weights.expert_losses_[1:]
     assert mistakes < losses.min()
     assert mistakes < 0.8 * SecondOrderProjectron(100).progressive_fit(X, y).mistakes.sum()
     assert mistakes < 0.8 * linear.PassiveAggressive().progressive_fit(X, y).mistakes.sum()
@@ -382,7 +389,7 @@ def test_classes_that_come_late():
 def test_memory_by_many_names(memory):
     X, y = noisy(80)
     model = BudgetClassifier(memory, random_state=0).fit(X, y)
-    assert model._learners[0].memory == (1 << 20) - model.sigmoids_.nbytes
+    assert hypotheses_of(model)[0].memory == (1 << 20) - model.sigmoids_.nbytes
 
 
 def test_rows_that_are_too_large_change_nothing():
@@ -405,11 +412,11 @@ def test_a_stream_whose_scale_changes_renews_an_expert(monkeypatch):
     # Small features that say nothing: experts on rows as they are do better than those on standardised ones
     X = np.hstack([X, 0.01 * np.random.default_rng(1).normal(size=(len(y), 12))])
     X[1100:] *= 100.0
-    monkeypatch.setattr(_portfolio, "LAST", 4000)  # so that there are two, of which one is not the best
+    monkeypatch.setattr(_pool, "LAST", 4000)  # so that there are two, of which one is not the best
     model = BudgetClassifier("300kB", random_state=0).fit(X[:1999], y[:1999])
 
     def widths():
-        experts = model._learners[0].experts
+        experts = hypotheses_of(model)[0].pool.experts
         return {e.name: e.model.gamma for e in experts if e.second_order and e.learner is not None}
 
     before = widths()
@@ -427,7 +434,7 @@ def test_certificate():
     trace = model.progressive_fit(X, y)
     certificate = budgetron.certify(model, X, y, trace)
     assert certificate.holds
-    assert certificate.count == model._learners[0].weights.loss_
+    assert certificate.count == hypotheses_of(model)[0].combiner.weights.loss_
     assert certificate.bound == certificate.losses + model.regret_bound_
     assert "the best expert, " in str(certificate)
     assert 2.0 * certificate.count >= model.mistakes_  # half of the votes at least were wrong in a mistake
@@ -447,7 +454,7 @@ def test_features_that_come_late_have_a_limit():
     model.learn_one({"a": 2.0}, "yes")
     wide = budgetron.river.BudgetClassifier("1MB", max_features=3000)
     wide.learn_one({f"f{i}": 1.0 for i in range(1500)}, "no")
-    with pytest.raises(ValueError, match="hash them"):
+    with pytest.raises(ValueError, match="hash the features"):
         wide.learn_one({"new": 1.0}, "yes")
 
 
@@ -458,14 +465,14 @@ def test_how_large_an_expert_may_be(d):
         for dtype in (np.float32, np.float64):
             row = np.zeros(d, dtype)
             for share in (100_000, 900_000, 5_000_000):
-                expert = _experts.Expert("", model, standardised=False)
+                expert = _experts.KernelExpert("", model, standardised=False)
                 full = 1500 if expert.second_order else _experts.MOST_RECENT
-                budget = expert.largest(row, share, 1, full)
-                taken = _experts.made(_experts.changed(model, {"budget": max(budget, 1)}), row).nbytes
+                budget = _sizes.largest_budget(_sizes.bytes_of_budget(model, row), share, 1, full)
+                taken = _sizes.with_params(model, budget=max(budget, 1)).new_learner(row).nbytes
                 if budget:
                     assert taken <= share
                 if budget < full:
-                    more = _experts.made(_experts.changed(model, {"budget": budget + 90}), row)
+                    more = _sizes.with_params(model, budget=budget + 90).new_learner(row)
                     assert more.nbytes > share
 
 
@@ -473,10 +480,10 @@ def test_how_large_an_expert_may_be(d):
 def test_slabs_that_are_a_line_longer_are_reckoned(dtype):
     """Rows of a slab must not all lie at the same places of the cache: at some lengths it is longer."""
     row = np.zeros(300, dtype)
-    expert = _experts.Expert("", SecondOrderProjectron(gamma=1.0, linear=False), standardised=False)
-    size = expert._sizes(row)
+    expert = _experts.KernelExpert("", SecondOrderProjectron(gamma=1.0, linear=False), standardised=False)
+    size = _sizes.bytes_of_budget(expert.model, row)
     for budget in (64, 240, 495, 496, 505, 511, 1007, 1008, 1015, 1022, 1023):
-        taken = _experts.made(_experts.changed(expert.model, {"budget": budget}), row).nbytes
+        taken = _sizes.with_params(expert.model, budget=budget).new_learner(row).nbytes
         assert taken <= size(budget)
 
 
@@ -545,7 +552,7 @@ def test_a_class_that_comes_late_finds_two_that_were_known():
 def test_a_truncated_hypothesis_keeps_its_first_coordinates():
     X, y = noisy(300)
     large = SecondOrderProjectron(80, gamma=0.3).fit(X, y)
-    learner = large._learners[0]
+    learner = hypotheses_of(large)[0]
     kept = copy.deepcopy(learner)
     kept.truncate(30)
     L = learner.rule.projection.rows()[:30, :30]
@@ -588,7 +595,7 @@ def test_predict_is_for_any_rows():
     assert model.progressive_fit(X, y).mistakes[500:].mean() < 0.05
     assert (model.predict(X) != y).mean() < 0.25  # the best that a row can tell is 0.16
     x = X[:1].astype(float)
-    assert model._learners[0].decide(x)[0] != model._learners[0].open_round(x)
+    assert hypotheses_of(model)[0].decide(x)[0] != hypotheses_of(model)[0].open_round(x)
 
 
 @pytest.mark.parametrize(
@@ -635,24 +642,24 @@ def test_the_river_face_tells_what_is_inside():
 def test_widths_of_rows_that_are_far_from_the_origin(far):
     X = np.round(np.random.default_rng(0).normal(size=(40, 3)) * 100.0)
     apart = [((a - b) ** 2).sum() for i, a in enumerate(X) for b in X[i + 1 :]]
-    assert _portfolio.median_distance(X + far) == np.median(apart)
-    assert _portfolio.median_distance(np.vstack([X, X]) + far) == np.median(
+    assert _pool.median_distance(X + far) == np.median(apart)
+    assert _pool.median_distance(np.vstack([X, X]) + far) == np.median(
         [
             d
             for d in (((a - b) ** 2).sum() for i, a in enumerate([*X, *X]) for b in [*X, *X][i + 1 :])
             if d > 0
         ]
     )
-    assert _portfolio.median_distance(np.ones((5, 3))) == 3.0
+    assert _pool.median_distance(np.ones((5, 3))) == 3.0
 
 
 @pytest.mark.usefixtures("interrupts")
 def test_an_interrupt_waits_until_all_stand_at_the_same_round(monkeypatch):
     X, labels = load_digits(return_X_y=True)
     y = labels % 3
-    pressed, real = [], _portfolio.teach
+    pressed, real = [], _experts.Expert.learn_rows
 
-    def teach(expert, *rows):
+    def learn_rows(expert, *rows):
         margins = real(expert, *rows)
         if not pressed and expert.rounds > 500:  # of the first class, with experts and classes after it
             pressed.append(expert.name)
@@ -661,11 +668,11 @@ def test_an_interrupt_waits_until_all_stand_at_the_same_round(monkeypatch):
 
     model = BudgetClassifier(memory="3MB", random_state=0).partial_fit(X[:256], y[:256], classes=range(3))
     with monkeypatch.context() as patch:
-        patch.setattr(_portfolio, "teach", teach)
+        patch.setattr(_experts.Expert, "learn_rows", learn_rows)
         with pytest.raises(KeyboardInterrupt):
             model.partial_fit(X[256:], y[256:])
     assert pressed == ["AROW"]
-    assert {learner.rounds for learner in model._learners} == {768}
+    assert {learner.rounds for learner in hypotheses_of(model)} == {768}
     whole = BudgetClassifier(memory="3MB", random_state=0).partial_fit(X[:768], y[:768], classes=range(3))
     np.testing.assert_array_equal(model.decision_function(X), whole.decision_function(X))
     np.testing.assert_array_equal(model.predict_proba(X), whole.predict_proba(X))
@@ -675,8 +682,8 @@ def test_an_interrupt_waits_until_all_stand_at_the_same_round(monkeypatch):
 def test_an_expert_without_room_does_not_stop_the_stream(monkeypatch):
     X, y = easy(200)
     model = BudgetClassifier(random_state=0).fit(X, y)
-    monkeypatch.setattr(_experts.Expert, "room", 0)
-    assert list(itertools.islice(model._learners[0]._cuts(10), 11)) == list(range(1, 11))
+    monkeypatch.setattr(_experts.KernelExpert, "room", 0)
+    assert list(itertools.islice(hypotheses_of(model)[0].pool.block_ends(10), 11)) == list(range(1, 11))
 
 
 @pytest.mark.parametrize("classes", [2, 5])

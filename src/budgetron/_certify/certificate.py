@@ -183,7 +183,7 @@ def _of_experts(model: BudgetClassifier, competitor: Any, theorem: str | None) -
         raise ValueError(f"theorem must be one of {[name]} for BudgetClassifier; got {theorem!r}")
     if not isinstance(competitor, str) or competitor != "best":
         raise ValueError('competitor must be "best" for BudgetClassifier: the best of its experts')
-    weights = model._learners[0].weights
+    weights = model._learners[0].combiner.weights
     best = int(weights.expert_losses_.argmin())
     least = float(weights.expert_losses_[best])
     return Certificate(

@@ -1,4 +1,11 @@
-"""The learner that needs no choice: experts of every kind in one memory."""
+"""`BudgetClassifier`: experts of several kinds in one memory, combined into one classifier.
+
+`_classifier`  the estimator
+`_portfolio`   one hypothesis made of experts, for two classes
+`_pool`        the experts' shared memory, and the schedule by which they start, end and grow
+`_combiner`    one margin from the margins of all experts
+`_experts`     the experts
+"""
 
 from budgetron.portfolio._classifier import BudgetClassifier
 from budgetron.portfolio._experts import Plan

@@ -243,7 +243,7 @@ class RiverClassifier(base.MiniBatchClassifier):
         return bool(self._model.__sklearn_is_fitted__())
 
     def _dtype(self) -> Any:
-        return self._model._learners[0].row.dtype if self._is_begun() else np.float64
+        return self._model._learners[0].dtype if self._is_begun() else np.float64
 
     def _meet(self, x: Features) -> None:
         """Give features that are new a place; all of them, or none."""
