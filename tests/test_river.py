@@ -204,7 +204,7 @@ def test_files_that_do_not_fit(tmp_path):
     model = small(river.Forgetron)
     for x, y in rows():
         model.learn_one(x, y)
-    good = model._to_parts()
+    good = model.to_parts()
     for change in (
         {"features": good["features"][:-1]},
         {"features": [*good["features"][:-1], "f0"]},
@@ -217,7 +217,7 @@ def test_files_that_do_not_fit(tmp_path):
         {"model": small(linear.AROW)._model},
     ):
         with pytest.raises(ValueError, match="should be"):
-            small(river.Forgetron)._from_parts(**good | change)
+            small(river.Forgetron)._restore_parts(**good | change)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,12 @@ MOST = 2**1000
 class CheckedEstimator(BaseEstimator):
     """An estimator whose numbers are numbers that the computer can hold."""
 
+    @classmethod
+    def parameter_names(cls) -> list[str]:
+        """Return the names of the parameters."""
+        names: list[str] = cls._get_param_names()
+        return names
+
     def check_params(self) -> None:
         """Raise `ValueError` or `TypeError` if a parameter is invalid."""
         self._validate_params()

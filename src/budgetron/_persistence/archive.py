@@ -1,15 +1,15 @@
-"""Models in files: no pickle, no code, exact, and safe to load from anywhere.
+"""Model files: no pickle, no code, exact, and safe to load from anyone.
 
-`save` keeps everything that a model knows, so that one which is loaded goes on exactly as
-the one that was saved would have; `load` believes nothing that it reads.
+`save` stores everything that a model has learned: a loaded model continues exactly as the saved one would
+have. `load` checks everything that it reads.
 """
 
 # The format
 # ----------
-# A file is a zip archive without compression, of
+# A file is a zip archive without compression. It contains
 #
 #     model.json       see below
-#     arrays/0.npy     one member an array, as numpy.lib.format writes it, little-endian, in C order
+#     arrays/0.npy     one member per array, as numpy.lib.format writes it, little-endian, in C order
 #     arrays/1.npy     ...
 #
 # and nothing else. model.json is
@@ -17,31 +17,22 @@ the one that was saved would have; `load` believes nothing that it reads.
 #     {"format": "budgetron model", "protocol": 4, "version": <of the library that wrote it>,
 #      "arrays": [<sha256 of arrays/0.npy>, ...], "model": <tree>, "extras": <tree or null>}
 #
-# where trees are told in `_file_tree` and the state of the compiled learners in
-# `_file_states`. The same model always gives the same bytes.
+# `writer` describes trees. The same model always gives the same bytes.
 #
-# Nothing is compressed, so that no file can ask for much more memory than it takes on disk;
-# every length is compared with the bytes that are there before it is used.
+# Nothing is compressed, so that no file can ask for much more memory than it takes on disk. Every length is
+# compared with the bytes that are there before it is used.
 #
-# A new learner that is in its register, `kernelized` or `linear`, needs nothing here: its rule is
-# made by its own parameters, and its state is told by the core. What keeps more than the parts
-# in `_file_states.PARTS`, or other attributes than those in `_file_tree.FITTED`, is told there.
+# A new learner needs no code here. Its class is in a register (`kernelized` or `linear`), its rule is made by
+# its own parameters, and the rule declares and checks its state.
 #
-# Raising the protocol
-# --------------------
-# A change that adds a class needs no new protocol: what does not know it says so. One that gives
-# what old files hold another name, shape or meaning does:
+# Raising the protocol -------------------- A new class needs no new protocol: older versions refuse it by
+# name. A change of the name, shape or meaning of anything in old files does:
 #
 # 1. Keep a small file of the present protocol: tests/data/protocol<N>.budgetron, and its test.
-# 2. Raise PROTOCOL, and say here what changed.
-# 3. In `_read`, before the tree is built, bring the JSON of older protocols into the new form, one
-#    function a step (N to N + 1), so that all below knows the newest form only.
+# 2. Raise PROTOCOL in `protocols`, and describe the change there.
+# 3. In `upgraded`, bring the tree of older protocols into the new form, one step per protocol.
 #
-# What changed: in 2, slabs may keep the non-zeros of their rows alone, kernel learners have `n_jobs`, and the
-# Gram matrix is gone where none is needed; in 3, learners with a C have
-# `class_weight`, and there are models of river's face; in 4, the kernel PassiveAggressive may have a budget.
-#
-# Old files are read for ever. Newer ones are refused with the version that wrote them.
+# Old files can be read forever. Newer ones are refused, with the version that wrote them.
 
 from __future__ import annotations
 
@@ -61,54 +52,52 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from budgetron._base.kernel_classifier import KernelClassifier
-from budgetron._base.weighted_classifier import WeightedClassifier
-from budgetron._persistence.tree import CLASSES, KINDS, Reader, Writer, is_river
+from budgetron._persistence.protocols import PROTOCOL, upgraded
+from budgetron._persistence.reader import Reader
+from budgetron._persistence.registry import is_river_adapter, name_of
+from budgetron._persistence.writer import DTYPE_KINDS, Writer
 from budgetron._util.atomic import atomic_write
 from budgetron._util.checks import require, require_int
-from budgetron.kernelized import PassiveAggressive
 
 __all__ = ["ModelFileError", "load", "load_extras", "save"]
 
 Path = str | os.PathLike[str]
 
-PROTOCOL = 4
 FORMAT = "budgetron model"
 HEAD = "model.json"
 
-# The tables of a model are small; what is large stands in arrays.
+# The tables of a model are small; everything large is in arrays.
 LONGEST_HEAD = 1 << 24
 
-# Members carry no time, so that the same model gives the same bytes.
+# Members have no time stamp, so that the same model gives the same bytes.
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 class ModelFileError(ValueError):
-    """A file that holds no model, or not a sound one."""
+    """A file that contains no model, or not a valid one."""
 
 
 def save(model: Any, path: Path, *, extras: dict[str, Any] | None = None) -> None:
-    """Write a model to a file.
+    """Write a model to a file, atomically.
 
-    The file is complete or not there: it is written beside `path` under another name, and
-    takes its place, and that of an older file, when all is on disk.
+    The model is written to a temporary file next to `path`, which replaces `path` when everything is on disk.
 
     Parameters
     ----------
     model : estimator
-        Any learner of Budgetron's, fitted or not, a converter of `batch`, a `CalibratedClassifier`, an
-        algorithm of `experts`, an `ExpertClassifier` over such, or a classifier of `budgetron.river`. Not one
-        with a Python function as kernel or loss, nor over learners of other libraries: a file holds no code.
-        Pickle these.
+        Any learner of Budgetron, fitted or not; a wrapper of `batch`; a `CalibratedClassifier`; an algorithm
+        of `experts`; an `ExpertClassifier` over such learners; or a classifier of `budgetron.river`. Models
+        with a Python function as kernel or loss, or over learners of other libraries, are refused, because a
+        file contains no code. Use pickle for them.
     path : str or path-like
     extras : dict, optional
-        Plain values and numeric or text arrays, also in dicts and lists, to be kept beside the model;
-        `load_extras` gives them back.
+        Plain values and numeric or text arrays, also in dicts and lists, to be stored with the model.
+        `load_extras` returns them.
 
     Raises
     ------
     TypeError
-        If a part of the model or the extras cannot be kept in a file.
+        If a part of the model or of the extras cannot be stored in a file.
 
     Examples
     --------
@@ -120,9 +109,9 @@ def save(model: Any, path: Path, *, extras: dict[str, Any] | None = None) -> Non
     >>> budgetron.load(path)
     Forgetron(budget=2)
     """
-    if type(model) not in CLASSES.values() and not is_river(model):
+    if name_of(model) is None and not is_river_adapter(model):
         raise TypeError(
-            f"{type(model).__name__} is not a class of Budgetron's own, and a file holds no code; "
+            f"{type(model).__name__} is not a class of Budgetron, and a file contains no code; "
             "use pickle or joblib for it"
         )
     if extras is not None and not isinstance(extras, dict):
@@ -136,7 +125,7 @@ def save(model: Any, path: Path, *, extras: dict[str, Any] | None = None) -> Non
         "extras": None if extras is None else writer.tree(extras, "the extras"),
     }
     with _as_model_file_error(path, "this model cannot be saved"):
-        # What load would refuse is not written. This makes objects over the arrays at hand, and no copies.
+        # Do not write what load would refuse. This builds objects over the existing arrays, without copies.
         Reader(writer.arrays.__getitem__).value([head["model"], head["extras"]])
     with atomic_write(path) as file:
         _write(file, head, writer.arrays)
@@ -145,8 +134,8 @@ def save(model: Any, path: Path, *, extras: dict[str, Any] | None = None) -> Non
 def load(path: Path) -> Any:
     """Read a model from a file.
 
-    A file cannot run code, and one that is damaged or made with malice is refused, so that
-    files of strangers may be loaded; whether their model is any good is another matter.
+    A file cannot run code, and damaged or hostile files are refused, so that files from anyone can be loaded.
+    Whether their model is accurate is another question.
 
     Parameters
     ----------
@@ -155,18 +144,18 @@ def load(path: Path) -> Any:
     Returns
     -------
     estimator
-        It goes on exactly where the saved one was: the same rounds give the same bits.
+        It continues exactly where the saved one was: the same rounds give the same bits.
 
     Raises
     ------
     ModelFileError
-        If the file holds no model, is damaged, or was written by a newer version than can be read.
+        If the file contains no model, is damaged, or was written by a newer version of the protocol.
     """
     return _read(path, "model")
 
 
 def load_extras(path: Path) -> dict[str, Any] | None:
-    """Read what was saved beside a model.
+    """Read the extras that were saved with a model.
 
     Parameters
     ----------
@@ -180,7 +169,7 @@ def load_extras(path: Path) -> dict[str, Any] | None:
     Raises
     ------
     ModelFileError
-        If the file is damaged, or was written by a newer version than can be read.
+        If the file is damaged, or was written by a newer version of the protocol.
 
     Examples
     --------
@@ -204,17 +193,19 @@ def _write(file: IO[bytes], head: dict[str, Any], arrays: list[NDArray[Any]]) ->
         for i, values in enumerate(arrays):
             member = zipfile.ZipInfo(_member(i), EPOCH)
             with archive.open(member, "w", force_zip64=values.nbytes > 1 << 30) as stream:
-                summed = _Summed(stream)
-                npy.write_array(summed, values, version=(1, 0), allow_pickle=False)
-            sums.append(summed.digest.hexdigest())
+                hashed = _Hashed(stream)
+                npy.write_array(hashed, values, version=(1, 0), allow_pickle=False)
+            sums.append(hashed.digest.hexdigest())
         text = json.dumps(head | {"arrays": sums}, allow_nan=False, separators=(",", ":")).encode()
         if len(text) > LONGEST_HEAD:
-            raise ValueError(f"the model's tables take {len(text)} bytes; a file holds up to {LONGEST_HEAD}")
+            raise ValueError(
+                f"the model's tables take {len(text)} bytes; a file may have up to {LONGEST_HEAD}"
+            )
         archive.writestr(zipfile.ZipInfo(HEAD, EPOCH), text)
 
 
-class _Summed:
-    """A stream that keeps the sha256 of what is written."""
+class _Hashed:
+    """A stream that computes the sha256 of all that is written."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream, self.digest = stream, hashlib.sha256()
@@ -233,10 +224,9 @@ def _member(i: int) -> str:
 
 @contextmanager
 def _as_model_file_error(path: Path, what: str) -> Iterator[None]:
-    """Say whatever went wrong as an error of the file.
+    """Turn every exception into a `ModelFileError`.
 
-    The parsers below raise many kinds of exceptions over hostile bytes; at this boundary all
-    mean the same.
+    The parsers raise many kinds of exceptions on hostile bytes; all of them mean that the file is not valid.
     """
     try:
         yield
@@ -248,61 +238,32 @@ def _as_model_file_error(path: Path, what: str) -> Iterator[None]:
 
 
 def _read(path: Path, part: str) -> Any:
-    with open(path, "rb") as file, _as_model_file_error(path, "not a sound model file"):
+    with open(path, "rb") as file, _as_model_file_error(path, "not a valid model file"):
         size = os.fstat(file.fileno()).st_size
         if not zipfile.is_zipfile(file):
             raise ModelFileError(f"{os.fspath(path)}: not a model file of budgetron.save, or cut short")
         with zipfile.ZipFile(file) as archive:
             members = _members(archive, size)
             head = _head(archive, members, path)
-            for step in (_from_protocol_1, _from_protocol_2, _from_protocol_3)[head["protocol"] - 1 :]:
-                head = step(head)
+            head = upgraded(head, head["protocol"])
             sums = head["arrays"]
             require(
-                isinstance(sums, list) and len(members) == len(sums) + 1, "arrays are missing or too many"
+                isinstance(sums, list) and len(members) == len(sums) + 1, "arrays are missing or unexpected"
             )
             require(all(_member(i) in members for i in range(len(sums))), "arrays are missing")
             return Reader(_fetcher(archive, members, sums)).value(head[part])
 
 
-def _with_parameter(node: Any, cls: type[Any], name: str) -> Any:
-    """The same tree, where models of this class have one parameter more, which is None."""
-    if isinstance(node, list):
-        return [_with_parameter(item, cls, name) for item in node]
-    if not isinstance(node, dict):
-        return node
-    node = {key: _with_parameter(item, cls, name) for key, item in node.items()}
-    if node.get("#") == "model" and issubclass(CLASSES.get(str(node.get("class")), object), cls):
-        learned = node.get("learned")
-        started = learned.get("_started_with") if isinstance(learned, dict) else None
-        for parameters in (node.get("parameters"), started):
-            if isinstance(parameters, dict):
-                parameters.setdefault(name, None)
-    return node
-
-
-def _from_protocol_1(head: Any) -> Any:
-    return _with_parameter(head, KernelClassifier, "n_jobs")
-
-
-def _from_protocol_2(head: Any) -> Any:
-    return _with_parameter(head, WeightedClassifier, "class_weight")
-
-
-def _from_protocol_3(head: Any) -> Any:
-    return _with_parameter(head, PassiveAggressive, "budget")
-
-
 def _members(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
     members: dict[str, zipfile.ZipInfo] = {}
     for info in archive.infolist():
-        require(info.filename not in members, f"{info.filename[:60]!r} stands in it twice")
+        require(info.filename not in members, f"{info.filename[:60]!r} occurs twice")
         require(
             info.compress_type == zipfile.ZIP_STORED and info.compress_size == info.file_size,
             "members should not be compressed",
         )
         members[info.filename] = info
-    # Members that overlap could otherwise make much of little.
+    # Members that overlap could otherwise expand to more than the file.
     require(sum(info.file_size for info in members.values()) <= size, "members are larger than the file")
     return members
 
@@ -334,7 +295,7 @@ def _head(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], path: P
 
 
 def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a number in JSON")
 
 
 def _fetcher(
@@ -343,26 +304,28 @@ def _fetcher(
     def fetch(i: int) -> NDArray[Any]:
         require(i < len(sums), f"there is no array {i}")
         data = archive.read(members[_member(i)])  # its CRC is checked there
-        require(hashlib.sha256(data).hexdigest() == sums[i], f"array {i} is not the one that was saved")
+        require(hashlib.sha256(data).hexdigest() == sums[i], f"the contents of array {i} have changed")
         return _parse(data, i)
 
     return fetch
 
 
-# Python 3.11 counts the depth of texts that it parses for all threads together, and may fail over two.
-_one_header = threading.Lock()
+# Python 3.11 counts the nesting of parsed text over all threads together, and may fail if two parse at once.
+_header_lock = threading.Lock()
 
 
 def _parse(data: bytes, i: int) -> NDArray[Any]:
-    """The array of a member; nothing is allocated before its header fits the bytes that follow."""
+    """Return the array of a member, after checking that its header fits the bytes that follow."""
     stream = io.BytesIO(data)
     require(npy.read_magic(stream) == (1, 0), f"array {i} is not in version 1.0")
     try:
-        with _one_header:
+        with _header_lock:
             shape, fortran, dtype = npy.read_array_header_1_0(stream)
-    except MemoryError:  # Python's parser says so of too many brackets
-        raise ValueError(f"array {i} has no sound header") from None
-    require(dtype.kind in KINDS and dtype.itemsize > 0 and dtype.names is None, f"array {i} is of {dtype}")
+    except MemoryError:  # raised by Python's parser for too many brackets
+        raise ValueError(f"array {i} has no valid header") from None
+    require(
+        dtype.kind in DTYPE_KINDS and dtype.itemsize > 0 and dtype.names is None, f"array {i} is of {dtype}"
+    )
     require(not fortran and len(shape) <= 2 and all(n >= 0 for n in shape), f"array {i} has shape {shape}")
     left = len(data) - stream.tell()
     require(prod(shape) * dtype.itemsize == left, f"array {i} of shape {shape} does not fit in {left} bytes")

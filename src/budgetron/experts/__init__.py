@@ -12,6 +12,7 @@ Each algorithm has `predict` and `update` for one round, `play` for many, and, w
 alone drive it, `play_losses`. None knows what an expert is: a number per round is all.
 """
 
+from budgetron.experts._base import ExpertAlgorithm as ExpertAlgorithm
 from budgetron.experts._base import ExpertTrace
 from budgetron.experts._classifier import ExpertClassifier
 from budgetron.experts._exponential import ExponentialWeights
@@ -29,3 +30,8 @@ __all__ = [
     "RandomizedWeightedMajority",
     "WeightedMajority",
 ]
+
+
+def classes() -> list[type[ExpertAlgorithm | ExpertClassifier]]:
+    """Return all algorithms, and the classifier."""
+    return [value for name in __all__ if (value := globals()[name]) is not ExpertTrace]

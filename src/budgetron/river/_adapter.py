@@ -200,7 +200,19 @@ class RiverClassifier(base.MiniBatchClassifier):
 
     # ------------------------------------------------------------------ files
 
-    def _to_parts(self) -> dict[str, Any]:
+    @classmethod
+    def parameter_names(cls) -> list[str]:
+        """Return the names of the parameters."""
+        return list(cls._signature.parameters)
+
+    @classmethod
+    def from_parts(cls, parameters: dict[str, Any], *parts: Any) -> RiverClassifier:
+        """Return a classifier from its parameters and the result of `to_parts`, after checking it."""
+        model = cls(**parameters)
+        model._restore_parts(*parts)
+        return model
+
+    def to_parts(self) -> dict[str, Any]:
         """What there is beside the parameters."""
         return {
             "model": self._model,
@@ -209,7 +221,7 @@ class RiverClassifier(base.MiniBatchClassifier):
             "sigmoids": self._sigmoids,
         }
 
-    def _from_parts(self, model: Any, features: Any, labels: Any, sigmoids: Any) -> None:
+    def _restore_parts(self, model: Any, features: Any, labels: Any, sigmoids: Any) -> None:
         """Go on from there; whatever cannot be raises a ValueError."""
         if type(model) is not self._learner or model.get_params() != self._model.get_params():
             raise ValueError("the learner should be the face's own")

@@ -1,0 +1,48 @@
+"""The classes that a model file may name. A file can build no other object."""
+
+from __future__ import annotations
+
+import sys
+from typing import TypeAlias
+
+from budgetron import batch, calibration, experts, kernelized, linear
+from budgetron._base.online_classifier import OnlineClassifier
+from budgetron.experts import ExpertAlgorithm, ExpertClassifier
+from budgetron.portfolio import BudgetClassifier
+
+__all__ = ["CLASSES", "Model", "is_river_adapter", "name_of", "river_adapters"]
+
+# Every class here has `get_params`, `check_params`, `learned_state` and `set_learned_state`.
+Model: TypeAlias = OnlineClassifier | ExpertAlgorithm | ExpertClassifier
+
+CLASSES: dict[str, type[Model]] = {
+    **{cls.__name__: cls for cls in kernelized.learners()},
+    **{f"linear.{cls.__name__}": cls for cls in linear.learners()},
+    **{f"batch.{cls.__name__}": cls for cls in (batch.AveragedClassifier, batch.PenalizedRiskClassifier)},
+    "CalibratedClassifier": calibration.CalibratedClassifier,
+    "BudgetClassifier": BudgetClassifier,
+    **{f"experts.{cls.__name__}": cls for cls in experts.classes()},
+}
+NAMES_OF: dict[type, str] = {cls: name for name, cls in CLASSES.items()}
+
+
+def name_of(model: object) -> str | None:
+    """Return the name by which a file calls the class of a model; None for other objects."""
+    return NAMES_OF.get(type(model))
+
+
+def is_river_adapter(value: object) -> bool:
+    """Return whether this is a classifier of `budgetron.river`, which need not be installed."""
+    module = sys.modules.get("budgetron.river")
+    return module is not None and isinstance(value, module.RiverClassifier)
+
+
+def river_adapters() -> dict[str, type]:
+    """Return the classes of `budgetron.river` by name."""
+    try:
+        from budgetron import river
+    except ImportError as error:
+        raise ValueError(str(error)) from error
+    own = {f"river.{name}": getattr(river, name) for name in river.__all__ if name[0].isupper()}
+    own.pop("river.RiverClassifier")
+    return own | {f"river.linear.{name}": getattr(river.linear, name) for name in river.linear.__all__}
