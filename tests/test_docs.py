@@ -34,9 +34,7 @@ def test_docstring_examples(name):
 def test_every_learner_documents_its_parameters_and_an_example():
     wrappers = [budgetron.batch.AveragedClassifier, budgetron.batch.PenalizedRiskClassifier]
     for learner in budgetron.learners() + budgetron.linear.learners() + wrappers:
-        doc = inspect.cleandoc(
-            learner.__doc__
-        )  # Python removes the indentation from 3.13 on, Cython does not
+        doc = inspect.cleandoc(learner.__doc__)  # Cython keeps the indentation, Python from 3.13 on does not
         for section in ("Parameters", "Examples"):
             assert f"{section}\n---" in doc, f"{learner.__name__} lacks {section}"
         for parameter in learner._get_param_names():
@@ -112,9 +110,12 @@ def install(project, build, site):
     subprocess.run(["ninja", "-C", build, *(source.relative_to(build) for source in missing)], check=True)
     for source, place in destinations.items():
         (site / place).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(
-            installed / place if source in compiled and source not in missing else source, site / place
-        )
+        if source.is_dir():
+            shutil.copytree(source, site / place)
+        elif source in compiled and source not in missing:
+            shutil.copy(installed / place, site / place)
+        else:
+            shutil.copy(source, site / place)
     for metadata in installed.glob("budgetron-*.dist-info"):  # contains the version
         shutil.copytree(metadata, site / metadata.name)
 
