@@ -391,7 +391,7 @@ def test_bad_models_and_paths(exported, tmp_path):
         exported(fitted(budgetron.Forgetron(gamma=1e-40)))
     with pytest.raises(TypeError, match="labels must be text or whole numbers of 64 bits; got"):
         exported(linear.Perceptron().fit([[1.0], [-1.0]], np.array([2**63, 0], np.uint64)))
-    with pytest.raises(FileNotFoundError, match="no file can be made in this folder"):
+    with pytest.raises(FileNotFoundError, match="cannot create a file in this folder"):
         exported(fitted(linear.AROW()), tmp_path / "missing" / "exported")
     with pytest.raises(IsADirectoryError, match="give the name of a file"):
         exported(fitted(linear.AROW()), tmp_path)

@@ -421,14 +421,14 @@ def test_a_failing_write_leaves_the_old_file(step, tmp_path, monkeypatch):
 
 
 def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
-    with pytest.raises(FileNotFoundError, match=r"no file can be made in this folder.*missing"):
+    with pytest.raises(FileNotFoundError, match=r"cannot create a file in this folder.*missing"):
         budgetron.save(budgetron.Stoptron(), tmp_path / "missing" / "model")
 
     def refuse(*args):
         raise PermissionError(13, "Permission denied", args[0])
 
     monkeypatch.setattr(os, "open", refuse)  # root may write everywhere
-    with pytest.raises(PermissionError, match="no file can be made in this folder: Permission denied"):
+    with pytest.raises(PermissionError, match="cannot create a file in this folder: Permission denied"):
         budgetron.save(budgetron.Stoptron(), tmp_path / "model")
 
 

@@ -1,9 +1,9 @@
-"""What parameters of all estimators have in common."""
+"""Checks of parameters that all estimators share."""
 
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any
+from typing import SupportsInt, cast
 
 from sklearn.base import BaseEstimator
 
@@ -12,12 +12,12 @@ __all__ = ["MOST_SUPPORTS", "CheckedEstimator"]
 # Slots are counted in 32 bits.
 MOST_SUPPORTS = 2**31 - 2
 
-# Python's whole numbers know no limit, and floats do.
+# Python's integers have no limit, but floats do.
 MOST = 2**1000
 
 
 class CheckedEstimator(BaseEstimator):
-    """An estimator whose numbers are numbers that the computer can hold."""
+    """An estimator that checks its parameters, also that integers can be converted to floats."""
 
     @classmethod
     def parameter_names(cls) -> list[str]:
@@ -32,11 +32,7 @@ class CheckedEstimator(BaseEstimator):
     def _validate_params(self) -> None:
         super()._validate_params()
         for name, value in self.get_params(deep=False).items():
-            if isinstance(value, Integral) and abs(_whole(value)) > MOST:
+            if isinstance(value, Integral) and abs(int(cast(SupportsInt, value))) > MOST:
                 raise ValueError(
                     f"the {name!r} parameter of {type(self).__name__} must be a number up to 2 ** 1000"
                 )
-
-
-def _whole(value: Any) -> int:
-    return int(value)

@@ -1,20 +1,19 @@
-"""Bad input leaves a model as it was."""
+"""Restore an object after an error."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 __all__ = ["restore_on_error"]
 
 
 @contextmanager
-def restore_on_error(model: Any, before: dict[str, Any]) -> Iterator[None]:
-    """If what follows fails, the model has the attributes again that it had before."""
+def restore_on_error(target: object, attributes: Mapping[str, object]) -> Iterator[None]:
+    """If an error occurs in this context, give the object these attributes and no others."""
     try:
         yield
     except BaseException:
-        model.__dict__.clear()
-        model.__dict__.update(before)
+        target.__dict__.clear()
+        target.__dict__.update(attributes)
         raise

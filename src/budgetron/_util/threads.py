@@ -1,7 +1,7 @@
-"""One thread for BLAS while the core works.
+"""Limit BLAS to one thread while the core works.
 
-The blocks of a batch are too small to gain from BLAS's own threads, and on a busy
-machine those threads spin and wait for each other: many times slower, for nothing.
+The blocks of a batch are too small for BLAS's own threads. On a busy machine these threads spin and wait for
+each other, which makes them many times slower.
 """
 
 from __future__ import annotations
@@ -11,23 +11,30 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Protocol
 
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
+__all__ = ["one_thread"]
+
+
+class _Limiter(Protocol):
+    def restore_original_limits(self) -> None: ...
+
+
 _lock = threading.Lock()
-_inside = 0
-_limiter: Any = None
+_users = 0
+_limiter: _Limiter | None = None
 
 
-def _start_anew() -> None:
-    """In a forked child none of the parent's other threads is left to give anything back."""
-    global _lock, _inside, _limiter
-    _lock, _inside, _limiter = threading.Lock(), 0, None
+def _reset() -> None:
+    """Start without users: in a forked child, the parent's other threads do not exist."""
+    global _lock, _users, _limiter
+    _lock, _users, _limiter = threading.Lock(), 0, None
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_anew)
+    os.register_at_fork(after_in_child=_reset)
 
 
 @cache
@@ -38,8 +45,9 @@ def _controller() -> ThreadpoolController:
 def _take_control() -> None:
     """Let this thread set the limit.
 
-    From 3.8 on threadpoolctl heeds only the first thread that sets one, and silently ignores
-    all others as long as that one lives. Who enters first need not be who leaves last.
+    From version 3.8 on, threadpoolctl obeys only the first thread that sets a limit, and silently ignores all
+    others as long as that thread lives. Here, the thread that sets the limit need not be the one that lifts
+    it.
     """
     if hasattr(OpenBLASController, "clear_controlling_thread"):
         OpenBLASController.clear_controlling_thread(force=True)
@@ -47,23 +55,23 @@ def _take_control() -> None:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Limit BLAS to one thread; the last to leave gives the others back.
+    """Limit BLAS to one thread; the last user to leave restores the previous number.
 
-    The limit is the whole process', so that models which learn in threads of their
-    own must not restore it under each other.
+    The limit holds for the whole process. Users are counted, so that models that learn in different threads
+    do not restore it while others still work.
     """
-    global _inside, _limiter
+    global _users, _limiter
     with _lock:
-        if _inside == 0:
+        if _users == 0:
             _take_control()
             _limiter = _controller().limit(limits=1, user_api="blas")
-        _inside += 1
+        _users += 1
     try:
         yield
     finally:
         with _lock:
-            _inside -= 1
-            if _inside == 0:
+            _users -= 1
+            if _users == 0 and _limiter is not None:
                 _take_control()
                 _limiter.restore_original_limits()
-                _take_control()  # and let any other
+                _take_control()  # so that any thread may set the next limit
