@@ -1,8 +1,8 @@
-"""On-line to batch conversion: one hypothesis from all that a learner had, with a bound on its risk.
+"""Online-to-batch conversion: one hypothesis from all hypotheses of a run, with a bound on its risk.
 
-An online learner's last hypothesis may be a bad one. If the stream is a sample (rows drawn
-independently from one distribution), 004 section 8.4 tells how to make one hypothesis of
-them all whose risk is bounded with high probability, by what the learner lost on the way.
+The last hypothesis of an online learner may be a bad one. If the stream is a sample (rows drawn independently
+from one distribution), section 8.4 of Mohri et al. shows how to combine all hypotheses into one whose risk is
+bounded with high probability by the losses of the run.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ DELTA = {"delta": [Interval(Real, 0.0, 1.0, closed="neither")]}
 
 
 class AveragedClassifier(LearnerWrapper):
-    """The average of all hypotheses that an online learner has had.
+    """The average of all hypotheses of an online learner.
 
-    Steadier than the last hypothesis, at hardly any cost: use it to turn a learner into a
-    model that is frozen and applied to other data of the same kind. Not for streams that
-    drift, where the past does not speak for the future.
+    More stable than the last hypothesis, at almost no cost. Use it to turn a learner into a fixed model for
+    other data of the same kind. Do not use it for streams that drift, where the past does not predict the
+    future.
 
     Parameters
     ----------
@@ -60,24 +60,21 @@ class AveragedClassifier(LearnerWrapper):
     largest_loss_ : float
         The largest of them.
 
-    Notes
-    -----
-    `progressive_fit` and `play` report the learner's own rounds; `decision_function` and `predict`
-    speak for the average (h_1 + ... + h_T) / T, where h_t predicted round t. `evaluate` asks the average
-    before every round, row by row, which takes hundreds of times as long as to learn.
+    Notes ----- `progressive_fit` and `play` report the learner's own rounds. `decision_function` and
+    `predict` use the average (h_1 + ... + h_T) / T, where h_t predicted round t. `evaluate` evaluates the
+    average before every round, row by row, which takes hundreds of times as long as learning.
 
-    What is kept: sums that move only with an update, so that a round without one costs nothing more.
-    For linear learners that is one more weight vector. For kernel learners it is one more
-    coefficient for each support *that there ever was*: what leaves the budget stays in the
-    average, and leaving it out would give up the theorem. So the expansion is bounded
-    for learners that never remove (`Projectron` and `ProjectronPlusPlus`, whose average lies in
-    the span of their supports, and `Stoptron`), and for the others it grows with every update,
-    as the Perceptron does: `nbytes_` counts it. If memory is short, average a Projectron.
+    Only sums that change with an update are stored, so that a round without update has no extra cost. For
+    linear learners this is one more weight vector. For kernel learners it is one more coefficient for every
+    support *that was ever stored*: a support that is removed from the budget stays in the average; without it
+    the theorem would not hold. The expansion is therefore bounded for learners that never remove supports
+    (`Projectron` and `ProjectronPlusPlus`, whose average lies in the span of their supports, and `Stoptron`).
+    For the others it grows with every update, as the Perceptron does; `nbytes_` includes it. If memory is
+    limited, average a Projectron.
 
-    With probability 1 - delta over the sample, the risk of the average for the hinge loss (and so
-    the probability of a mistake) is at most ``risk_bound_`` (004 Theorem 8.15, eq. 8.27). The
-    hinge loss of learners with large norms is large: a bound above 1 says nothing
-    about mistakes.
+    With probability 1 - delta over the sample, the risk of the average for the hinge loss, and so the
+    probability of a mistake, is at most ``risk_bound_`` (Mohri et al., Theorem 8.15, eq. 8.27). The hinge
+    loss of learners with large norms is large: a bound above 1 says nothing about mistakes.
 
     References
     ----------
@@ -137,7 +134,7 @@ class AveragedClassifier(LearnerWrapper):
 
     @property
     def risk_bound_(self) -> float:
-        """What the expected hinge loss of the average does not exceed, with probability 1 - delta."""
+        """Upper bound of the expected hinge loss of the average, with probability 1 - delta."""
         learners, T = self._fitted(), self.rounds_
         M = self.loss_bound
         if M is None:
@@ -147,7 +144,7 @@ class AveragedClassifier(LearnerWrapper):
             M = 1.0 + norm * length * (2 if len(learners) > 1 else 1)
         elif self.largest_loss_ > M:
             raise bounds.AssumptionError(
-                f"loss_bound is {M}, and there was a loss of {self.largest_loss_:.6g}"
+                f"loss_bound is {M}, but a loss of {self.largest_loss_:.6g} occurred; use a larger loss_bound"
             )
         return bounds.averaged_risk(self.total_loss_, T, self.delta, M)
 
@@ -156,18 +153,18 @@ class AveragedClassifier(LearnerWrapper):
 
 
 class PenalizedRiskClassifier(LearnerWrapper):
-    """Of all hypotheses that an online learner has had, the one with the least penalized risk.
+    """The hypothesis with the least penalized risk, of all hypotheses of an online learner.
 
-    Each hypothesis is tried on all rounds from its own on, and charged for how few these
-    are. Use it like `AveragedClassifier` where a single hypothesis is wanted, or a bound on mistakes
-    that says something for any learner.
+    Each hypothesis is evaluated on all rounds from its own on, with a penalty that is larger if these are
+    few. Use it like `AveragedClassifier` if a single hypothesis is needed, or a bound on mistakes for any
+    learner.
 
     Parameters
     ----------
     learner : online learner
         Any kernel or linear learner of Budgetron. It is cloned.
     delta : float, default=0.05
-        The probability with which `risk_bound_` may fail. It enters the penalty, too.
+        The probability with which `risk_bound_` may fail. The penalty depends on it, too.
 
     Attributes
     ----------
@@ -178,21 +175,19 @@ class PenalizedRiskClassifier(LearnerWrapper):
     births_ : ndarray of shape (n_candidates,)
         The 0-based round that each candidate predicted first.
 
-    Notes
-    -----
-    With m_i the mistakes of h_i on rounds i, ..., T, the hypothesis with the least
-    m_i / (T - i + 1) + sqrt(log(T (T + 1) / delta) / (2 (T - i + 1))) is chosen, the first if
-    several. Between two updates all h_i are the same, and the first of them, or the first
-    after a mistake without an update, is always the best: only these candidates are kept.
+    Notes ----- With m_i the mistakes of h_i on rounds i, ..., T, the hypothesis with the least m_i / (T - i +
+    1) + sqrt(log(T (T + 1) / delta) / (2 (T - i + 1))) is chosen; the first one, if several are equal.
+    Between two updates all h_i are equal, and the best of them is the first, or the first after a mistake
+    without an update. Only these candidates are stored.
 
-    With probability 1 - delta over the sample, the chosen hypothesis errs with probability at
-    most ``risk_bound_`` (004 eq. 8.31).
+    With probability 1 - delta over the sample, the error probability of the chosen hypothesis is at most
+    ``risk_bound_`` (Mohri et al., eq. 8.31).
 
-    What is kept: the changes of every update, and for kernel learners every support that there
-    ever was; memory follows the number of updates. So does time: one running sum gives the margins of all
-    hypotheses, so that a round costs, on top of the learner's, O(updates) for kernel learners (for
-    the Projectrons, whose updates change all coefficients, O(updates x supports)) and O(updates x
-    non-zeros) for linear ones.
+    The changes of every update are stored, and for kernel learners every support that was ever stored: memory
+    grows with the number of updates. So does time, because one cumulative sum gives the margins of all
+    hypotheses. In addition to the learner's own cost, a round costs O(updates) for kernel learners (for the
+    Projectrons, whose updates change all coefficients, O(updates x supports)) and O(updates x non-zeros) for
+    linear ones.
 
     References
     ----------
@@ -230,14 +225,14 @@ class PenalizedRiskClassifier(LearnerWrapper):
         births = np.unique(np.concatenate([run.rounds for run in runs])) + 1
         losses = np.zeros(len(births), np.int64)
         losses[: len(self.losses_)] = self.losses_
-        for piece in blocks(len(births) * len(runs), X.shape[0]):
-            values = [run.margins(X[piece], births) for run in runs]
+        for block in blocks(len(births) * len(runs), X.shape[0]):
+            values = [run.margins(X[block], births) for run in runs]
             if len(runs) > 1:
-                wrong = signed_margin(np.stack(values, axis=-1), codes[piece], multiclass=True) <= 0.0
+                wrong = signed_margin(np.stack(values, axis=-1), codes[block], multiclass=True) <= 0.0
             else:
-                wrong = signed_margin(values[0], codes[piece], multiclass=False) <= 0.0
-            t = start + np.arange(piece.start, piece.stop)
-            young = int(np.searchsorted(births, t[0]))  # from here on, born in this piece
+                wrong = signed_margin(values[0], codes[block], multiclass=False) <= 0.0
+            t = start + np.arange(block.start, block.stop)
+            young = int(np.searchsorted(births, t[0]))  # these candidates start within this block
             wrong[young:] &= births[young:, None] <= t
             losses += np.count_nonzero(wrong, axis=1)
         self.births_, self.losses_ = births, losses
@@ -250,9 +245,9 @@ class PenalizedRiskClassifier(LearnerWrapper):
 
     @property
     def penalized_risks_(self) -> Floats:
-        """Each candidate's share of mistakes on the rounds from its own on, and the penalty for their number.
+        """The share of mistakes of each candidate on the rounds from its own on, plus the penalty.
 
-        One that has predicted no round yet has none, and is infinite.
+        Infinite for a candidate that has predicted no round yet.
         """
         self._fitted()
         T = self.rounds_
@@ -263,7 +258,7 @@ class PenalizedRiskClassifier(LearnerWrapper):
 
     @property
     def risk_bound_(self) -> float:
-        """What the probability that the chosen one errs does not exceed, with probability 1 - delta."""
+        """Upper bound of the error probability of the chosen hypothesis, with probability 1 - delta."""
         return bounds.penalized_risk(self.mistakes_, self.rounds_, self.delta)
 
     def _check_learned(self, found: State, hypotheses: Sequence[Any]) -> None:
@@ -278,8 +273,8 @@ class PenalizedRiskClassifier(LearnerWrapper):
     def _decide(self, hypothesis: HypothesisWithHistory, X: Matrix) -> Floats:
         run, birth = Hypotheses(hypothesis), int(self.births_[self.chosen_])
         values = np.empty(X.shape[0])
-        for piece in blocks(len(run), X.shape[0]):
-            values[piece] = run.decide(birth, X[piece])
+        for block in blocks(len(run), X.shape[0]):
+            values[block] = run.decide(birth, X[block])
         return values
 
     def _weights(self, hypothesis: HypothesisWithHistory) -> Floats:

@@ -1,4 +1,4 @@
-"""Probabilities from margins, learned along with the stream."""
+"""Probabilities from margins, calibrated while the learner learns."""
 
 from __future__ import annotations
 
@@ -23,37 +23,35 @@ __all__ = ["CalibratedClassifier"]
 
 
 class CalibratedClassifier(LearnerWrapper):
-    """An online learner that also says how sure it is.
+    """An online learner with calibrated probabilities.
 
-    The learner learns exactly as it would alone. Beside it, each round teaches a sigmoid what margins
-    like this one turned out to mean.
+    The learner learns exactly as it would alone. In each round, a sigmoid is fitted to the margin that the
+    row had before its label was seen.
 
     Parameters
     ----------
     learner : online learner
-        Any kernel or linear learner of Budgetron that predicts with the hypothesis it learns with, which all
-        but the voted ones do. It is cloned.
+        Any kernel or linear learner of Budgetron that predicts with the hypothesis it learns with. Only the
+        voted Perceptrons do not. It is cloned.
 
     Attributes
     ----------
     learner_ : online learner
         The learner after its last round.
     sigmoids_ : ndarray of shape (n_outputs, 7)
-        What was learned about the margins.
+        The state of the sigmoids.
 
-    Notes
-    -----
-    P(y = +1 | f(x)) = 1 / (1 + exp(-(a z + b))), with z the margin by the root of its mean square, held
-    within 10. a and b follow logistic regression on the margins that rounds had *before* their label was
-    seen, so that nothing is judged by what it learned from: one Newton step a round, over about the last
-    thousand rounds. a is never negative: a larger margin never means a smaller probability. It costs seven
-    numbers a hypothesis.
+    Notes ----- P(y = +1 | f(x)) = 1 / (1 + exp(-(a z + b))), where z is the margin divided by the root mean
+    square of the margins, limited to [-10, 10]. a and b follow a logistic regression on the margins that
+    rounds had *before* their label was seen, so that no margin is influenced by its own label: one Newton
+    step per round, over about the last thousand rounds. a is never negative: a larger margin never means a
+    smaller probability. The cost is seven numbers per hypothesis.
 
-    With more than two classes each has its own sigmoid, and the probabilities are divided by their sum.
+    With more than two classes each class has its own sigmoid, and the probabilities are divided by their sum.
 
-    `decision_function` is a z + b, the log-odds, and `predict` the most probable class; both may differ from
-    the learner's own, whose threshold is a margin of 0. `progressive_fit` and `play` report the learner's own
-    rounds, of which the bounds speak.
+    `decision_function` is a z + b, the log-odds, and `predict` returns the most probable class. Both may
+    differ from those of the learner, whose threshold is a margin of 0. `progressive_fit` and `play` report
+    the learner's own rounds, to which the mistake bounds apply.
 
     Examples
     --------
@@ -76,7 +74,7 @@ class CalibratedClassifier(LearnerWrapper):
         self.learner = learner
 
     def predict_proba(self, X: Rows) -> Floats:
-        """The probability of each class for each row.
+        """Return the probability of each class for each row.
 
         Parameters
         ----------
@@ -92,8 +90,8 @@ class CalibratedClassifier(LearnerWrapper):
         super()._validate_params()
         if not predicts_as_it_learns(self.learner):
             raise ValueError(
-                f"{type(self.learner).__name__} predicts with other hypotheses than it learns with, whose "
-                "margins the rounds do not tell; calibrate another learner"
+                f"{type(self.learner).__name__} cannot be calibrated: it predicts with other hypotheses than "
+                "the one it learns with, and rounds have no margins of these; use another learner"
             )
 
     def _make(self, X: Matrix, outputs: int) -> Sequence[Hypothesis]:
@@ -107,7 +105,7 @@ class CalibratedClassifier(LearnerWrapper):
 
     def _admit(self, label: Label) -> None:
         learner = self.learner_
-        self.sigmoids_ = admitted(self.sigmoids_, int(np.searchsorted(self.classes_, label)))
+        self.sigmoids_ = with_class_added(self.sigmoids_, int(np.searchsorted(self.classes_, label)))
         learner._admit(label)
         self._set_classes(learner.classes_)
         self._share_hypotheses()
@@ -144,15 +142,15 @@ class CalibratedClassifier(LearnerWrapper):
         return super().nbytes_ + self.sigmoids_.nbytes
 
 
-def admitted(numbers: Floats, place: int) -> Floats:
-    """The sigmoids with one more class, at this place."""
+def with_class_added(numbers: Floats, place: int) -> Floats:
+    """Return the sigmoids with one more class, at this place."""
     if len(numbers) == 1:
         numbers = np.stack([mirror(numbers[0]), numbers[0]])
     return np.insert(numbers, place, sigmoids(1)[0], axis=0)
 
 
 def observe(numbers: Floats, margins: Floats, codes: Codes) -> None:
-    """Let the sigmoids see rounds: margins of shape (n,) or (n, n_classes) before the labels, and these."""
+    """Fit the sigmoids to rounds: margins of shape (n,) or (n, n_classes), and the labels as codes."""
     if len(numbers) == 1:
         calibrate(numbers[0], margins.reshape(-1), np.where(codes == 1, 1.0, -1.0))
         return
@@ -161,7 +159,7 @@ def observe(numbers: Floats, margins: Floats, codes: Codes) -> None:
 
 
 def probabilities(odds: Floats) -> Floats:
-    """Of each class, from log-odds of shape (n,) or (n, n_classes)."""
+    """Return the probability of each class, given log-odds of shape (n,) or (n, n_classes)."""
     if odds.ndim == 1:
         return np.column_stack([expit(-odds), expit(odds)])
     values: Floats = expit(odds)

@@ -20,7 +20,7 @@ from river import base
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._core.calibration import log_odds, sigmoids, sound
 from budgetron._util.restore import restore_on_error
-from budgetron.calibration import admitted, observe, probabilities
+from budgetron.calibration import observe, probabilities, with_class_added
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -317,7 +317,7 @@ class RiverClassifier(base.MiniBatchClassifier):
             code = len(self._labels)
             if code >= 2:  # two there are from the beginning
                 self._model._admit(code)
-                self._sigmoids = admitted(self._sigmoids, code)
+                self._sigmoids = with_class_added(self._sigmoids, code)
             self._codes[y] = code
             self._labels.append(y)
         return code
