@@ -239,12 +239,12 @@ BAD_ROUNDS = [
         ExponentialWeights(),
         "play",
         ([[0.5, 1.2]], [1.0]),
-        r"advice must be in \[0, 1\]; at \(0, 1\) stands 1.2",
+        r"advice must be in \[0, 1\]; the value at \(0, 1\) is 1.2",
     ),
     (ExponentialWeights(), "play", ([[0.5, np.nan]], [1.0]), "advice must be"),
     (ExponentialWeights(), "play", ([[0.5, 0.5]], [2.0]), "outcomes must be"),
-    (ExponentialWeights(), "play", ([[0.5, 0.5]], [1.0, 0.0]), "one for each row of advice"),
-    (ExponentialWeights(), "play", ([[0.5, 0.5, 0.5]], [1.0]), "2 experts since the first round; got 3"),
+    (ExponentialWeights(), "play", ([[0.5, 0.5]], [1.0, 0.0]), "one per row of advice"),
+    (ExponentialWeights(), "play", ([[0.5, 0.5, 0.5]], [1.0]), "the first round had 2 experts; got 3"),
     (ExponentialWeights(), "play", ([0.5, 0.5], [1.0]), "advice must have shape"),
     (ExponentialWeights(), "play_losses", ([[0.5, -0.1]],), "losses must be in"),
     (ExponentialWeights(), "play_losses", ([0.5, 0.1],), "losses must have shape"),
@@ -294,7 +294,7 @@ def test_bad_parameters(algorithm, name):
 
 
 def test_a_vote_takes_no_losses():
-    with pytest.raises(TypeError, match="votes on advice"):
+    with pytest.raises(TypeError, match="needs advice, not losses"):
         Halving().play_losses([[0, 1]])
     with pytest.raises(AttributeError, match="has not seen any advice"):
         _ = Halving().weights_

@@ -1,15 +1,18 @@
-"""Prediction with expert advice: combine N predictors so that hindsight's best is hardly better.
+"""Prediction with expert advice: combine N predictors with almost the loss of the best of them.
 
 ======================================  =================================================
-`Halving`, `WeightedMajority`           yes-or-no advice, a deterministic vote (004 8.2.1-2)
-`RandomizedWeightedMajority`            yes-or-no advice, a random expert (004 8.2.3)
-`ExponentialWeights`                    advice in [0, 1], any convex loss (004 8.2.4)
-`Prod`, `PolynomialWeights`             the same by other weights (004 exercises 8.7, 8.8)
-`ExpertClassifier`                      whole learners as experts, as one classifier
+`Halving`, `WeightedMajority`           yes-or-no advice, a deterministic vote
+`RandomizedWeightedMajority`            yes-or-no advice, a random expert
+`ExponentialWeights`                    advice in [0, 1], any convex loss
+`Prod`, `PolynomialWeights`             the same with other weights
+`ExpertClassifier`                      learners as experts, combined into one classifier
 ======================================  =================================================
 
-Each algorithm has `predict` and `update` for one round, `play` for many, and, where losses
-alone drive it, `play_losses`. None knows what an expert is: a number per round is all.
+Each algorithm has `predict` and `update` for one round and `play` for many rounds. Those that need only the
+experts' losses also have `play_losses`. An expert is one number per round, wherever it comes from.
+
+The algorithms are those of Mohri, Rostamizadeh, Talwalkar: Foundations of Machine Learning, section 8.2 and
+exercises 8.7 and 8.8.
 """
 
 from budgetron.experts._base import ExpertAlgorithm as ExpertAlgorithm

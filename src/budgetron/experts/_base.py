@@ -1,30 +1,25 @@
-"""What the expert algorithms share: checks, rounds, and the account of losses."""
+"""The base class of the expert algorithms: checks, rounds, and sums of losses."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from budgetron._base.parameters import CheckedEstimator
-from budgetron._util.checks import (
-    MOST_ROUNDS,
-    State,
-    require,
-    require_array,
-    require_float,
-    require_int,
-    require_names,
-)
+from budgetron._util.restore import restore_on_error
 
 Vector = NDArray[np.float64]
 Loss = Callable[[Vector, Vector], Vector]
 
-# Rounds whose weights are computed at once.
+# The values that each parameter may have, as scikit-learn's validation declares them.
+Constraints = dict[str, list[object]]
+
+# The largest number of rounds whose weights are computed in one step.
 BLOCK = 4096
 
 LOSSES: dict[str, Loss] = {
@@ -40,13 +35,13 @@ class ExpertTrace:
     Attributes
     ----------
     predictions : ndarray of shape (n_rounds,) or None
-        What was predicted; None where only losses were given.
+        The predictions; None if only losses were given.
     losses : ndarray of shape (n_rounds,)
-        The algorithm's own loss; for randomized algorithms, the expected one.
+        The algorithm's own loss; for randomized algorithms, the expected loss.
     expert_losses : ndarray of shape (n_experts,)
         Each expert's total loss over these rounds.
     weights : ndarray of shape (n_experts,)
-        The experts' shares after the last round, summing to 1 (to 0 if all are lost).
+        The experts' normalized weights after the last round. They sum to 1, or to 0 if all weights are 0.
     """
 
     predictions: Vector | None
@@ -56,26 +51,30 @@ class ExpertTrace:
 
     @property
     def best_expert(self) -> int:
-        """The expert with the least loss in hindsight, the first of equals."""
+        """The expert with the smallest total loss; the first of equals."""
         return int(self.expert_losses.argmin())
 
     @property
     def regret(self) -> float:
-        """Own loss less that of the best expert."""
+        """Own loss minus that of the best expert."""
         return float(self.losses.sum() - self.expert_losses.min())
 
 
 class ExpertAlgorithm(CheckedEstimator):
     """A rule that weighs experts by their losses.
 
-    A subclass says how losses make weights: `_start` for N experts, `_log_weights` before
-    each of a block of rounds, and `_absorb` for what a block leaves behind.
+    A subclass computes the weights from the losses. It implements `_start`, which creates its state,
+    `_log_weights`, which returns the weights before each round of a block, and `_update_weights`, which adds
+    a block of losses to the state.
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+    _parameter_constraints: ClassVar[Constraints] = {}
 
     # Whether advice, outcomes and losses must be 0 or 1.
     _binary: ClassVar[bool] = False
+
+    # Loss of a prediction given the outcome; a parameter of some algorithms.
+    loss: str | Loss = "absolute"
 
     n_experts_: int
     rounds_: int
@@ -83,33 +82,32 @@ class ExpertAlgorithm(CheckedEstimator):
     expert_losses_: Vector
 
     def _start(self) -> None:
-        """Get ready for `n_experts_` experts."""
+        """Create the state for `n_experts_` experts."""
         raise NotImplementedError
 
     def _log_weights(self, losses: Vector) -> Vector:
-        """Log-weights before each round of a block of losses, of shape (b, N)."""
+        """Return the log-weights before each round of a block of losses, of shape (n_rounds, n_experts)."""
         raise NotImplementedError
 
-    def _absorb(self, losses: Vector, own: Vector) -> None:
-        """Take a block of losses, and the algorithm's own, into the weights."""
+    def _update_weights(self, losses: Vector, own: Vector) -> None:
+        """Update the weights by a block of the experts' losses and the algorithm's own losses."""
         raise NotImplementedError
 
-    def _segment(self, rounds: int) -> int:
-        """How many of the coming rounds may be computed at once."""
+    def _block_rounds(self, rounds: int) -> int:
+        """Return how many of the next `rounds` rounds can be computed in one step."""
         return min(rounds, BLOCK)
 
     def _predict_rows(self, weights: Vector, advice: Vector) -> Vector:
         average: Vector = np.einsum("ti,ti->t", weights, advice)  # (8.13)
-        return np.clip(average, 0.0, 1.0)  # shares sum to 1 but for rounding
+        return np.clip(average, 0.0, 1.0)  # weights sum to 1 only up to rounding
 
     def _loss_function(self) -> Loss:
-        loss: str | Loss = getattr(self, "loss", "absolute")
-        return LOSSES[loss] if isinstance(loss, str) else loss
+        return LOSSES[self.loss] if isinstance(self.loss, str) else self.loss
 
     def _own_losses(
         self, predictions: Vector | None, outcomes: Vector | None, weights: Vector, losses: Vector
     ) -> Vector:
-        """Expected losses, which for linear losses are those of the weighted prediction."""
+        """Return the expected losses. For a linear loss they equal those of the weighted prediction."""
         expected: Vector = np.einsum("ti,ti->t", weights, losses)
         return expected
 
@@ -117,21 +115,21 @@ class ExpertAlgorithm(CheckedEstimator):
 
     @property
     def weights_(self) -> Vector:
-        """The experts' shares in the next round."""
-        if not hasattr(self, "n_experts_"):
+        """The experts' normalized weights in the next round."""
+        if not self._is_started():
             raise AttributeError(f"this {type(self).__name__} has not seen any advice yet")
         shares: Vector = normalized(self._log_weights(np.zeros((1, self.n_experts_))))[0]
         return shares
 
     @property
     def regret_(self) -> float:
-        """Own loss less that of the best expert, over all rounds so far."""
-        if not hasattr(self, "loss_"):
+        """Own loss minus that of the best expert, over all rounds so far."""
+        if not self._is_started():
             raise AttributeError(f"this {type(self).__name__} has not seen any outcome yet")
         return float(self.loss_ - self.expert_losses_.min())
 
     def predict(self, advice: ArrayLike) -> float:
-        """Predict from the advice of N experts; nothing is learned.
+        """Predict from the advice of the experts, without learning.
 
         Parameters
         ----------
@@ -146,7 +144,7 @@ class ExpertAlgorithm(CheckedEstimator):
         return float(self._predict_rows(self.weights_[None, :], rows)[0])
 
     def update(self, advice: ArrayLike, outcome: float) -> float:
-        """See the outcome of the round that was predicted from this advice.
+        """Update the weights by the outcome of the round that was predicted from this advice.
 
         Parameters
         ----------
@@ -179,7 +177,7 @@ class ExpertAlgorithm(CheckedEstimator):
         results = self._check_range(np.asarray(outcomes, np.float64), "outcomes")
         if results.shape != (len(rows),):
             raise ValueError(
-                f"outcomes must have shape ({len(rows)},), one for each row of advice; got {results.shape}"
+                f"outcomes must have shape ({len(rows)},), one per row of advice; got {results.shape}"
             )
         self._begin(rows.shape[1])
         losses = self._check_losses(
@@ -188,9 +186,9 @@ class ExpertAlgorithm(CheckedEstimator):
         return self._play(losses, rows, results)
 
     def play_losses(self, losses: ArrayLike) -> ExpertTrace:
-        """Weigh and update round by round, given each expert's loss instead of advice.
+        """Update round by round, given each expert's loss instead of its advice.
 
-        The algorithm's own loss is the expected one, of an expert drawn by weight.
+        The algorithm's own loss is the expected loss of an expert drawn by weight.
 
         Parameters
         ----------
@@ -210,33 +208,28 @@ class ExpertAlgorithm(CheckedEstimator):
     def _play(self, losses: Vector, advice: Vector | None, outcomes: Vector | None) -> ExpertTrace:
         own = np.empty(len(losses))
         predictions = None if advice is None else np.empty(len(losses))
-        # A loss function of the caller's may fail midway; nothing else can after the checks.
-        before = (
-            copy.deepcopy(self.__dict__) if callable(getattr(self, "loss", None)) else self.__dict__.copy()
-        )
-        try:
+        # After the checks only a loss function of the caller can fail. It might change arrays in place.
+        before = copy.deepcopy(self.__dict__) if callable(self.loss) else self.__dict__.copy()
+        with restore_on_error(self, before):
             for rows in self._blocks(len(losses)):
                 weights = normalized(self._log_weights(losses[rows]))
-                made = None
+                block_predictions = None
                 if advice is not None and predictions is not None:
-                    made = predictions[rows] = self._predict_rows(weights, advice[rows])
-                given = None if outcomes is None else outcomes[rows]
-                own[rows] = self._own_losses(made, given, weights, losses[rows])
-                self._absorb(losses[rows], own[rows])
+                    block_predictions = predictions[rows] = self._predict_rows(weights, advice[rows])
+                block_outcomes = None if outcomes is None else outcomes[rows]
+                own[rows] = self._own_losses(block_predictions, block_outcomes, weights, losses[rows])
+                self._update_weights(losses[rows], own[rows])
                 self.rounds_ += len(own[rows])
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
         totals = losses.sum(axis=0)
         self.loss_ += float(own.sum())
         self.expert_losses_ = self.expert_losses_ + totals
         return ExpertTrace(predictions, own, totals, self.weights_)
 
     def _blocks(self, rounds: int) -> Iterator[slice]:
+        # Not `row_blocks`: the length of a block may depend on the round.
         start = 0
         while start < rounds:
-            length = self._segment(rounds - start)
+            length = self._block_rounds(rounds - start)
             yield slice(start, start + length)
             start += length
 
@@ -271,8 +264,11 @@ class ExpertAlgorithm(CheckedEstimator):
 
     # ------------------------------------------------------------------ checks
 
+    def _is_started(self) -> bool:
+        return "n_experts_" in self.__dict__
+
     def _begin(self, n_experts: int) -> None:
-        if not hasattr(self, "n_experts_"):
+        if not self._is_started():
             self._validate_params()
             self.n_experts_, self.rounds_, self.loss_ = n_experts, 0, 0.0
             self.expert_losses_ = np.zeros(n_experts)
@@ -281,15 +277,14 @@ class ExpertAlgorithm(CheckedEstimator):
     def _check_width(self, rows: Vector) -> None:
         if rows.shape[1] == 0:
             raise ValueError("there must be at least one expert")
-        if hasattr(self, "n_experts_") and rows.shape[1] != self.n_experts_:
-            raise ValueError(
-                f"there are {self.n_experts_} experts since the first round; got {rows.shape[1]}"
-            )
+        if self._is_started() and rows.shape[1] != self.n_experts_:
+            raise ValueError(f"the first round had {self.n_experts_} experts; got {rows.shape[1]}")
 
     def _check_advice(self, rows: Vector) -> Vector:
         if rows.ndim != 2:
             raise ValueError(
-                f"advice must have shape (n_rounds, n_experts), or (n_experts,) for a round; got {rows.shape}"
+                "advice must have shape (n_rounds, n_experts), or (n_experts,) for one round; "
+                f"got {rows.shape}"
             )
         self._check_width(rows)
         return self._check_range(rows, "advice")
@@ -299,7 +294,7 @@ class ExpertAlgorithm(CheckedEstimator):
         if wrong.any():
             where = tuple(int(i) for i in np.argwhere(wrong)[0])
             kind = "0 or 1" if self._binary else "in [0, 1]"
-            raise ValueError(f"{name} must be {kind}; at {where} stands {values[where]}")
+            raise ValueError(f"{name} must be {kind}; the value at {where} is {values[where]}")
         return values
 
     def _check_losses(self, values: Vector, name: str) -> Vector:
@@ -307,7 +302,7 @@ class ExpertAlgorithm(CheckedEstimator):
 
 
 def normalized(log_weights: Vector) -> Vector:
-    """Weights that sum to 1 in each row, from their logarithms; zeros where all are lost."""
+    """Return weights that sum to 1 in each row, from their logarithms; zeros if all weights are 0."""
     highest = log_weights.max(axis=1, keepdims=True)
     weights = np.exp(log_weights - np.where(np.isfinite(highest), highest, 0.0))
     total = weights.sum(axis=1, keepdims=True)
@@ -316,7 +311,7 @@ def normalized(log_weights: Vector) -> Vector:
 
 
 def before_each(losses: Vector, start: Vector) -> Vector:
-    """Running totals before each row, beginning with `start`."""
+    """Return the sum of `start` and all rows before each row."""
     totals = np.empty_like(losses)
     totals[0] = start
     np.cumsum(losses[:-1], axis=0, out=totals[1:])

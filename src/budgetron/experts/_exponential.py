@@ -1,37 +1,50 @@
-"""Exponential weights: 004 section 8.2.4."""
+"""Exponential weights (004 section 8.2.4)."""
 
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from budgetron.experts._base import BLOCK, LOSSES, ExpertAlgorithm, Loss, Vector, before_each
+from budgetron.experts._base import (
+    BLOCK,
+    LOSSES,
+    Constraints,
+    ExpertAlgorithm,
+    Loss,
+    Vector,
+    before_each,
+)
 
 
 class ExponentialWeights(ExpertAlgorithm):
-    """The weighted average of the experts, with weights exp(-eta * total loss) (004 figure 8.5).
+    """The weighted average of the experts, with weights exp(-eta * total loss).
 
-    The one to use for numbers: deterministic, for any convex loss in [0, 1], and, with eta
-    left to time, without anything to choose.
+    Use it for advice that is a number in [0, 1]. It is deterministic, works for any convex loss in [0, 1],
+    and the default `eta` needs no tuning.
 
     Parameters
     ----------
     eta : float, "doubling" or "anytime", default="anytime"
-        How fast weights follow losses. A number is best at sqrt(8 log N / T) for T rounds known
-        in advance. "doubling" starts anew with that number in periods of 1, 2, 4, ... rounds.
-        "anytime" lets it fall with the round t as sqrt(8 log N / t), over all losses so far.
+        Learning rate. For N experts and a number of rounds T known in advance, sqrt(8 log N / T) is the best
+        number. "doubling" uses this rate in periods of 1, 2, 4, ... rounds and resets the weights in between.
+        "anytime" uses sqrt(8 log N / t) in round t, and all losses so far.
     loss : {"absolute", "squared"} or callable, default="absolute"
-        Loss of a prediction given the outcome, convex in the prediction, in [0, 1], on arrays.
+        Loss of a prediction given the outcome. A callable takes two arrays; its values must be in [0, 1] and
+        convex in the prediction.
 
     Notes
     -----
-    A round costs O(N). The regret is at most log N / eta + eta T / 8 for a number (004 Theorem
-    8.6), and at most sqrt(2) / (sqrt(2) - 1) sqrt(T log N / 2) + sqrt((log N) / 2) for "doubling"
-    (Theorem 8.7). With `play_losses` the own loss is the expected one, to which the same bounds
+    A round costs O(N). The regret is at most log N / eta + eta T / 8 if `eta` is a number (Theorem 8.6 of
+    Foundations of Machine Learning), and at most sqrt(2) / (sqrt(2) - 1) sqrt(T log N / 2) + sqrt((log N) /
+    2) for "doubling" (Theorem 8.7). With `play_losses` the own loss is the expected loss; the same bounds
     apply.
+
+    References
+    ----------
+    Mohri, Rostamizadeh, Talwalkar: Foundations of Machine Learning, section 8.2.4.
 
     Examples
     --------
@@ -45,7 +58,7 @@ class ExponentialWeights(ExpertAlgorithm):
     (0, -2.51)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         "eta": [StrOptions({"doubling", "anytime"}), Interval(Real, 0.0, None, closed="neither")],
         "loss": [StrOptions(set(LOSSES)), callable],
     }
@@ -55,9 +68,11 @@ class ExponentialWeights(ExpertAlgorithm):
         self.loss = loss
 
     def _start(self) -> None:
-        self._totals = np.zeros(self.n_experts_)  # since the beginning, or since the period's
+        self._totals = np.zeros(
+            self.n_experts_
+        )  # since the first round, or since the first round of the period
 
-    def _segment(self, rounds: int) -> int:
+    def _block_rounds(self, rounds: int) -> int:
         if self.eta != "doubling":
             return min(rounds, BLOCK)
         t = self.rounds_ + 1  # the coming round, counted from 1, lies in period floor(log2 t)
@@ -67,25 +82,27 @@ class ExponentialWeights(ExpertAlgorithm):
     def _rates(self, rounds: int) -> Vector:
         t = np.arange(self.rounds_ + 1, self.rounds_ + 1 + rounds)
         if self.eta == "anytime":
-            span: Any = t
+            horizon = t
         elif self.eta == "doubling":
-            span = np.full(rounds, 1 << (int(t[0]).bit_length() - 1))  # eta_k = sqrt(8 log N / 2^k)
+            horizon = np.full(rounds, 1 << (int(t[0]).bit_length() - 1))  # eta_k = sqrt(8 log N / 2^k)
         else:
             return np.full(rounds, float(self.eta))
-        rates: Vector = np.sqrt(8.0 * np.log(self.n_experts_) / span)
+        rates: Vector = np.sqrt(8.0 * np.log(self.n_experts_) / horizon)
         return rates
 
     def _log_weights(self, losses: Vector) -> Vector:
         weights: Vector = -self._rates(len(losses))[:, None] * before_each(losses, self._totals)  # (8.14)
         return weights
 
-    def _own_losses(self, predictions: Any, outcomes: Any, weights: Vector, losses: Vector) -> Vector:
-        if predictions is None:
+    def _own_losses(
+        self, predictions: Vector | None, outcomes: Vector | None, weights: Vector, losses: Vector
+    ) -> Vector:
+        if predictions is None or outcomes is None:
             return super()._own_losses(predictions, outcomes, weights, losses)
         return self._check_losses(self._loss_function()(predictions, outcomes), "the loss function's values")
 
-    def _absorb(self, losses: Vector, own: Vector) -> None:
+    def _update_weights(self, losses: Vector, own: Vector) -> None:
         self._totals = self._totals + losses.sum(axis=0)
         following = self.rounds_ + len(losses) + 1
-        if self.eta == "doubling" and following & (following - 1) == 0:  # a power of 2: the next period
+        if self.eta == "doubling" and following & (following - 1) == 0:  # a power of 2 starts a new period
             self._totals = np.zeros(self.n_experts_)

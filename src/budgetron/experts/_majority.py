@@ -1,37 +1,42 @@
-"""Votes over yes-or-no advice: Halving, Weighted Majority and its randomized form."""
+"""Votes over yes-or-no advice: Halving, Weighted Majority and Randomized Weighted Majority."""
 
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any, ClassVar
+from typing import ClassVar, Never
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
-from budgetron.experts._base import ExpertAlgorithm, Vector, before_each
+from budgetron.experts._base import Constraints, ExpertAlgorithm, Vector, before_each
 
 
 class WeightedMajority(ExpertAlgorithm):
-    """A weighted vote in which an expert that misled it loses a share of its weight (004 figure 8.3).
+    """A weighted vote that reduces the weight of experts who were wrong when the vote was wrong.
 
-    For yes-or-no advice when some expert is good but none is perfect and predictions must not be
-    random. An adversary can make any deterministic vote err in every round; where that
-    matters, use `RandomizedWeightedMajority`.
+    Use it for yes-or-no advice if some expert is good, none is perfect, and predictions must not be random.
+    An adversary can make any deterministic vote wrong in every round; if that matters, use
+    `RandomizedWeightedMajority`.
 
     Parameters
     ----------
     beta : float in [0, 1), default=0.5
-        What remains of the weight of an expert that was wrong when the vote was. Smaller
-        punishes harder; at 0 this is `Halving`.
+        The factor by which the weight of an expert is multiplied if both the expert and the vote were wrong.
+        With 0 this is `Halving`.
 
     Notes
     -----
-    A round costs O(N). With m* mistakes of the best expert, the vote makes at most
-    (log N + m* log(1 / beta)) / log(2 / (1 + beta)) (004 Theorem 8.3).
+    A round costs O(N). If the best expert makes m* mistakes, the vote makes at most
+    (log N + m* log(1 / beta)) / log(2 / (1 + beta)) (Theorem 8.3 of Foundations of Machine Learning).
 
-    Weights change on the vote's mistakes only, as in the figure; a tie predicts 1. The
-    votes of experts of equal weight are counted before they are weighed, so that a tie is a tie.
+    Weights change only when the vote is wrong, as in the book. A tie predicts 1. Votes of experts of equal
+    weight are counted before they are multiplied by the weight, so that rounding does not break ties.
+
+    References
+    ----------
+    Mohri, Rostamizadeh, Talwalkar: Foundations of Machine Learning, figure 8.3.
 
     Examples
     --------
@@ -45,18 +50,16 @@ class WeightedMajority(ExpertAlgorithm):
     array([0.5 , 0.25, 0.25])
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "beta": [Interval(Real, 0.0, 1.0, closed="left")]
-    }
+    _parameter_constraints: ClassVar[Constraints] = {"beta": [Interval(Real, 0.0, 1.0, closed="left")]}
     _binary = True
 
     def __init__(self, beta: float = 0.5) -> None:
         self.beta = beta
 
     def _start(self) -> None:
-        self._errors = np.zeros(self.n_experts_, np.int64)  # on rounds in which the vote erred
+        self._errors = np.zeros(self.n_experts_, np.int64)  # in rounds in which the vote was wrong
 
-    def _segment(self, rounds: int) -> int:
+    def _block_rounds(self, rounds: int) -> int:
         return 1  # the next weights depend on the vote
 
     def _log_weights(self, losses: Vector) -> Vector:
@@ -72,32 +75,39 @@ class WeightedMajority(ExpertAlgorithm):
         errors, equals = np.unique(self._errors, return_inverse=True)
         net = np.bincount(equals, weights=np.where(advice[0] == 1.0, 1.0, -1.0))
         if self._beta() == 0.0 and errors[0] > 0:
-            net[:] = 0.0  # nobody is left
+            net[:] = 0.0  # all weights are 0
         return np.array([1.0 if net @ self._beta() ** (errors - errors[0]) >= 0.0 else 0.0])
 
-    def _own_losses(self, predictions: Any, outcomes: Any, weights: Vector, losses: Vector) -> Vector:
+    def _own_losses(
+        self, predictions: Vector | None, outcomes: Vector | None, weights: Vector, losses: Vector
+    ) -> Vector:
+        assert predictions is not None
         wrong: Vector = (predictions != outcomes).astype(np.float64)
         return wrong
 
-    def _absorb(self, losses: Vector, own: Vector) -> None:
+    def _update_weights(self, losses: Vector, own: Vector) -> None:
         if own[0] == 1.0:
             self._errors = self._errors + losses[0].astype(np.int64)
 
-    def play_losses(self, losses: Any) -> Any:
-        """Not to be had: a vote needs advice, for its weights change on its own mistakes."""
-        raise TypeError(f"{type(self).__name__} votes on advice; use play(advice, outcomes)")
+    def play_losses(self, losses: ArrayLike) -> Never:
+        """Raise an error: the weights change when the vote is wrong, so a vote needs advice."""
+        raise TypeError(f"{type(self).__name__} needs advice, not losses; use play(advice, outcomes)")
 
 
 class Halving(WeightedMajority):
-    """A vote from which every expert that misled it is dropped (004 figure 8.2).
+    """A vote that drops every expert that was wrong when the vote was wrong.
 
-    For yes-or-no advice when one expert is known to be always right; then it makes at most
-    log2 N mistakes (004 Theorem 8.1). If none is, all are dropped in the end and it
-    predicts 1 for ever.
+    Use it for yes-or-no advice if one expert is known to be always right. It then makes at most log2 N
+    mistakes (Theorem 8.1 of Foundations of Machine Learning). If no expert is always right, all are dropped
+    in the end, and it predicts 1 from then on.
 
     Notes
     -----
-    A round costs O(N). Experts are dropped on the vote's mistakes only; a tie predicts 1.
+    A round costs O(N). Experts are dropped only when the vote is wrong. A tie predicts 1.
+
+    References
+    ----------
+    Mohri, Rostamizadeh, Talwalkar: Foundations of Machine Learning, figure 8.2.
 
     Examples
     --------
@@ -109,7 +119,7 @@ class Halving(WeightedMajority):
     array([0., 0., 1.])
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+    _parameter_constraints: ClassVar[Constraints] = {}
 
     def __init__(self) -> None:
         pass
@@ -119,24 +129,28 @@ class Halving(WeightedMajority):
 
 
 class RandomizedWeightedMajority(ExpertAlgorithm):
-    """Follow an expert drawn by weight; one that is wrong loses a share of it (004 figure 8.4).
+    """A random expert, drawn by weight; the weight of a wrong expert is reduced.
 
-    For yes-or-no advice against any adversary: the expected number of mistakes is close to the
-    best expert's, which no deterministic vote can promise.
+    Use it for yes-or-no advice on any stream, even one chosen by an adversary. The expected number of
+    mistakes is close to that of the best expert, which no deterministic vote can guarantee.
 
     Parameters
     ----------
     beta : float in [1/2, 1), default=0.5
-        What remains of the weight of an expert that was wrong. For T rounds known in advance
-        max(1/2, 1 - sqrt(log N / T)) is best.
+        The factor by which the weight of a wrong expert is multiplied. For a number of rounds T known in
+        advance max(1/2, 1 - sqrt(log N / T)) is best.
     random_state : int, RandomState or None, default=None
-        Seed of the draws.
+        Seed of the random choices.
 
     Notes
     -----
-    A round costs O(N). `losses` are expected losses; they do not depend on the draws. They are at most
-    log N / (1 - beta) + (2 - beta) (best expert's loss) in all, and with the best beta the
-    regret is at most 2 sqrt(T log N) (004 Theorem 8.4).
+    A round costs O(N). The `losses` of a trace are expected losses; they do not depend on the random choices.
+    Their sum is at most log N / (1 - beta) + (2 - beta) (best expert's loss). With the best beta the regret
+    is at most 2 sqrt(T log N) (Theorem 8.4 of Foundations of Machine Learning).
+
+    References
+    ----------
+    Mohri, Rostamizadeh, Talwalkar: Foundations of Machine Learning, figure 8.4.
 
     Examples
     --------
@@ -148,7 +162,7 @@ class RandomizedWeightedMajority(ExpertAlgorithm):
     (1.927, 0)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         "beta": [Interval(Real, 0.5, 1.0, closed="left")],
         "random_state": ["random_state"],
     }
@@ -172,5 +186,5 @@ class RandomizedWeightedMajority(ExpertAlgorithm):
         followed: Vector = advice[np.arange(len(advice)), np.minimum(chosen, self.n_experts_ - 1)]
         return followed
 
-    def _absorb(self, losses: Vector, own: Vector) -> None:
+    def _update_weights(self, losses: Vector, own: Vector) -> None:
         self._totals = self._totals + losses.sum(axis=0)

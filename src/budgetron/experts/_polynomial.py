@@ -1,34 +1,39 @@
-"""Polynomial weights: 004 exercise 8.8."""
+"""Polynomial weights (004 exercise 8.8)."""
 
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from budgetron.experts._base import LOSSES, ExpertAlgorithm, Loss, Vector
+from budgetron.experts._base import LOSSES, Constraints, ExpertAlgorithm, Loss, Vector
 
 
 class PolynomialWeights(ExpertAlgorithm):
     """The weighted average of the experts, with weights (regret against the expert)+ ** (alpha - 1).
 
-    Needs no learning rate and ignores experts that do worse than it does itself. Usually
-    behind `ExponentialWeights`, ahead of it where good experts are few and far between.
+    It needs no learning rate and ignores experts that do worse than the algorithm itself. It usually makes
+    larger losses than `ExponentialWeights`, and smaller ones if only few of many experts are good.
 
     Parameters
     ----------
     alpha : float above 2, default=None
-        The exponent. By default 2 log N, the best choice for many experts, and at least 4.
+        The exponent. The default is the larger of 4 and 2 log N, the best choice for many experts.
     loss : {"absolute", "squared"} or callable, default="absolute"
-        Loss of a prediction given the outcome, convex in the prediction, in [0, 1], on arrays.
+        Loss of a prediction given the outcome. A callable takes two arrays; its values must be in [0, 1] and
+        convex in the prediction.
 
     Notes
     -----
     A round costs O(N). The regret is at most sqrt((alpha - 1) T) N ** (1 / alpha), and for
-    alpha = 2 log N at most sqrt(e (2 log N - 1) T). While no expert is ahead (and in the first
-    round) all weights vanish; the plain average is taken then.
+    alpha = 2 log N at most sqrt(e (2 log N - 1) T). In the first round, and while no expert has a
+    smaller loss than the algorithm, all weights are 0; the prediction is then the unweighted average.
+
+    References
+    ----------
+    Mohri, Rostamizadeh, Talwalkar: Foundations of Machine Learning, exercise 8.8.
 
     Examples
     --------
@@ -40,7 +45,7 @@ class PolynomialWeights(ExpertAlgorithm):
     0.0
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         "alpha": [Interval(Real, 2.0, None, closed="neither"), None],
         "loss": [StrOptions(set(LOSSES)), callable],
     }
@@ -52,8 +57,8 @@ class PolynomialWeights(ExpertAlgorithm):
     def _start(self) -> None:
         self._regrets = np.zeros(self.n_experts_)  # R_{t,i}
 
-    def _segment(self, rounds: int) -> int:
-        return 1  # the next weights depend on the own loss
+    def _block_rounds(self, rounds: int) -> int:
+        return 1  # the next weights depend on the algorithm's own loss
 
     def _log_weights(self, losses: Vector) -> Vector:
         alpha = max(4.0, 2.0 * np.log(self.n_experts_)) if self.alpha is None else self.alpha
@@ -64,10 +69,12 @@ class PolynomialWeights(ExpertAlgorithm):
         logs[ahead] = (alpha - 1.0) * np.log(self._regrets[ahead])
         return logs[None, :]
 
-    def _own_losses(self, predictions: Any, outcomes: Any, weights: Vector, losses: Vector) -> Vector:
-        if predictions is None:
+    def _own_losses(
+        self, predictions: Vector | None, outcomes: Vector | None, weights: Vector, losses: Vector
+    ) -> Vector:
+        if predictions is None or outcomes is None:
             return super()._own_losses(predictions, outcomes, weights, losses)
         return self._check_losses(self._loss_function()(predictions, outcomes), "the loss function's values")
 
-    def _absorb(self, losses: Vector, own: Vector) -> None:
+    def _update_weights(self, losses: Vector, own: Vector) -> None:
         self._regrets = self._regrets + (own[0] - losses[0])

@@ -1,35 +1,40 @@
-"""Second-order weights: 004 exercise 8.7."""
+"""Second-order weights (004 exercise 8.7)."""
 
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from budgetron.experts._base import LOSSES, ExpertAlgorithm, Loss, Vector, before_each
+from budgetron.experts._base import LOSSES, Constraints, ExpertAlgorithm, Loss, Vector, before_each
 
 
 class Prod(ExpertAlgorithm):
-    """Weights multiplied by 1 - (1 - beta) loss: Weighted Majority for losses anywhere in [0, 1].
+    """The weighted average of the experts, with weights that each loss multiplies by 1 - (1 - beta) loss.
 
-    Use it like `ExponentialWeights`, where the good experts' losses are small: its regret
-    follows the sum of the best expert's squared losses.
+    This extends `RandomizedWeightedMajority` to losses anywhere in [0, 1]. Use it like `ExponentialWeights`
+    if the losses of good experts are small: its regret depends on the sum of the best expert's squared
+    losses.
 
     Parameters
     ----------
     beta : float in [1/2, 1), default=0.5
-        What remains of a weight after a loss of 1. For T rounds known in advance
+        The factor by which a loss of 1 multiplies a weight. For a number of rounds T known in advance
         max(1/2, 1 - sqrt(log N / T)) is best.
     loss : {"absolute", "squared"} or callable, default="absolute"
-        Loss of a prediction given the outcome, in [0, 1], on arrays.
+        Loss of a prediction given the outcome. A callable takes two arrays; its values must be in [0, 1].
 
     Notes
     -----
-    A round costs O(N). The exercise is of a randomized algorithm: `losses` are the expected losses of an
-    expert drawn by weight, and the weighted average that `predict` returns does no worse under a
-    convex loss. With the best beta the regret is at most 2 sqrt(T log N) (004 exercise 8.7).
+    A round costs O(N). The algorithm of the book is randomized: the `losses` of a trace are the expected
+    losses of an expert drawn by weight. The weighted average that `predict` returns has no larger loss if the
+    loss is convex. With the best beta the regret is at most 2 sqrt(T log N).
+
+    References
+    ----------
+    Mohri, Rostamizadeh, Talwalkar: Foundations of Machine Learning, exercise 8.7.
 
     Examples
     --------
@@ -41,7 +46,7 @@ class Prod(ExpertAlgorithm):
     0.3333333333333333
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         "beta": [Interval(Real, 0.5, 1.0, closed="left")],
         "loss": [StrOptions(set(LOSSES)), callable],
     }
@@ -56,5 +61,5 @@ class Prod(ExpertAlgorithm):
     def _log_weights(self, losses: Vector) -> Vector:
         return before_each(np.log1p(-(1.0 - self.beta) * losses), self._logs)
 
-    def _absorb(self, losses: Vector, own: Vector) -> None:
+    def _update_weights(self, losses: Vector, own: Vector) -> None:
         self._logs = self._logs + np.log1p(-(1.0 - self.beta) * losses).sum(axis=0)
