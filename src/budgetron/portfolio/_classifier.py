@@ -236,9 +236,9 @@ class BudgetClassifier(OnlineClassifier):
         -------
         ndarray of shape (n_samples, n_classes)
         """
-        return self.probabilities_of(self.decision_function(X))
+        return self.probabilities_from_margins(self.decision_function(X))
 
-    def probabilities_of(self, margins: Floats) -> Floats:
+    def probabilities_from_margins(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the probability of each class, given margins of shape (n,) or (n, n_classes)."""
         odds = log_odds(self.sigmoids_[0], margins.ravel()).reshape(margins.shape)
         if margins.ndim == 1:  # so that the predicted class is the more probable one

@@ -1,16 +1,18 @@
 """Every learner as a river classifier: `learn_one`, `predict_one`, `predict_proba_one`, and batches.
 
-Needs river (``pip install budgetron[river]``). Kernel learners stand here, linear ones in
-`budgetron.river.linear`.
+Needs river (``pip install budgetron[river]``). This module has the kernel learners and `BudgetClassifier`;
+`budgetron.river.linear` has the linear learners.
 
-Rows are dicts. A feature gets its place when it is first learned; until then it is 0 in all that was
-learned, and one that is missing is 0. There may be `max_features` of them, 1,000 if not said otherwise:
-one more is an error that changes nothing. Labels are taken in as they come; the first two are told apart by
-one hypothesis, from the third on there is one for each.
+Rows are dicts. A feature gets a column when it is first learned; in earlier rows, and wherever it is missing,
+its value is 0. At most `max_features` features are accepted, 1,000 by default. One more raises an error that
+leaves the model unchanged. Labels may appear at any time. One hypothesis separates the first two; from the
+third label on, each label has its own.
 
-`predict_one` is the learner's own prediction, of which the mistake bounds speak. `predict_proba_one` is
-made of its margin by a sigmoid that follows the stream (see `budgetron.CalibratedClassifier`). `learn_many`
-does what a loop of `learn_one` does, at the speed of batches.
+`predict_one` returns the learner's own prediction, to which the mistake bounds apply. `predict_proba_one`
+computes a probability from the learner's margin by a sigmoid that follows the stream (see
+`budgetron.CalibratedClassifier`);
+`BudgetClassifier` uses its own. `learn_many` gives the same result as a loop of `learn_one`, at the speed of
+batches.
 
 Examples
 --------
@@ -23,8 +25,6 @@ Accuracy: 84.87%
 
 from __future__ import annotations
 
-from typing import Any
-
 try:
     import river as _river  # noqa: F401
 except ImportError as error:
@@ -33,7 +33,8 @@ except ImportError as error:
 from budgetron import kernelized
 from budgetron.portfolio import BudgetClassifier as _BudgetClassifier
 from budgetron.river import linear
-from budgetron.river._adapter import RiverClassifier, adapter_of
+from budgetron.river._adapter import RiverClassifier
+from budgetron.river._factory import adapter_of
 
 _learners = [*kernelized.learners(), _BudgetClassifier]
 
@@ -43,5 +44,7 @@ for _learner in _learners:
     globals()[_learner.__name__] = adapter_of(_learner, __name__)
 
 
-def __getattr__(name: str) -> Any:  # for type checkers, who do not see the loop
+def __getattr__(
+    name: str,
+) -> type[RiverClassifier]:  # for type checkers, which cannot see the names set above
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from budgetron import linear
-from budgetron.river._adapter import adapter_of
+from budgetron.river._adapter import RiverClassifier
+from budgetron.river._factory import adapter_of
 
 __all__ = [cls.__name__ for cls in linear.learners()]
 
@@ -13,5 +12,7 @@ for _learner in linear.learners():
     globals()[_learner.__name__] = adapter_of(_learner, __name__)
 
 
-def __getattr__(name: str) -> Any:  # for type checkers, who do not see the loop
+def __getattr__(
+    name: str,
+) -> type[RiverClassifier]:  # for type checkers, which cannot see the names set above
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,98 @@
+"""Make the river adapter of a learner: its class, signature and documentation."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+
+from budgetron._base.online_classifier import OnlineClassifier
+from budgetron.portfolio import BudgetClassifier
+from budgetron.river._adapter import LEFT_OUT, RENAMED, RiverClassifier
+
+__all__ = ["adapter_of"]
+
+MOST_FEATURES = 1000
+
+DOC = """{summary}
+
+    The river adapter of `{learner}`, which documents the parameters; {renamed}.
+
+    Parameters
+    ----------
+    max_features
+        The largest number of features that the model accepts.
+    """
+
+
+def adapter_of(learner: type[OnlineClassifier], module: str) -> type[RiverClassifier]:
+    """Return the river adapter of a learner, as a class of `module`."""
+    signature = _signature(learner)
+    adapter: type[RiverClassifier] = type(
+        learner.__name__,
+        (_BudgetAdapter if issubclass(learner, BudgetClassifier) else RiverClassifier,),
+        {
+            "__doc__": _doc(learner, signature),
+            "__module__": module,
+            "_learner": learner,
+            "_signature": signature,
+            "__init__": _init(signature),
+        },
+    )
+    return adapter
+
+
+class _BudgetAdapter(RiverClassifier):
+    """The adapter of `BudgetClassifier`, with its attributes about the experts."""
+
+    _model: BudgetClassifier
+
+    @property
+    def experts_(self) -> list[dict[str, object]]:
+        """The combiner and every expert of every class; `class` is the label."""
+        return [expert | {"class": self._labels[int(expert["class"])]} for expert in self._model.experts_]
+
+    @property
+    def regret_(self) -> float:
+        """Loss of the vote minus that of the best expert."""
+        return float(self._model.regret_)
+
+    @property
+    def regret_bound_(self) -> float:
+        """An upper bound of the regret."""
+        return float(self._model.regret_bound_)
+
+
+def _signature(learner: type[OnlineClassifier]) -> inspect.Signature:
+    parameters = []
+    for parameter in inspect.signature(learner).parameters.values():
+        if parameter.name in LEFT_OUT:
+            continue
+        default = "auto" if parameter.name == "gamma" else parameter.default
+        name = RENAMED.get(parameter.name, parameter.name)
+        parameters.append(parameter.replace(name=name, default=default, annotation=inspect.Parameter.empty))
+    parameters.append(
+        inspect.Parameter("max_features", inspect.Parameter.KEYWORD_ONLY, default=MOST_FEATURES)
+    )
+    return inspect.Signature(parameters)
+
+
+def _doc(learner: type[OnlineClassifier], signature: inspect.Signature) -> str:
+    renamed = "`random_state` is called `seed`"
+    if "gamma" in signature.parameters:
+        renamed += ', and the default of\n    `gamma` is "auto": 1 / (number of features of the first row)'
+    summary = inspect.cleandoc(learner.__doc__ or "").split("\n", 1)[0]
+    package = learner.__module__.rsplit(".", 1)[0].removesuffix(".kernelized")
+    return DOC.format(summary=summary, learner=f"{package}.{learner.__name__}", renamed=renamed)
+
+
+def _init(signature: inspect.Signature) -> Callable[..., None]:
+    """Return an `__init__` with this signature, which river reads to find the parameters."""
+
+    def init(self: RiverClassifier, *args: object, **params: object) -> None:
+        RiverClassifier.__init__(self, *args, **params)
+
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    init.__signature__ = signature.replace(  # type: ignore[attr-defined]  # functions accept attributes
+        parameters=[own, *signature.parameters.values()]
+    )
+    return init

@@ -1,0 +1,125 @@
+"""Conversion between river's dicts and data frames, and rows of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["FeatureColumns", "Features", "table_values"]
+
+# One row as river passes it. Values are checked when they are converted to numbers.
+Features = Mapping[Hashable, object]
+Row = NDArray[np.floating]
+
+
+class FeatureColumns:
+    """The column of each feature in a row of numbers.
+
+    A feature gets a column when it is first learned. A feature that is missing in a row is 0.
+
+    Parameters
+    ----------
+    names : iterable of hashable
+        The features, in the order of their columns.
+    """
+
+    def __init__(self, names: Iterable[Hashable] = ()) -> None:
+        self.columns: dict[Hashable, int] = {name: column for column, name in enumerate(names)}
+        self._read_all: Callable[[Features], tuple[float, ...]] | None = None
+        self._prepare()
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def __contains__(self, name: Hashable) -> bool:
+        return name in self.columns
+
+    def knows_all(self, x: Features) -> bool:
+        """Return whether every feature of a row has a column."""
+        return all(map(self.columns.__contains__, x))
+
+    def add(self, x: Features, limit: int) -> None:
+        """Give the new features of a row a column. If there is an error, none of them gets one."""
+        new = [name for name in x if name not in self.columns]
+        total = len(self.columns) + len(new)
+        if total > limit:
+            raise ValueError(
+                f"feature {new[0]!r} would make {total:,} features, but max_features is {limit:,}; "
+                "increase max_features, or hash the features (river.feature_extraction.FeatureHasher)"
+            )
+        for name, value in x.items():
+            _number(name, value)
+        self.columns |= {name: len(self.columns) + i for i, name in enumerate(new)}
+        self._prepare()
+
+    def _prepare(self) -> None:
+        # With one name, itemgetter returns a value and not a tuple.
+        self._read_all = itemgetter(*self.columns) if len(self.columns) > 1 else None
+
+    def row(self, x: Features, dtype: np.dtype[np.floating]) -> Row:
+        """Return a dict as a row of numbers, without the features that have no column."""
+        row: Row = np.zeros(len(self.columns), dtype)
+        if self._read_all is not None and len(x) == len(self.columns):
+            try:
+                row[:] = self._read_all(x)  # the fast path: exactly the known features
+                return row
+            except (KeyError, TypeError, ValueError):
+                pass  # other features, or a value that is not a number; the loop below reports it
+        for name, value in x.items():
+            column = self.columns.get(name)
+            if column is not None:
+                row[column] = _number(name, value)
+        return row
+
+    def rows(self, X: pd.DataFrame, values: NDArray[np.float64], dtype: np.dtype[np.floating]) -> Row:
+        """Return the values of a data frame with each feature in its column, and 0 for missing values."""
+        rows: Row = np.zeros((len(values), len(self.columns)), dtype)
+        for j, name in enumerate(X.columns):
+            if name in self.columns:
+                rows[:, self.columns[name]] = np.nan_to_num(values[:, j])
+        return rows
+
+    def first_rows(self, X: pd.DataFrame, values: NDArray[np.float64]) -> dict[int, dict[Hashable, object]]:
+        """Return the new features of a data frame by the row in which each first has a value."""
+        present = ~np.isnan(values)
+        first: dict[int, dict[Hashable, object]] = {}
+        for j, name in enumerate(X.columns):
+            if name not in self.columns and present[:, j].any():
+                first.setdefault(int(present[:, j].argmax()), {})[name] = 0.0
+        return first
+
+
+def table_values(X: pd.DataFrame) -> NDArray[np.float64]:
+    """Return the values of a data frame; NaN where there is no value."""
+    try:
+        values: NDArray[np.float64] = X.to_numpy(np.float64, na_value=np.nan)
+    except (TypeError, ValueError):
+        wrong = next(name for name, kind in X.dtypes.items() if kind.kind not in "biuf")
+        raise ValueError(
+            f"feature {wrong!r} is not a number; encode it (preprocessing.OneHotEncoder)"
+        ) from None
+    infinite = np.isinf(values)
+    if infinite.any():
+        row, column = (int(i) for i in np.argwhere(infinite)[0])
+        raise ValueError(f"features must be finite; feature {X.columns[column]!r} of row {row} is infinite")
+    return values
+
+
+def _number(name: Hashable, value: object) -> float:
+    try:
+        number = float(value)  # type: ignore[arg-type]  # whatever is not a number raises
+    except (TypeError, ValueError):
+        number = np.nan
+    if not np.isfinite(number):
+        raise ValueError(
+            f"feature {name!r} must be a finite number; got {value!r}. Leave out missing values, and encode "
+            "text (preprocessing.OneHotEncoder)"
+        )
+    return number
