@@ -1,4 +1,4 @@
-"""Progressive evaluation: shared kernel rows change nothing, and the account is what a literal count is."""
+"""Progressive evaluation: shared kernel values change nothing, and results equal a literal count."""
 
 import json
 from itertools import pairwise
@@ -15,21 +15,21 @@ from sklearn.metrics import balanced_accuracy_score, confusion_matrix
 
 import budgetron
 from budgetron import Forgetron, KernelPerceptron, RandomizedBudgetPerceptron, evaluate, linear
-from budgetron._evaluation import comparison
+from budgetron._evaluation import runs
 from budgetron._evaluation.cohort import Cohort
 from budgetron.batch import AveragedClassifier
 
 
-def everyone(kernel="rbf"):
+def all_learners(kernel="rbf"):
     return [case.model(kernel) for case in CASES.values()]
 
 
-def assert_same(shared, alone, traces, expected):
-    for ours, model, trace, wanted in zip(shared, alone, traces, expected, strict=True):
-        scale = max(1.0, np.abs(wanted.margins).max())
-        np.testing.assert_allclose(trace.margins, wanted.margins, rtol=0, atol=1e-11 * scale)
-        np.testing.assert_array_equal(trace.mistakes, wanted.mistakes)
-        np.testing.assert_array_equal(trace.support_sizes, wanted.support_sizes)
+def assert_same(shared, alone, traces, expected_traces):
+    for ours, model, trace, expected in zip(shared, alone, traces, expected_traces, strict=True):
+        scale = max(1.0, np.abs(expected.margins).max())
+        np.testing.assert_allclose(trace.margins, expected.margins, rtol=0, atol=1e-11 * scale)
+        np.testing.assert_array_equal(trace.mistakes, expected.mistakes)
+        np.testing.assert_array_equal(trace.support_sizes, expected.support_sizes)
         np.testing.assert_array_equal(ours.support_, model.support_)
         np.testing.assert_array_equal(ours.support_vectors_, model.support_vectors_)
         scale = max(1.0, np.abs(model.dual_coef_).max(initial=0.0))
@@ -38,9 +38,9 @@ def assert_same(shared, alone, traces, expected):
 
 
 @pytest.mark.parametrize("kernel", list(ref.KERNELS))
-def test_sharing_gives_what_separate_runs_give(kernel):
+def test_sharing_equals_separate_runs(kernel):
     X, y = stream("random", 700)
-    shared, alone = everyone(kernel), everyone(kernel)
+    shared, alone = all_learners(kernel), all_learners(kernel)
     cohort = Cohort(shared)
     cuts = [0, 1, 90, 400, 700]
     for a, b in pairwise(cuts):
@@ -50,9 +50,9 @@ def test_sharing_gives_what_separate_runs_give(kernel):
     assert len(cohort._groups) == 1
 
 
-def test_a_cohort_may_begin_midway_and_its_members_go_on_alone():
+def test_learners_may_learn_alone_before_and_after():
     X, y = stream("random", 900)
-    shared, alone = everyone(), everyone()
+    shared, alone = all_learners(), all_learners()
     for model in [*shared, *alone]:
         model.partial_fit(X[:300], y[:300], classes=[-1, 1])
     traces = Cohort(shared).progressive_fit(X[300:600], y[300:600])
@@ -65,8 +65,8 @@ def test_a_cohort_may_begin_midway_and_its_members_go_on_alone():
 def test_sharing_with_other_rows(form):
     X, y = stream("random", 500)
     X = X.astype(np.float32) if form == "float32" else csr_array(X)
-    # float32 kernel values may differ in the last digit with the shape of a product
-    shared, alone = everyone(), everyone()
+    # In float32 the last digit of a kernel value may depend on the shape of a matrix product.
+    shared, alone = all_learners(), all_learners()
     traces = Cohort(shared).progressive_fit(X, y)
     if form == "csr":
         assert_same(shared, alone, traces, [model.progressive_fit(X, y) for model in alone])
@@ -87,7 +87,7 @@ def test_sharing_between_classes_and_widths():
     assert sorted(members for _, members in cohort._groups) == [[0, 1], [2]]
 
 
-def test_the_pool_holds_no_more_than_needed():
+def test_the_shared_supports_stay_few():
     X, y = budgetron.streams.two_gaussians(30_000, random_state=0)
     models = [RandomizedBudgetPerceptron(50, gamma=1.0, random_state=i) for i in range(4)]
     cohort = Cohort(models)
@@ -98,7 +98,7 @@ def test_the_pool_holds_no_more_than_needed():
     assert group.pool.capacity <= 1024
 
 
-def test_those_who_do_not_belong_together_are_refused():
+def test_learners_that_cannot_share_are_refused():
     from budgetron._core.together import Together
 
     X, y = stream("random")
@@ -122,9 +122,9 @@ def test_learners_of_different_streams_may_share():
     assert_same(shared, alone, traces, [model.progressive_fit(X[500:], y[500:]) for model in alone])
 
 
-def test_learners_that_learned_elsewhere_in_between():
+def test_learners_that_learn_alone_in_between():
     X, y = stream("random", 900)
-    shared, alone = everyone(), everyone()
+    shared, alone = all_learners(), all_learners()
     cohort = Cohort(shared)
     cohort.progressive_fit(X[:100], y[:100], [-1, 1])
     for models in (shared, alone):
@@ -145,7 +145,7 @@ def test_learners_that_learned_elsewhere_in_between():
     assert_same(shared, alone, traces, [model.progressive_fit(X[700:], y[700:]) for model in alone])
 
 
-def test_a_failing_batch_leaves_all_that_share_as_they_were():
+def test_a_failing_batch_leaves_all_learners_unchanged():
     X, y = stream("random", 300)
     parameters = {"kernel": "poly", "degree": 3, "gamma": 1.0}
     models = [KernelPerceptron(**parameters), Forgetron(10, **parameters)]
@@ -164,7 +164,7 @@ def test_a_failing_batch_leaves_all_that_share_as_they_were():
     assert_same(models, alone, traces, [model.progressive_fit(X[200:], y[200:]) for model in alone])
 
 
-def test_functions_of_one_name_do_not_share():
+def test_kernel_functions_with_the_same_name_do_not_share():
     class Kernel:
         def __init__(self, power):
             self.power = power
@@ -181,7 +181,7 @@ def test_functions_of_one_name_do_not_share():
     assert results["3"].mistakes == KernelPerceptron(kernel=Kernel(3)).progressive_fit(X, y).mistakes.sum()
 
 
-# ---------------------------------------------------------------------- the account
+# ---------------------------------------------------------------------- results
 
 
 def blocks(X, y, size):
@@ -196,7 +196,7 @@ def blocks(X, y, size):
 
 
 @pytest.mark.parametrize("size", [1, 37, 5000])
-def test_account_against_a_literal_count(size):
+def test_results_equal_a_literal_count(size):
     X, y = stream("random", 600)
     trace = Forgetron(20, gamma=0.5).progressive_fit(X, y)
     result = evaluate.progressive(Forgetron(20, gamma=0.5), blocks(X, y, size), window=50)
@@ -216,7 +216,7 @@ def test_account_against_a_literal_count(size):
     assert result.seconds > 0
 
 
-def test_the_account_of_a_long_stream_stays_small():
+def test_the_results_of_a_long_stream_stay_small():
     X, y = budgetron.streams.two_gaussians(50_000, random_state=0)
     kernel = evaluate.progressive(KernelPerceptron(gamma=1.0), blocks(X[:3001], y[:3001], 777))
     assert kernel.supports == kernel.model.n_support_ > 0
@@ -246,7 +246,7 @@ def test_more_than_two_classes():
         assert result.confusion.sum() - literal.sum() == (~decided).sum()
 
 
-def test_learners_of_others_and_averages_are_asked_before_each_row():
+def test_foreign_learners_and_averages_predict_before_each_row():
     X, y = stream("random", 150)
     learners = {
         "sgd": SGDClassifier(random_state=0),
@@ -270,22 +270,22 @@ def test_delayed_labels(learner, delay):
     result = evaluate.compare([learner], blocks(X, y, 33), delay=delay)[0]
     model, mistakes = clone(learner), []
     for t in range(len(y)):
-        said = model.decision_function(X[t : t + 1])[0] if hasattr(model, "classes_") else 0.0
+        margin = model.decision_function(X[t : t + 1])[0] if hasattr(model, "classes_") else 0.0
         if isinstance(learner, SGDClassifier):
-            mistakes.append((1.0 if said > 0 else -1.0) != y[t])
+            mistakes.append((1.0 if margin > 0 else -1.0) != y[t])
         else:
-            mistakes.append(y[t] * said <= 0.0)
+            mistakes.append(y[t] * margin <= 0.0)
         if t >= delay:
             model.partial_fit(X[t - delay : t - delay + 1], y[t - delay : t - delay + 1], classes=[-1, 1])
     np.testing.assert_array_equal(np.diff(result.curve["mistakes"], prepend=0), mistakes)
     assert result.supports == getattr(result.model, "n_support_", 0)
-    for t in range(max(0, len(y) - delay), len(y)):  # labels that come when the rows have ended
+    for t in range(max(0, len(y) - delay), len(y)):  # labels that arrive after the last row
         model.partial_fit(X[t : t + 1], y[t : t + 1], classes=[-1, 1])
     np.testing.assert_allclose(result.model.decision_function(X), model.decision_function(X), rtol=1e-9)
 
 
-def test_widths_from_the_first_block_whatever_the_door(monkeypatch):
-    monkeypatch.setattr(comparison, "BLOCK", 200)
+def test_the_first_block_determines_the_width(monkeypatch):
+    monkeypatch.setattr(runs, "BLOCK", 200)
     X, y = stream("random", 500)
     X = X * np.linspace(1, 5, 500)[:, None]
     for learner in (KernelPerceptron(), budgetron.VotedKernelPerceptron()):
@@ -295,7 +295,7 @@ def test_widths_from_the_first_block_whatever_the_door(monkeypatch):
                 assert result.model.gamma_ == pytest.approx(1 / (3 * X[:200].var()))
 
 
-def test_compare_leaves_the_learners_alone_and_progressive_goes_on():
+def test_compare_clones_and_progressive_learns_in_place():
     X, y = stream("random", 100)
     learner = KernelPerceptron(gamma=0.5)
     results = evaluate.compare([learner, learner], (X, y))
@@ -333,7 +333,7 @@ def test_bad_arguments():
     with pytest.raises(ValueError, match="inconsistent numbers"):
         evaluate.progressive(SGDClassifier(), (X, y[:-1]))
     model = linear.AROW()
-    with pytest.raises(ValueError, match="twice"):
+    with pytest.raises(ValueError, match="duplicate learner"):
         evaluate.Comparison({"a": model, "b": model}, [-1, 1])
     with pytest.raises(ValueError, match="two classes"):
         evaluate.compare([linear.AROW()], (X, np.ones(100)))
@@ -341,7 +341,7 @@ def test_bad_arguments():
         evaluate.compare([linear.AROW()], (X, y), classes=[0, 1])
 
 
-def test_a_class_is_no_learner():
+def test_a_class_instead_of_an_instance():
     X, y = stream("random", 50)
     with pytest.raises(TypeError, match=r"must be an instance, like Forgetron\(\)"):
         evaluate.progressive(Forgetron, (X, y))

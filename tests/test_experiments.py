@@ -1,4 +1,4 @@
-"""The papers' experiments: jobs are what they say, interrupted runs go on, and pages tell what came out."""
+"""The papers' experiments: jobs against literal code, interrupted runs, and the page."""
 
 import csv
 import json
@@ -32,7 +32,7 @@ from budgetron.experiments._studies import STUDIES, Job, jobs_of, run_job
 from budgetron.experiments._tables import forgetron_table, projectron_table
 
 
-def per_cent(model, X, y):
+def percent_error(model, X, y):
     return 100 * model.progressive_fit(X, y).error_rate
 
 
@@ -54,7 +54,7 @@ def test_a_job_of_the_projectron_paper_literally():
             "RBP": lambda B=B: RandomizedBudgetPerceptron(B, random_state=7, gamma=1.0),
             "Stoptron": lambda B=B: Stoptron(B, gamma=1.0),
         }[learner]()
-        assert error == pytest.approx(per_cent(model, X, y), abs=1e-9), name
+        assert error == pytest.approx(percent_error(model, X, y), abs=1e-9), name
         assert result["supports"][name] == model.n_support_
 
 
@@ -62,26 +62,26 @@ def test_jobs_of_the_forgetron_paper_literally():
     X, y = streams.two_gaussians(10_000, 0.05, "std", random_state=3)
     table = run_job(Job("noise-5", 3, 0.25))
     perceptron = KernelPerceptron(gamma=0.5)
-    assert table["errors"]["Perceptron"] == [per_cent(perceptron, X, y)]
+    assert table["errors"]["Perceptron"] == [percent_error(perceptron, X, y)]
     (p,) = table["supports"]
     assert p == perceptron.n_support_ == perceptron.mistakes_
     B = round(p / 4)
-    assert table["errors"]["basic"] == [per_cent(Forgetron(B, "basic", gamma=0.5), X, y)]
-    assert table["errors"]["self-tuned"] == [per_cent(Forgetron(B, gamma=0.5), X, y)]
-    assert table["errors"]["greedy"] == [per_cent(Forgetron(B, "greedy", gamma=0.5), X, y)]
-    assert table["errors"]["CKS"] == [per_cent(CKSPerceptron(B, gamma=0.5), X, y)]
+    assert table["errors"]["basic"] == [percent_error(Forgetron(B, "basic", gamma=0.5), X, y)]
+    assert table["errors"]["self-tuned"] == [percent_error(Forgetron(B, gamma=0.5), X, y)]
+    assert table["errors"]["greedy"] == [percent_error(Forgetron(B, "greedy", gamma=0.5), X, y)]
+    assert table["errors"]["CKS"] == [percent_error(CKSPerceptron(B, gamma=0.5), X, y)]
     figure = run_job(Job("noise-5", 3))
     names = ["self-tuned", "greedy", "CKS", *(f"CG {run}" for run in range(10))]
     budgets = (10, 25, 50, 100, 200, 500, 1000, 2000)
     assert set(figure["errors"]) == {f"{name}, {budget}" for name in names for budget in budgets}
     cg = RandomizedBudgetPerceptron(50, random_state=4, gamma=0.5)
-    assert figure["errors"]["CG 4, 50"] == [per_cent(cg, X, y)]
-    assert figure["errors"]["self-tuned, 200"] == [per_cent(Forgetron(200, gamma=0.5), X, y)]
-    whole = run_job(Job("noise-5", 3, 1.0))["errors"]  # nothing is ever removed
+    assert figure["errors"]["CG 4, 50"] == [percent_error(cg, X, y)]
+    assert figure["errors"]["self-tuned, 200"] == [percent_error(Forgetron(200, gamma=0.5), X, y)]
+    whole = run_job(Job("noise-5", 3, 1.0))["errors"]  # no support is ever removed
     assert whole["self-tuned"] == whole["greedy"] == whole["CKS"] == whole["Perceptron"]
 
 
-def test_all_halves_of_the_digits_once(monkeypatch):
+def test_every_labelling_of_the_digits_occurs_once(monkeypatch):
     digits = np.arange(10)
     monkeypatch.setattr(_studies, "_digits", lambda name: (np.eye(10), digits))
     halves = []
@@ -102,7 +102,7 @@ def test_sharing_between_labellings_changes_nothing():
     ]
     shared = _studies.online_errors(X, labellings, learners[0])
     assert shared == _studies.online_errors(X, labellings, learners[1], share=False)
-    assert shared["b"] == [per_cent(KernelPerceptron(gamma=0.5), X, labels) for labels in labellings]
+    assert shared["b"] == [percent_error(KernelPerceptron(gamma=0.5), X, labels) for labels in labellings]
 
 
 def test_every_job_has_a_file_of_its_own():
@@ -115,7 +115,7 @@ def test_every_job_has_a_file_of_its_own():
 
 @pytest.fixture
 def small(monkeypatch):
-    """Two small studies in the place of all."""
+    """Replace two studies by small ones."""
     small = {
         "gaussians": replace(STUDIES["gaussians"], parts=10, quick_parts=5),
         "noise-5": replace(STUDIES["noise-5"], parts=2, quick_parts=1, budgets=(10, 25)),
@@ -125,7 +125,7 @@ def small(monkeypatch):
     return list(small)
 
 
-def test_a_run_goes_on_where_it_stopped(small, tmp_path):
+def test_a_second_run_resumes(small, tmp_path):
     page = tmp_path / "page.md"
     made = experiments.reproduce(page, small, quick=True, workers=1)
     jobs = tmp_path / "page" / ".jobs"
@@ -134,10 +134,10 @@ def test_a_run_goes_on_where_it_stopped(small, tmp_path):
     assert made.missing == {}
     assert set(made.tables) == {"002-table-3", "003-table-8.1"}
 
-    # What is there is taken as it is; what is damaged or was run otherwise is run again.
+    # Saved results are used. Jobs with damaged files or other settings are run again.
     (jobs / "noise-5-0.25-000-quick.json").write_text("{")
-    hollow = json.loads((jobs / "noise-5-1-000-quick.json").read_text())
-    (jobs / "noise-5-1-000-quick.json").write_text(json.dumps(hollow | {"result": {"seconds": 1}}))
+    incomplete = json.loads((jobs / "noise-5-1-000-quick.json").read_text())
+    (jobs / "noise-5-1-000-quick.json").write_text(json.dumps(incomplete | {"result": {"seconds": 1}}))
     other = json.loads((jobs / "noise-5-000-quick.json").read_text())
     other["settings"]["gamma"] = 3.0
     (jobs / "noise-5-000-quick.json").write_text(json.dumps(other))
@@ -149,14 +149,13 @@ def test_a_run_goes_on_where_it_stopped(small, tmp_path):
     changed = {path.name for path in jobs.iterdir() if path.stat().st_mtime_ns != kept[path.name]}
     names = ("noise-5-0.25-000", "noise-5-1-000", "noise-5-000")
     assert changed == {f"{name}-quick.json" for name in names}
-    assert (
-        again.tables["002-table-3"].rows == made.tables["002-table-3"].rows
-    )  # earlier studies stay on the page
+    # Studies of earlier runs stay on the page.
+    assert again.tables["002-table-3"].rows == made.tables["002-table-3"].rows
 
     text = page.read_text()
-    assert "002 Table 3" in text
-    assert "- SensIT Vehicle (002): 0 of 1 jobs were run." in text
-    assert "synthetic, 5 % noise" not in text.partition("## What is not here")[2]
+    assert "Projectron paper, Table 3" in text
+    assert "- SensIT Vehicle (Projectron paper): 0 of 1 jobs were run." in text
+    assert "synthetic, 5 % noise" not in text.partition("## Not included")[2]
     for path in made.files:
         assert path.is_file()
         if path.suffix == ".png":
@@ -169,7 +168,7 @@ def test_a_run_goes_on_where_it_stopped(small, tmp_path):
     assert not list(tmp_path.rglob("*.part*"))
 
 
-def test_data_that_cannot_be_had(tmp_path, monkeypatch):
+def test_missing_data(tmp_path, monkeypatch):
     def absent():
         raise datasets.DataNotFoundError("no such folder, no network")
 
@@ -178,18 +177,20 @@ def test_data_that_cannot_be_had(tmp_path, monkeypatch):
     assert made.missing == {"vehicle": "no such folder, no network"}
     assert made.tables == {}
     text = (tmp_path / "page.md").read_text()
-    assert "- SensIT Vehicle (002): its data could not be had. 002 Table 2 is unverified." in text
+    assert (
+        "- SensIT Vehicle (Projectron paper): its data is not available. Its Table 2 is unverified." in text
+    )
 
 
 def test_bad_arguments(tmp_path):
     with pytest.raises(ValueError, match="studies are adult"):
         experiments.reproduce(tmp_path / "page.md", ["adlut"])
-    with pytest.raises(ValueError, match="needs a suffix"):
+    with pytest.raises(ValueError, match="must have a suffix"):
         experiments.reproduce(tmp_path / "page", ["noise-5"])
 
 
-@pytest.mark.skipif(os.name != "posix", reason="ctrl-C is sent as a signal of POSIX")
-def test_interrupted_as_a_user_would(tmp_path):
+@pytest.mark.skipif(os.name != "posix", reason="sends Ctrl-C as a POSIX signal")
+def test_interrupted_by_ctrl_c(tmp_path):
     command = [
         sys.executable,
         "-m",
@@ -208,24 +209,24 @@ def test_interrupted_as_a_user_would(tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
-        # As from a terminal: where the tests run in the background, ctrl-C is ignored, and that is inherited.
+        # A process inherits the signal handlers, and tests that run in the background ignore Ctrl-C.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     jobs = tmp_path / "page" / ".jobs"
     deadline = time.monotonic() + 60
     while not (jobs.is_dir() and list(jobs.glob("*.json"))) and time.monotonic() < deadline:
         time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGINT)  # to the workers as well, as a terminal does
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 130, said
-    assert "the same command goes on from here" in said.decode()
-    assert "Traceback" not in said.decode()
+    os.killpg(process.pid, signal.SIGINT)  # also to the workers, as a terminal does
+    _, messages = process.communicate(timeout=60)
+    assert process.returncode == 130, messages
+    assert "the same command goes on from here" in messages.decode()
+    assert "Traceback" not in messages.decode()
     assert not (tmp_path / "page.md").exists()
     before = {path: path.read_bytes() for path in jobs.glob("*.json")}
     assert 1 <= len(before) < 40
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    assert "003 Table 8.1" in done.stdout.decode()
+    assert "Forgetron paper, Table 8.1" in done.stdout.decode()
     assert len(list(jobs.glob("*.json"))) == 40
     assert all(path.read_bytes() == content for path, content in before.items())
 
@@ -233,7 +234,7 @@ def test_interrupted_as_a_user_would(tmp_path):
 # ---------------------------------------------------------------------- tables
 
 
-def test_a_table_of_the_published_figures_themselves_is_near():
+def test_the_published_numbers_are_near_themselves():
     entry = PROJECTRON["adult"]
     results = {
         Job("adult", part): {

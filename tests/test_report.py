@@ -1,4 +1,4 @@
-"""The page about a comparison: what stands in it, and that nothing in it can do harm."""
+"""The page about a comparison: its content, and that user text cannot inject code."""
 
 import os
 import re
@@ -26,17 +26,17 @@ NASTY = "<script>alert(\"x\")</script> & 'quoted' $a_1$ ünï 日本 " + "x" * 2
 
 
 class Page(HTMLParser):
-    """The tags with their attributes, the tables as lists of rows of text, and all text."""
+    """A parsed page: tags with attributes, tables as lists of rows of text, and all text."""
 
     def __init__(self, text):
         super().__init__()
         self.open, self.tags, self.tables, self.text = [], [], [], ""
         self.feed(text)
         self.close()
-        assert not self.open, f"left open: {self.open}"
+        assert not self.open, f"not closed: {self.open}"
 
     def handle_starttag(self, tag, attrs):
-        assert len(dict(attrs)) == len(attrs), f"an attribute twice in {tag}"
+        assert len(dict(attrs)) == len(attrs), f"duplicate attribute in {tag}"
         self.tags.append((tag, dict(attrs)))
         if tag not in VOID:
             self.open.append(tag)
@@ -122,20 +122,20 @@ def test_structure(gaussians):
     assert page.all("html", lang="en")
     assert page.all("meta", charset="utf-8")
     assert page.all("meta", name="viewport")
-    assert len(page.all("title")) == 1 + 4 * 3, "the page's, and each curve's"
+    assert len(page.all("title")) == 1 + 4 * 3, "one of the page, one of each curve"
     assert len(page.all("h1")) == 1
     assert len(page.all("figure")) == len(page.all("svg", role="img")) == 4
-    assert len(page.all("details")) == 1 + 2, "parameters; and of the confusions the best stands open"
+    assert len(page.all("details")) == 1 + 2, "parameters, and all confusion matrices but the first"
     assert "budgetron compare a & b" in page.text
     assert f"NumPy {np.__version__}" in page.text
     assert re.search(r"\d\d:\d\d UTC", page.text)
 
 
-def test_the_answer_comes_first_and_every_number_is_there(gaussians):
+def test_the_summary_comes_first_and_all_numbers_are_correct(gaussians):
     page = Page(render(gaussians))
     best = gaussians.best()
-    answer = f"{best.name} made the fewest mistakes of 3 learners: {best.mistakes:,} in 3,000 rounds, "
-    assert answer + f"an error of {percent(best.error_rate)} %" in page.text
+    summary = f"{best.name} made the fewest mistakes of 3 learners: {best.mistakes:,} in 3,000 rounds, "
+    assert summary + f"an error of {percent(best.error_rate)} %" in page.text
     assert page.text.index("fewest mistakes") < page.text.index("Sorted by error")
     check_numbers(page, gaussians, page.tables)
 
@@ -146,7 +146,7 @@ def test_best_of_a_column_is_marked(gaussians):
     one = Comparison({"alone": Forgetron(10, gamma=1.0)}, [-1, 1])
     one.learn(*streams.two_gaussians(100, random_state=0))
     text = render(one)
-    assert 'class="best"' not in text, "nothing to be better than"
+    assert 'class="best"' not in text, "a single learner is not marked"
     assert f"made {one.best().mistakes} mistakes in 100 rounds" in Page(text).text
 
 
@@ -169,7 +169,7 @@ def test_a_learner_has_one_colour_everywhere(gaussians, digits):
         assert f"stroke: {colour}".lower() in text.lower()
 
 
-def test_ids_are_unique_and_references_stay_inside(gaussians, digits):
+def test_ids_are_unique_and_references_are_internal(gaussians, digits):
     text = render({"a": gaussians, "b": digits})
     page = Page(text)
     ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
@@ -203,7 +203,7 @@ def test_certificates(gaussians, certificates):
     text = " ".join(page.text.split())
     assert f"{given.count:,} mistakes in 300 rounds, bound {given.bound:,.0f}" in text
     assert "The bound holds" in text
-    assert "says nothing" not in text
+    assert "is vacuous" not in text
     assert given.theorem in text
     assert all(f"holds: {assumption.text}" in text for assumption in given.assumptions)
     assert text.count("✓") == len(given.assumptions)
@@ -213,22 +213,22 @@ def test_certificates(gaussians, certificates):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"bound": 300.0}, "says nothing: it is no smaller than the number of rounds"),
+        ({"bound": 300.0}, "is vacuous: it is not below the number of rounds"),
         ({"bound": np.inf}, "bound infinite"),
         ({"bound": 1.0}, "The bound is violated"),
         ({"bound": 0.0}, "The bound is violated"),
-        ({"bound": 1.0, "quantity": "expected mistakes"}, "exceeded, as one run may"),
+        ({"bound": 1.0, "quantity": "expected mistakes"}, "This run exceeded the bound, which is possible"),
         ({"shift": 2.5}, "drifts by 2.5"),
-        ({"assumptions": []}, "nothing more"),
+        ({"assumptions": []}, "no further assumptions"),
     ],
 )
-def test_what_a_certificate_may_say(gaussians, certificates, changes, words):
+def test_verdicts_of_certificates(gaussians, certificates, changes, words):
     given = replace(certificates["Perceptron"], **changes)
     page = Page(render({"a": gaussians}, certificates={"a": {"Perceptron": given}}))
     assert words in " ".join(page.text.split())
 
 
-def test_an_assumption_that_fails(gaussians, certificates):
+def test_an_assumption_that_does_not_hold(gaussians, certificates):
     given = certificates["Perceptron"]
     given = replace(given, assumptions=[replace(given.assumptions[0], holds=False)])
     text = Page(render(gaussians, certificates={"Perceptron": given})).text
@@ -236,7 +236,7 @@ def test_an_assumption_that_fails(gaussians, certificates):
     assert "✗" in text
 
 
-def test_certificates_of_nobody(gaussians):
+def test_certificates_of_unknown_learners(gaussians):
     with pytest.raises(ValueError, match=r"learners in .*got 'Forgotten'"):
         render(gaussians, certificates={"Forgotten": "?"})
     with pytest.raises(ValueError, match="stream names"):
@@ -247,15 +247,15 @@ def test_certificates_of_nobody(gaussians):
         render({})
 
 
-def test_many_classes_are_told_in_pairs():
+def test_many_classes_are_reported_in_pairs():
     rng = np.random.default_rng(0)
     results = compare({"a": Forgetron(10, gamma=1.0)}, (rng.normal(size=(200, 3)), np.arange(200) % 20))
     page = Page(render(results))
     assert len(page.tables) == 1
     wrong = results.best().confusion - np.diag(np.diag(results.best().confusion))
     i, j = divmod(int(wrong.argmax()), 20)
-    assert f"{i} taken for {j}: {wrong[i, j]} round" in page.text
-    assert page.text.count(" taken for ") == 12 + 1, "and the heading"
+    assert f"{i} predicted as {j}: {wrong[i, j]} round" in page.text
+    assert page.text.count(" predicted as ") == 12
 
 
 def test_twenty_learners():
@@ -277,19 +277,19 @@ def test_short_streams(rounds):
     Page(render({"a": comparison, "b": comparison}))
 
 
-def test_a_learner_that_tells_nothing_and_labels_that_come_late():
+def test_unknown_size_and_delayed_labels():
     X, y = streams.two_gaussians(60, random_state=0)
     page = Page(render(compare({"SGD": SGDClassifier(random_state=0)}, (X, y), delay=3)))
     assert page.tables[0][1][5:7] == ["-", "-"]
-    assert len(page.all("figure")) == 1, "neither supports nor bytes"
-    assert "Labels came 3 rounds late." in page.text
+    assert len(page.all("figure")) == 1, "no plots of supports and bytes"
+    assert "Labels arrived 3 rounds late." in page.text
 
 
-def test_the_same_again(gaussians, monkeypatch):
+def test_the_page_is_reproducible(gaussians, monkeypatch):
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")
     page = render(gaussians)
     with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "red", "text.color": "white"}):
-        assert render(gaussians) == page, "whatever the user's own settings"
+        assert render(gaussians) == page, "the user's settings have no effect"
         assert matplotlib.rcParams["font.size"] == 30
     assert "01 January 1970, 00:00 UTC" in render(gaussians)
 
@@ -303,7 +303,7 @@ def test_write(gaussians, tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["page.html"]
 
 
-def test_write_whole_or_not_at_all(gaussians, tmp_path, monkeypatch):
+def test_write_is_atomic(gaussians, tmp_path, monkeypatch):
     missing = tmp_path / "missing" / "page.html"
     with pytest.raises(FileNotFoundError, match=re.escape(repr(str(missing.parent)))):
         write(missing, gaussians)
@@ -323,7 +323,7 @@ def test_write_whole_or_not_at_all(gaussians, tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
-def test_a_browser_shows_it(gaussians, digits, certificates, tmp_path):
+def test_a_browser_shows_the_page(gaussians, digits, certificates, tmp_path):
     write(tmp_path / "page.html", {"a": gaussians, "b": digits}, certificates={"a": certificates})
     picture = tmp_path / "page.png"
     command = [

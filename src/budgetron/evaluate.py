@@ -1,10 +1,12 @@
-"""Progressive evaluation: predict, then learn, row by row, and keep account.
+"""Progressive evaluation: predict each row, then learn it, and record the results.
 
 `progressive` runs one learner over a stream, `compare` several in one pass. Both take any
-`budgetron.streams.Stream`, or a pair of arrays, and keep an account of fixed size however
-long the stream is. Learners are Budgetron's, or any with `partial_fit` and `predict`.
+`budgetron.streams.Stream`, or a pair of arrays. The size of the results does not depend on the length of the
+stream. Learners are those of Budgetron, or any with `partial_fit` and `predict`.
 """
 
-from budgetron._evaluation.comparison import Comparison, Result, compare, progressive
+from budgetron._evaluation.comparison import Comparison
+from budgetron._evaluation.result import Result
+from budgetron._evaluation.runs import compare, progressive
 
 __all__ = ["Comparison", "Result", "compare", "progressive"]

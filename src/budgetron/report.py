@@ -1,7 +1,7 @@
-"""One page about a comparison: the answer first, then tables, pictures and certificates.
+"""An HTML page about a comparison: a summary, then tables, plots and certificates.
 
-The page is a single HTML file that needs nothing else: no network, no scripts. It reads well
-on a phone, on a desk and on paper. The pictures need matplotlib.
+The page is a single HTML file without scripts that loads nothing from the network. Its layout fits phones,
+desktop screens and paper. The plots need matplotlib.
 """
 
 from budgetron._reporting.report import render, write

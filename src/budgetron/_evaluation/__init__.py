@@ -1,4 +1,6 @@
-"""Progressive evaluation: predict each row, then learn it, and keep the results.
+"""Progressive evaluation: predict each row, then learn it, and record the results.
 
-Internal; the public module is `budgetron.evaluate`.
+`runs` runs learners over a stream, `comparison` holds the learners and their results, `players` plays the
+rounds of a block, `cohort` lets learners share kernel values. Internal; the public module is
+`budgetron.evaluate`.
 """

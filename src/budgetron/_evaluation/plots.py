@@ -3,35 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
+from numpy.typing import NDArray
 
 from budgetron._evaluation.result import Result
 from budgetron._util.units import format_bytes
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator
+
 __all__ = ["comparison", "errors", "new_figure", "style", "supports", "trade_off", "window_errors"]
 
-# Okabe and Ito's colours, which most eyes can tell apart; then the same again, dashed.
+# The palette of Okabe and Ito, which colour-blind readers can distinguish. Later learners reuse it with other
+# line styles.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
 STYLES = ("-", "--", ":", "-.")
 MARKERS = ("o", "s", "^", "D")
 
+Curve = tuple[NDArray[Any], NDArray[Any]]
+Numbers = Sequence[int] | None
+
+
+class LineStyle(TypedDict):
+    """Arguments of `Axes.plot`."""
+
+    color: str
+    linestyle: str
+    lw: float
+
 
 def new_figure(
-    width: float, height: float, rows: int = 1, columns: int = 1, **options: Any
-) -> tuple[Any, Any]:
-    """A figure that belongs to no window, and its axes."""
+    width: float, height: float, rows: int = 1, columns: int = 1, *, sharex: bool = False
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure that no window shows, and its axes, row by row."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise ImportError("plots need matplotlib: pip install 'budgetron[cli]'") from None
     figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, figure.subplots(rows, columns, **options)
+    axes = figure.subplots(rows, columns, sharex=sharex, squeeze=False)
+    return figure, axes.ravel().tolist()
 
 
-def style(i: int) -> dict[str, Any]:
-    """How the i-th learner is drawn in every picture."""
+def style(i: int) -> LineStyle:
+    """Return the line style of learner number i, the same in every plot."""
     return {
         "color": COLOURS[i % len(COLOURS)],
         "linestyle": STYLES[i // len(COLOURS) % len(STYLES)],
@@ -39,48 +58,48 @@ def style(i: int) -> dict[str, Any]:
     }
 
 
-def errors(axis: Any, results: Sequence[Result], places: Sequence[int] | None = None) -> None:
-    """Error rate of all rounds so far against rounds; `places` are the learners' numbers in `style`."""
+def errors(axis: Axes, results: Sequence[Result], numbers: Numbers = None) -> None:
+    """Plot the error rate of all rounds so far; `numbers` are the learners' numbers in `style`."""
     curves = [(r.curve["round"], 100 * r.curve["mistakes"] / r.curve["round"]) for r in results]
-    _draw(axis, results, curves, places)
-    # The first rounds swing between 0 and 100 and would squeeze all the rest.
+    _draw(axis, results, curves, numbers)
+    # Scale the axis without the first rounds, where the rate jumps between 0 and 100.
     high = max((values[len(values) // 20 :].max() for _, values in curves if len(values)), default=100.0)
     axis.set(ylabel="online error (%)", ylim=(0, min(1.1 * high + 0.1, 102)))
     _finish(axis)
 
 
-def window_errors(axis: Any, results: Sequence[Result], places: Sequence[int] | None = None) -> None:
-    """Error rate of the last rounds against rounds."""
+def window_errors(axis: Axes, results: Sequence[Result], numbers: Numbers = None) -> None:
+    """Plot the error rate of the last `window` rounds over rounds."""
     full = [result.curve["round"] >= min(result.window, result.rounds) for result in results]
     curves = [
         (result.curve["round"][kept], 100 * result.curve["window_error"][kept])
         for result, kept in zip(results, full, strict=True)
     ]
-    _draw(axis, results, curves, places)
+    _draw(axis, results, curves, numbers)
     axis.set(ylabel=f"error of the last {results[0].window:,} (%)", ylim=(0, None))
     _finish(axis)
 
 
-def supports(axis: Any, results: Sequence[Result], places: Sequence[int] | None = None) -> None:
-    """Supports against rounds."""
+def supports(axis: Axes, results: Sequence[Result], numbers: Numbers = None) -> None:
+    """Plot the number of supports over rounds."""
     sizes = np.concatenate([result.curve["supports"] for result in results])
-    _draw(axis, results, [(result.curve["round"], result.curve["supports"]) for result in results], places)
+    _draw(axis, results, [(result.curve["round"], result.curve["supports"]) for result in results], numbers)
     axis.set(ylabel="supports", ylim=(0, None))
     if sizes.size and sizes.max() > 20 * max(1, min(int(r.supports) or 1 for r in results)):
         axis.set(yscale="log", ylim=(1, None))
     _finish(axis)
 
 
-def trade_off(axis: Any, results: Sequence[Result], places: Sequence[int] | None = None) -> None:
-    """Error rate of all rounds against bytes at the end, a point a learner that tells its bytes."""
-    for i, result in zip(places or range(len(results)), results, strict=True):
+def trade_off(axis: Axes, results: Sequence[Result], numbers: Numbers = None) -> None:
+    """Plot the error rate of all rounds over bytes at the end, one point per learner of known size."""
+    for i, result in zip(numbers or range(len(results)), results, strict=True):
         marker = MARKERS[i // len(COLOURS) % len(MARKERS)]
         x, y = ([result.nbytes], [100 * result.error_rate]) if result.nbytes else ([], [])
         axis.plot(x, y, marker, color=style(i)["color"], ms=9, alpha=0.85, label=result.name)
-    told = [result for result in results if result.nbytes]
-    sizes = [result.nbytes for result in told] or [1]
+    measured = [result for result in results if result.nbytes]
+    sizes = [result.nbytes for result in measured] or [1]
     axis.set(xscale="log", xlim=(min(sizes) / 1.6, 1.6 * max(sizes)), ylabel="online error (%)")
-    high = max((100 * result.error_rate for result in told), default=0.0)
+    high = max((100 * result.error_rate for result in measured), default=0.0)
     axis.set_ylim(0, min(1.1 * high + 0.1, 102))
     axis.xaxis.set_major_locator(_log_ticks(max(sizes) / min(sizes)))
     axis.xaxis.set_major_formatter(lambda value, _: format_bytes(round(value)))
@@ -88,15 +107,15 @@ def trade_off(axis: Any, results: Sequence[Result], places: Sequence[int] | None
     _finish(axis, "bytes at the end")
 
 
-def _log_ticks(span: float) -> Any:
+def _log_ticks(span: float) -> LogLocator:
     from matplotlib.ticker import LogLocator
 
     subs = (1.0,) if span > 1000 else (1.0, 3.0) if span > 30 else (1.0, 2.0, 5.0)
     return LogLocator(subs=subs, numticks=8)
 
 
-def comparison(results: Sequence[Result]) -> Any:
-    """Error and supports of all learners, one above the other."""
+def comparison(results: Sequence[Result]) -> Figure:
+    """Plot error and supports of all learners, one above the other."""
     figure, axes = new_figure(8, 8, 2, sharex=True)
     errors(axes[0], results)
     supports(axes[1], results)
@@ -106,13 +125,14 @@ def comparison(results: Sequence[Result]) -> Any:
     return figure
 
 
-def _draw(axis: Any, results: Sequence[Result], curves: Sequence[Any], places: Sequence[int] | None) -> None:
-    for i, result, (x, y) in zip(places or range(len(results)), results, curves, strict=True):
-        lone = {"marker": "o", "clip_on": False} if len(x) == 1 else {}  # a line of one point shows nothing
-        axis.plot(x, y, label=result.name, **style(i), **lone)
+def _draw(axis: Axes, results: Sequence[Result], curves: Sequence[Curve], numbers: Numbers) -> None:
+    for i, result, (x, y) in zip(numbers or range(len(results)), results, curves, strict=True):
+        (line,) = axis.plot(x, y, label=result.name, **style(i))
+        if len(x) == 1:  # a line of one point is invisible
+            line.set(marker="o", clip_on=False)
 
 
-def _finish(axis: Any, label: str = "round") -> None:
+def _finish(axis: Axes, label: str = "round") -> None:
     axis.set_xlabel(label)
     axis.grid(alpha=0.3)
     axis.spines[["top", "right"]].set_visible(False)

@@ -1,19 +1,22 @@
-"""The results of one learner on one stream, in fixed memory however long the stream is."""
+"""The results of one learner on one stream. Their size does not depend on the length of the stream."""
 
 from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Codes", "Result"]
+from budgetron._evaluation.learner_access import Codes, Estimator, Labels, n_supports
 
-Codes = NDArray[np.intp]
+__all__ = ["Result", "ResultState"]
 
-# What a summary tells of a run
+Counts = NDArray[np.int64]
+Curve = dict[str, NDArray[np.int64] | NDArray[np.float64]]
+
+# The names of the numbers in a summary
 FIGURES = (
     "rounds",
     "mistakes",
@@ -27,6 +30,17 @@ FIGURES = (
 )
 
 
+class ResultState(TypedDict):
+    """The state of a `Result` without its model, as `budgetron.save` stores it in a checkpoint."""
+
+    confusion: Counts
+    supports: int
+    seconds: float
+    curve: Curve
+    _step: int
+    _recent: NDArray[np.bool_]
+
+
 @dataclass(repr=False)
 class Result:
     """How a learner did on a stream.
@@ -35,32 +49,32 @@ class Result:
     ----------
     name : str
     model : classifier
-        The learner as it is after the stream.
+        The learner after the last round.
     classes : ndarray of shape (n_classes,)
     confusion : ndarray of shape (n_classes, n_classes)
-        Rounds by true class (row) and predicted class (column). A mistake never stands on the
-        diagonal: a margin of 0, which counts as a mistake, is put down to the other class.
+        Number of rounds by true class (row) and predicted class (column). A mistake is never counted on the
+        diagonal: a margin of 0, which is a mistake, is counted as the other class.
     window : int
     supports : int
-        Supports stored at the end, over all classes.
+        Number of supports at the end, over all classes.
     seconds : float
-        Time spent learning. In a comparison in which learners share kernel values, an
-        estimate of what this one would take alone.
+        Time spent on predicting and learning. If learners shared kernel values, an estimate of the time that
+        this learner would take alone.
     curve : dict of str to ndarray
-        The account at some hundred to thousand rounds, evenly spaced: ``round``, and after it
-        ``mistakes``, ``window_error`` (error rate of the last `window` rounds), ``supports`` and
-        ``nbytes``, the last as of the end of the block of rows.
+        Values at 500 to 1000 evenly spaced rounds (at all rounds of a shorter stream): ``round``, and after
+        this round ``mistakes``, ``window_error`` (error rate of the last `window` rounds), ``supports`` and
+        ``nbytes``, the last at the end of the block of rows.
     """
 
     name: str
-    model: Any
-    classes: NDArray[Any]
+    model: Estimator
+    classes: Labels
     window: int
     points: int = 500
-    confusion: NDArray[np.int64] = field(init=False)
+    confusion: Counts = field(init=False)
     supports: int = 0
     seconds: float = 0.0
-    curve: dict[str, NDArray[Any]] = field(init=False)
+    curve: Curve = field(init=False)
     _step: int = 1
     _recent: NDArray[np.bool_] = field(init=False, repr=False)
 
@@ -75,16 +89,16 @@ class Result:
         }
         self._recent = np.zeros(0, np.bool_)
 
-    # ------------------------------------------------------------------ what came out
+    # ------------------------------------------------------------------ figures
 
     @property
     def rounds(self) -> int:
-        """Rounds evaluated."""
+        """Number of rounds."""
         return int(self.confusion.sum())
 
     @property
     def mistakes(self) -> int:
-        """Rounds that were mistakes."""
+        """Number of rounds that were mistakes."""
         return self.rounds - int(np.trace(self.confusion))
 
     @property
@@ -99,15 +113,16 @@ class Result:
 
     @property
     def balanced_accuracy(self) -> float:
-        """Mean over the classes that came of the share of their rounds that was right."""
+        """Mean over the classes that occurred of the fraction of their rounds that were right."""
         rounds = self.confusion.sum(axis=1)
-        return (
-            float(np.mean(np.diag(self.confusion)[rounds > 0] / rounds[rounds > 0])) if rounds.any() else 0.0
-        )
+        if not rounds.any():
+            return 0.0
+        return float(np.mean(np.diag(self.confusion)[rounds > 0] / rounds[rounds > 0]))
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the model at the end; 0 if it does not tell."""
+        """Size of the model at the end in bytes; 0 if the model has no `nbytes_`."""
+        # A foreign estimator need not have it.
         return int(getattr(self.model, "nbytes_", 0)) if self.rounds else 0
 
     @property
@@ -115,15 +130,16 @@ class Result:
         """Rounds divided by `seconds`."""
         return self.rounds / self.seconds if self.seconds else 0.0
 
-    def summary(self) -> dict[str, Any]:
-        """The figures of the whole run by name, as plain numbers."""
+    def summary(self) -> dict[str, str | int | float]:
+        """Return the figures of the whole run by name, as plain numbers."""
         return {"learner": self.name} | {name: getattr(self, name) for name in FIGURES}
 
-    def parameters(self) -> dict[str, Any]:
-        """The learner's parameters, and ``gamma_``, the width that it came to, if it has a kernel."""
-        own = self.model.get_params(deep=False) | {
-            name: getattr(self.model, name) for name in ("gamma_",) if hasattr(self.model, name)
-        }
+    def parameters(self) -> dict[str, object]:
+        """Return the learner's parameters, and ``gamma_``, the kernel width in use, if it has a kernel."""
+        own = self.model.get_params(deep=False)
+        width = getattr(self.model, "gamma_", None)
+        if width is not None:
+            own = own | {"gamma_": width}
         plain = (bool, int, float, str, type(None))
         return {name: value if isinstance(value, plain) else repr(value) for name, value in own.items()}
 
@@ -131,8 +147,8 @@ class Result:
         error = f"error rate {self.error_rate:.4f}"
         return f"Result({self.name}, {self.rounds} rounds, {error}, {self.supports} supports)"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything but the model, as plain numbers and lists."""
+    def to_dict(self) -> dict[str, object]:
+        """Return everything but the model, as plain numbers and lists."""
         return self.summary() | {
             "parameters": self.parameters(),
             "window": self.window,
@@ -141,45 +157,72 @@ class Result:
             "curve": {name: values.tolist() for name, values in self.curve.items()},
         }
 
-    # ------------------------------------------------------------------ keeping account
+    # ------------------------------------------------------------------ recording
 
-    _kept = ("confusion", "supports", "seconds", "curve", "_step", "_recent")
+    def state(self) -> ResultState:
+        """Return a copy of everything that `record` changes."""
+        state: ResultState = {
+            "confusion": self.confusion,
+            "supports": self.supports,
+            "seconds": self.seconds,
+            "curve": self.curve,
+            "_step": self._step,
+            "_recent": self._recent,
+        }
+        return deepcopy(state)
 
-    def _state(self) -> dict[str, Any]:
-        return {name: deepcopy(getattr(self, name)) for name in self._kept}
-
-    def _resume(self, state: dict[str, Any]) -> None:
+    def restore(self, state: ResultState) -> None:
+        """Continue from the `state` of another result."""
         if state["confusion"].shape != self.confusion.shape or set(state["curve"]) != set(self.curve):
-            raise ValueError("an account of other classes or curves")
-        for name in self._kept:
-            setattr(self, name, state[name])
+            raise ValueError("the saved results are of other classes or curves")
+        for name in ResultState.__annotations__:
+            setattr(self, name, state[name])  # type: ignore[literal-required]  # the names of ResultState
 
-    def _take(self, codes: Codes, predicted: Codes, supports: NDArray[np.int64], seconds: float) -> None:
-        """Enter the rounds of a block."""
-        before, mistakes = self.rounds, predicted != codes
-        np.add.at(self.confusion, (codes, predicted), 1)
+    def record(self, codes: Codes, columns: Codes, supports: Counts, seconds: float) -> None:
+        """Add the rounds of a block.
+
+        Parameters
+        ----------
+        codes, columns : ndarray of shape (n_rounds,)
+            Row and column of the confusion matrix in which each round is counted.
+        supports : ndarray of shape (n_rounds,)
+            Number of supports after each round.
+        seconds : float
+            Time spent on the block.
+        """
+        before, mistakes = self.rounds, columns != codes
+        np.add.at(self.confusion, (codes, columns), 1)
         self.seconds += seconds
         self.supports = int(supports[-1]) if len(supports) else self.supports
         recent = np.concatenate([self._recent, mistakes])
-        counts = np.concatenate([[0], np.cumsum(recent)])
         self._recent = recent[-self.window :]
+        self._extend_curve(before, mistakes, recent, supports)
 
+    def record_rest(self, seconds: float) -> None:
+        """Add the time and supports of rows that were learned after their predictions were recorded."""
+        self.supports = n_supports(self.model)
+        self.seconds += seconds
+
+    def _extend_curve(
+        self, before: int, mistakes: NDArray[np.bool_], recent: NDArray[np.bool_], supports: Counts
+    ) -> None:
+        """Add points for a block of rounds; `recent` also has the mistakes of the window before it."""
+        block = len(mistakes)
         first = -before % self._step or self._step
-        places = (
-            np.arange(first, len(codes) + 1, self._step) - 1 if first <= len(codes) else np.zeros(0, np.intp)
-        )
-        ends = places + 1 + len(recent) - len(codes)
+        points = np.arange(first, block + 1, self._step) - 1 if first <= block else np.zeros(0, np.intp)
+        ends = points + 1 + len(recent) - block
         starts = np.maximum(ends - self.window, 0)
+        counts = np.concatenate([[0], np.cumsum(recent)])
         total = self.mistakes - int(mistakes.sum())
-        new = {
-            "round": before + places + 1,
-            "mistakes": total + np.cumsum(mistakes)[places],
+        new: Curve = {
+            "round": before + points + 1,
+            "mistakes": total + np.cumsum(mistakes)[points],
             "window_error": (counts[ends] - counts[starts]) / (ends - starts),
-            "supports": supports[places],
-            "nbytes": np.full(len(places), self.nbytes),
+            "supports": supports[points],
+            "nbytes": np.full(len(points), self.nbytes),
         }
         self.curve = {name: np.concatenate([old, new[name]]) for name, old in self.curve.items()}
-        while len(self.curve["round"]) > 2 * self.points:  # every second point will do from now on
+        while len(self.curve["round"]) > 2 * self.points:  # keep every second point from now on
             self._step *= 2
             kept = self.curve["round"] % self._step == 0
             self.curve = {name: values[kept] for name, values in self.curve.items()}

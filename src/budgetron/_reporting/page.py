@@ -1,4 +1,4 @@
-"""What every page is made of: escaped text, numbers for people, tables, the style sheet."""
+"""The building blocks of a page: escaped text, formatted numbers, tables, the style sheet."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ code { font: .875em ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace
 .answer p:first-child { font-size: 1.15rem; line-height: 1.4; }
 .answer p + p { margin-top: .35rem; color: var(--soft); font-size: .95rem; }
 .scroll {
-  overflow-x: auto; margin: .5rem 0 .75rem; background:  /* a shadow at the edge behind which there is more */
+  overflow-x: auto; margin: .5rem 0 .75rem; background:  /* a shadow at the edge where content is hidden */
     linear-gradient(to left, var(--paper) 40%, transparent) right / 2.5rem 100% no-repeat local,
     linear-gradient(to left, var(--line), transparent) right / 1rem 100% no-repeat scroll;
 }
@@ -53,9 +53,9 @@ th, td { padding: .4rem .6rem; text-align: right; border-bottom: 1px solid var(-
 thead th { vertical-align: bottom; font-weight: 600; font-size: .85rem; color: var(--soft); }
 thead th { white-space: normal; }
 tbody th { font-weight: 400; }
-.learners { width: 100%; border-collapse: separate; border-spacing: 0; }  /* lines stay with sticky cells */
-.learners th:first-child, .overview th:first-child, .overview td.text, .overview th.text { text-align: left; }
-.learners th:first-child {
+.learners { width: 100%; border-collapse: separate; border-spacing: 0; }  /* collapsed borders would not move
+with sticky cells */ .learners th:first-child, .overview th:first-child, .overview td.text, .overview th.text
+{ text-align: left; } .learners th:first-child {
   position: sticky; left: 0; background: var(--paper); white-space: normal;
 }
 .learners .name { max-width: min(42vw, 19rem); }
@@ -127,13 +127,13 @@ footer { margin-top: 3rem; padding-top: 1rem; border-top: 1px solid var(--line);
 
 
 def escape(text: object) -> str:
-    """Text that may stand anywhere in a page, also inside quotes."""
-    plain = str(text).encode("utf-8", "replace").decode()  # half of a surrogate pair is no text
+    """Escape text for any place in a page, also inside quotes."""
+    plain = str(text).encode("utf-8", "replace").decode()  # a lone surrogate cannot be encoded
     return html.escape(re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", "\ufffd", plain))
 
 
 def percent(share: float) -> str:
-    """A share as a percentage, without the sign.
+    """Format a fraction as a percentage, without the sign.
 
     Examples
     --------
@@ -144,7 +144,7 @@ def percent(share: float) -> str:
 
 
 def rounds_text(count: int) -> str:
-    """A number of rounds.
+    """Format a number of rounds.
 
     Examples
     --------
@@ -155,19 +155,19 @@ def rounds_text(count: int) -> str:
 
 
 def table(name: str, heads: Sequence[str], rows: Sequence[str]) -> str:
-    """A table of a class of the style sheet, of heads and rows that are HTML already."""
+    """Return a table with a class of the style sheet; heads and rows are HTML."""
     body = "\n".join(f"<tr>{row}</tr>" for row in rows)
     head = "".join(heads)
     return f'<table class="{name}">\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>'
 
 
 def scroll(content: str, label: str) -> str:
-    """A box that scrolls sideways by itself, by touch and by keyboard, so that the page need not."""
+    """Put content that may be wider than the page into a box that scrolls by touch and by keyboard."""
     return f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(label)}">{content}</div>'
 
 
 def document(title: str, body: str) -> str:
-    """The whole page."""
+    """Return the whole page; `body` is HTML."""
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>

@@ -1,7 +1,7 @@
-"""One page about a comparison: the answer first, then tables, pictures and certificates.
+"""An HTML page about a comparison: a summary, then tables, plots and certificates.
 
-The page is a single HTML file that needs nothing else: no network, no scripts. It reads well
-on a phone, on a desk and on paper. The pictures need matplotlib.
+The page is a single HTML file without scripts that loads nothing from the network. Its layout fits phones,
+desktop screens and paper. The plots need matplotlib.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 
 import numpy as np
+from numpy.typing import NDArray
 
 from budgetron._certify.certificate import Certificate
-from budgetron._evaluation.comparison import Comparison, Result
+from budgetron._evaluation.comparison import Comparison
+from budgetron._evaluation.result import Result
 from budgetron._reporting import sections
 from budgetron._reporting.page import document, escape, percent, rounds_text, scroll, table
 from budgetron._util.atomic import atomic_write
@@ -26,13 +28,14 @@ __all__ = ["render", "write"]
 
 Certificates = Mapping[str, Certificate | str]
 
-READING = """<p>Every learner meets the rows one by one: it predicts, then the label is revealed, then it
-may update, so that no row is ever predicted after it was learned. A mistake is a round with
-<i>y</i> <i>f</i>(<i>x</i>) ≤ 0, so that a margin of 0 counts (with more than two classes: one in which
-another class has at least the margin of the true one), and the online error is the share of such rounds.
-Balanced accuracy is the mean over the classes of the share of their rounds that was right. Supports and bytes
-are those of the model at the end, over all classes (if more than two, a budget is for one of them); rounds a
-second count the time spent predicting and learning, estimated where learners shared kernel values.</p>"""
+READING = """<p>Every learner sees the rows one by one. It predicts a row, then sees its label, then may
+update. So no row is predicted after it was learned. A round is a mistake if <i>y</i> <i>f</i>(<i>x</i>) ≤ 0;
+a margin of 0 counts as a mistake. With more than two classes, a round is a mistake if the margin of another
+class is at least that of the true class. The online error is the fraction of rounds that were mistakes.
+Balanced accuracy is the mean over the classes of the fraction of their rounds that were right. Supports and
+bytes are those of the model at the end, over all classes; with more than two classes, each class has its own
+budget. Rounds per second include
+predicting and learning. They are an estimate if learners shared kernel values.</p>"""
 
 
 def render(
@@ -42,7 +45,7 @@ def render(
     certificates: Certificates | Mapping[str, Certificates] | None = None,
     command: str | None = None,
 ) -> str:
-    """Make a page about a comparison, or about several.
+    """Return a page about a comparison, or about several.
 
     Parameters
     ----------
@@ -50,16 +53,16 @@ def render(
         A learner has the same colour on all streams.
     title : str, default="Budgetron report"
     certificates : mapping of learner names to Certificates or str, optional
-        A text says why there is no certificate. With a mapping of streams, a mapping of stream names to
-        such mappings.
+        A text explains why there is no certificate. If `comparisons` maps stream names, this maps stream
+        names to such mappings.
     command : str, optional
-        The command line that made the report, to be shown at its end.
+        The command line that made the report, shown at its end.
 
     Returns
     -------
     str
-        HTML. Apart from the date it depends on the arguments only; the environment variable
-        ``SOURCE_DATE_EPOCH`` fixes the date too.
+        HTML. It depends only on the arguments and on the date, which the environment variable
+        ``SOURCE_DATE_EPOCH`` fixes.
 
     Examples
     --------
@@ -78,13 +81,13 @@ def render(
         raise ValueError("comparisons must hold at least one stream")
     given = _certificates(streams, (certificates or {}) if several else {"": certificates or {}})
     names = dict.fromkeys(result.name for comparison in streams.values() for result in comparison.results)
-    places = {name: i for i, name in enumerate(names)}
+    numbers = {name: i for i, name in enumerate(names)}
     parts = [f"<h1>{escape(title)}</h1>"]
     if len(streams) > 1:
         parts.append(_overview(streams))
     for i, (name, comparison) in enumerate(streams.items(), 1):
         heading = f"<h2>{escape(name)}</h2>\n" if several else ""
-        content = _stream(comparison, given.get(name, {}), places, f"stream-{i}")
+        content = _stream(comparison, given.get(name, {}), numbers, f"stream-{i}")
         parts.append(f'<section id="stream-{i}">\n{heading}{content}\n</section>')
     parts.append(_footer(command))
     return document(title, "\n".join(parts))
@@ -98,19 +101,19 @@ def write(
     certificates: Certificates | Mapping[str, Certificates] | None = None,
     command: str | None = None,
 ) -> None:
-    """Write the page that `render` makes, whole or not at all.
+    """Write the page that `render` returns, atomically.
 
     Parameters
     ----------
     path : path-like
-        A file there is replaced when the new one is complete.
+        An existing file is replaced once the new one is complete.
     comparisons, title, certificates, command
         As in `render`.
 
     Raises
     ------
     OSError
-        If it cannot be written; a file that was there is as it was.
+        If the page cannot be written. An existing file is then unchanged.
     """
     page = render(comparisons, title=title, certificates=certificates, command=command)
     with atomic_write(path) as file:
@@ -118,7 +121,7 @@ def write(
 
 
 def _certificates(streams: Mapping[str, Comparison], given: Mapping[str, object]) -> dict[str, Certificates]:
-    """The certificates of each stream; what belongs to no stream or learner is a slip of the caller."""
+    """Return the certificates of each stream; raise an error if one belongs to no stream or learner."""
     checked: dict[str, Certificates] = {}
     for stream, mapping in given.items():
         if stream not in streams or not isinstance(mapping, Mapping):
@@ -135,11 +138,11 @@ def _certificates(streams: Mapping[str, Comparison], given: Mapping[str, object]
     return checked
 
 
-# ---------------------------------------------------------------------- the answer
+# ---------------------------------------------------------------------- summary
 
 
 def _overview(streams: Mapping[str, Comparison]) -> str:
-    """A line for each stream, with the winner and a link."""
+    """Return a table with one row per stream: a link, the best learner and its error."""
     heads = [
         '<th scope="col">Stream</th>',
         '<th scope="col" class="text">Fewest mistakes</th>',
@@ -157,21 +160,23 @@ def _overview(streams: Mapping[str, Comparison]) -> str:
     return scroll(table("overview", heads, rows), "Overview of the streams")
 
 
-def _stream(comparison: Comparison, certificates: Certificates, places: Mapping[str, int], ident: str) -> str:
-    results = sorted(comparison.results, key=lambda result: result.mistakes)  # stable, so ties stay in order
+def _stream(
+    comparison: Comparison, certificates: Certificates, numbers: Mapping[str, int], ident: str
+) -> str:
+    results = sorted(comparison.results, key=lambda result: result.mistakes)  # stable: ties keep their order
     if not results[0].rounds:
-        return '<div class="answer"><p>No rounds were played, so there is nothing to tell.</p></div>'
-    parts = [_answer(comparison, results), sections.learners(results, places)]
-    parts.append(sections.charts(results, places, ident))
+        return '<div class="answer"><p>No rounds were played, so there are no results.</p></div>'
+    parts = [_summary(comparison, results), sections.learners(results, numbers)]
+    parts.append(sections.charts(results, numbers, ident))
     parts.append(sections.confusions(results))
     if certificates:
-        parts.append(sections.certified([result.name for result in results], certificates, places))
+        parts.append(sections.certified([result.name for result in results], certificates, numbers))
     return "\n".join(parts)
 
 
-def _answer(comparison: Comparison, results: Sequence[Result]) -> str:
+def _summary(comparison: Comparison, results: Sequence[Result]) -> str:
     best = results[0]
-    level = [escape(result.name) for result in results[1:] if result.mistakes == best.mistakes]
+    ties = [escape(result.name) for result in results[1:] if result.mistakes == best.mistakes]
     claim = f"<strong>{escape(best.name)}</strong> made "
     if len(results) > 1:
         claim += f"the fewest mistakes of {len(results)} learners: {best.mistakes:,}"
@@ -179,22 +184,22 @@ def _answer(comparison: Comparison, results: Sequence[Result]) -> str:
         claim += f"{best.mistakes:,} mistake{'' if best.mistakes == 1 else 's'}"
     claim += f" in {rounds_text(best.rounds)}, "
     claim += f"an error of <strong>{percent(best.error_rate)} %</strong>"
-    holds = [f"{best.supports:,} support{'' if best.supports == 1 else 's'}"] if best.supports else []
-    holds += [format_bytes(best.nbytes)] if best.nbytes else []
-    claim += f", with {' in '.join(holds)}." if holds else "."
-    if level:
-        shown = ", ".join(level[:3]) + (f" and {len(level) - 3} more" if len(level) > 3 else "")
-        claim += f" Level with it: {shown}."
+    contents = [f"{best.supports:,} support{'' if best.supports == 1 else 's'}"] if best.supports else []
+    contents += [format_bytes(best.nbytes)] if best.nbytes else []
+    claim += f", with {' in '.join(contents)}." if contents else "."
+    if ties:
+        shown = ", ".join(ties[:3]) + (f" and {len(ties) - 3} more" if len(ties) > 3 else "")
+        claim += f" The same number was made by {shown}."
     counts = best.confusion.sum(axis=1)
     facts = _balance(comparison, counts)
-    facts += f" Always answering {escape(comparison.classes[counts.argmax()])} would err in "
-    facts += f"{percent(1 - counts.max() / counts.sum())} % of rounds."
+    facts += f" Always predicting {escape(comparison.classes[counts.argmax()])} would be wrong in "
+    facts += f"{percent(1 - counts.max() / counts.sum())} % of the rounds."
     if comparison.delay:
-        facts += f" Labels came {rounds_text(comparison.delay)} late."
+        facts += f" Labels arrived {rounds_text(comparison.delay)} late."
     return f'<div class="answer"><p>{claim}</p>\n<p>{facts}</p></div>'
 
 
-def _balance(comparison: Comparison, counts: np.ndarray) -> str:
+def _balance(comparison: Comparison, counts: NDArray[np.int64]) -> str:
     shares = [
         f"{escape(c)} ({100 * n / counts.sum():.1f} %)"
         for c, n in zip(comparison.classes, counts, strict=True)
@@ -204,11 +209,11 @@ def _balance(comparison: Comparison, counts: np.ndarray) -> str:
     return f"{len(shares)} classes, from {shares[counts.argmin()]} to {shares[counts.argmax()]}."
 
 
-# ---------------------------------------------------------------------- the end
+# ---------------------------------------------------------------------- footer
 
 
 def _footer(command: str | None) -> str:
-    # The variable by which builders of packages ask for the same bytes every time
+    # Reproducible builds set this variable.
     seconds = int(os.environ.get("SOURCE_DATE_EPOCH") or time.time())
     made = datetime.fromtimestamp(seconds, UTC)
     call = f"\n<p>Command: <code>{escape(command)}</code></p>" if command else ""

@@ -1,4 +1,4 @@
-"""The parts of a report: the table of the learners, pictures, confusion matrices, certificates."""
+"""The sections of a report: the table of learners, plots, confusion matrices, certificates."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from budgetron._util.units import format_bytes
 
 __all__ = ["MOST_CLASSES", "certified", "charts", "confusions", "learners"]
 
-# More classes than this are no table that anyone reads, and more learners no row of tables.
+# With more classes a confusion matrix is not readable; more matrices are not shown.
 MOST_CLASSES = 12
 MOST_MATRICES = 12
 
 
 def _speed(rate: float) -> str:
-    """Three digits: the rest is noise."""
+    """Format a rate with three significant digits."""
     return f"{float(f'{rate:.3g}'):,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
-# Head, figure of a Result, how it is written, which is best
-COLUMNS: tuple[tuple[str, str, Callable[[Any], str], Callable[..., Any] | None], ...] = (
+# Heading, attribute of a Result, format, and the function that selects the best value
+COLUMNS: tuple[tuple[str, str, Callable[[Any], str], Callable[[list[float]], float] | None], ...] = (
     ("Error&nbsp;%", "error_rate", percent, min),
     ("Last {}&nbsp;%", "window_error", percent, min),
     ("Balanced accuracy&nbsp;%", "balanced_accuracy", percent, max),
-    ("Mistakes", "mistakes", "{:,}".format, None),  # the error again
+    ("Mistakes", "mistakes", "{:,}".format, None),  # best where the error is
     ("Supports", "supports", "{:,}".format, min),
     ("Bytes", "nbytes", format_bytes, min),
     ("Rounds/s", "rounds_per_second", _speed, max),
 )
-UNTOLD = ("supports", "nbytes", "rounds_per_second")  # where 0 means that there is none, or that nobody knows
+MAY_BE_UNKNOWN = ("supports", "nbytes", "rounds_per_second")  # 0 means none or unknown
 
 
-def _swatch(place: int) -> str:
-    """The learner's line and point as in the pictures."""
-    drawn = plots.style(place)
-    colour = drawn["color"].replace("#000000", "currentColor")
-    dashes = {"-": "", "--": "6 3", ":": "2 2", "-.": "6 2 2 2"}[drawn["linestyle"]]
-    marker = plots.MARKERS[place // len(plots.COLOURS) % len(plots.MARKERS)]
+def _swatch(number: int) -> str:
+    """Return the learner's line and marker, as in the plots."""
+    line = plots.style(number)
+    colour = line["color"].replace("#000000", "currentColor")
+    dashes = {"-": "", "--": "6 3", ":": "2 2", "-.": "6 2 2 2"}[line["linestyle"]]
+    marker = plots.MARKERS[number // len(plots.COLOURS) % len(plots.MARKERS)]
     point = {
         "o": '<circle cx="13" cy="5" r="3.6"/>',
         "s": '<path d="M9.8 1.8h6.4v6.4h-6.4z"/>',
@@ -60,53 +60,56 @@ def _swatch(place: int) -> str:
     )
 
 
-def _name(name: str, places: Mapping[str, int]) -> str:
-    # Long names may break where a word begins.
+def _name(name: str, numbers: Mapping[str, int]) -> str:
+    # Allow line breaks inside long names, where a word begins.
     text = re.sub(r"(?<=[a-z.])(?=[A-Z(])", "<wbr>", escape(name))
-    return f'<span class="name">{_swatch(places[name])}<span>{text}</span></span>'
+    return f'<span class="name">{_swatch(numbers[name])}<span>{text}</span></span>'
 
 
-def learners(results: Sequence[Result], places: Mapping[str, int]) -> str:
-    """The table of all figures, the best of each column marked."""
-    rows = [f'<th scope="row">{_name(result.name, places)}</th>' for result in results]
+def learners(results: Sequence[Result], numbers: Mapping[str, int]) -> str:
+    """Return the table of all figures, with the best of each column marked."""
+    rows = [f'<th scope="row">{_name(result.name, numbers)}</th>' for result in results]
     heads = ['<th scope="col">Learner</th>']
     for head, figure, text, choose in COLUMNS:
-        looked_back = f"{min(results[0].window, results[0].rounds):,}"
-        heads.append(f'<th scope="col">{head.format(looked_back)}</th>')
+        window = f"{min(results[0].window, results[0].rounds):,}"
+        heads.append(f'<th scope="col">{head.format(window)}</th>')
         values = [getattr(result, figure) for result in results]
-        told = [value for value in values if value or figure not in UNTOLD]
-        best = choose(told) if choose and len(set(told)) > 1 else None  # all alike: none is better
+        known = [value for value in values if value or figure not in MAY_BE_UNKNOWN]
+        best = choose(known) if choose and len(set(known)) > 1 else None  # no mark if all are equal
         for i, value in enumerate(values):
             mark = ' class="best"' if value == best else ""
             exact = f' title="{value:,} bytes"' if figure == "nbytes" and value else ""
-            rows[i] += f"<td{mark}{exact}>{text(value) if value or figure not in UNTOLD else '-'}</td>"
+            rows[i] += (
+                f"<td{mark}{exact}>{text(value) if value or figure not in MAY_BE_UNKNOWN else '-'}</td>"
+            )
     marked = "; ★ marks the best of a column" if len(results) > 1 else ""
-    note = f'<p class="soft">Sorted by error{marked}. A dash: none, or not told.</p>'
+    note = f'<p class="soft">Sorted by error{marked}. A dash means none or unknown.</p>'
     return note + scroll(table("learners", heads, rows), "Table of the learners") + _parameters(results)
 
 
 def _parameters(results: Sequence[Result]) -> str:
-    """What each learner was told, and the width that it came to."""
+    """Return the parameters of each learner, and the kernel width in use."""
     lines = []
     for result in results:
         width = getattr(result.model, "gamma_", None)
-        came_to = "" if width is None else f"; gamma is {width:.4g}"
-        lines.append(f"<li>{escape(result.name)}: <code>{escape(repr(result.model))}</code>{came_to}</li>")
+        in_use = "" if width is None else f"; gamma is {width:.4g}"
+        lines.append(f"<li>{escape(result.name)}: <code>{escape(repr(result.model))}</code>{in_use}</li>")
     return f"<details><summary>Parameters</summary><ul>{''.join(lines)}</ul></details>"
 
 
-# ---------------------------------------------------------------------- the pictures
+# ---------------------------------------------------------------------- plots
 
 
-def charts(results: Sequence[Result], places: Mapping[str, int], ident: str) -> str:
+def charts(results: Sequence[Result], numbers: Mapping[str, int], ident: str) -> str:
+    """Return the plots of error, supports and memory."""
     window, rounds = results[0].window, results[0].rounds
     drawn = [
-        (plots.errors, "Online error, %", "mistakes so far as a share of the rounds so far",
+        (plots.errors, "Online error, %", "mistakes so far divided by rounds so far",
          {r.name: f"{percent(r.error_rate)} %" for r in results}),
     ]  # fmt: skip
     if rounds > window:
         drawn.append(
-            (plots.window_errors, f"Error of the last {window:,} rounds, %", "how each learner does by now",
+            (plots.window_errors, f"Error of the last {window:,} rounds, %", "recent error of each learner",
              {r.name: f"{percent(r.window_error)} %" for r in results})
         )  # fmt: skip
     if any(len(r.curve["supports"]) and r.curve["supports"].max() for r in results):
@@ -116,26 +119,27 @@ def charts(results: Sequence[Result], places: Mapping[str, int], ident: str) -> 
         )  # fmt: skip
     if any(r.nbytes for r in results):
         drawn.append(
-            (plots.trade_off, "Online error, %, against memory", "the nearer to the lower left, the better",
+            (plots.trade_off, "Online error, %, against memory", "nearer to the lower left is better",
              {r.name: f"{percent(r.error_rate)} % with {r.nbytes:,} bytes" for r in results if r.nbytes})
         )  # fmt: skip
-    numbers = [places[r.name] for r in results]
+    shown = [numbers[r.name] for r in results]
     figures = []
     for i, (draw, head, explained, ends) in enumerate(drawn, 1):
         label = f"{head}. At the end: " + ", ".join(f"{name} {end}" for name, end in ends.items())
-        picture = svg(draw, results, numbers, ident=f"{ident}-{i}", label=label)
+        picture = svg(draw, results, shown, ident=f"{ident}-{i}", label=label)
         figures.append(f"<figure><figcaption>{head}<span>{explained}</span></figcaption>\n{picture}</figure>")
-    legend = "\n".join(f"<li>{_name(r.name, places)}</li>" for r in results)
+    legend = "\n".join(f"<li>{_name(r.name, numbers)}</li>" for r in results)
     joined = "\n".join(figures)
     head = "<h3>Round by round</h3>"
     return f'{head}\n<ul class="legend">\n{legend}\n</ul>\n<div class="charts">\n{joined}\n</div>'
 
 
-# ---------------------------------------------------------------------- which class for which
+# ---------------------------------------------------------------------- confusion
 
 
 def confusions(results: Sequence[Result]) -> str:
-    parts = ["<h3>Which class was taken for which</h3>"]
+    """Return a confusion matrix of each learner, or its most frequent confusions."""
+    parts = ["<h3>Predicted and true classes</h3>"]
     form = _matrix if len(results[0].classes) <= MOST_CLASSES else _pairs
     for i, result in enumerate(results[:MOST_MATRICES]):
         head = f"{escape(result.name)}, error {percent(result.error_rate)} %"
@@ -149,7 +153,11 @@ def confusions(results: Sequence[Result]) -> str:
 
 
 def _matrix(result: Result) -> str:
-    """Rows are true classes, shaded by the share of the row; mistakes by its root, or one saw none."""
+    """Return a matrix with one row per true class.
+
+    Cells are shaded by the fraction of the row. For mistakes it is the root of the fraction, so that rare
+    mistakes are visible.
+    """
     counts = result.confusion
     totals = counts.sum(axis=1)
     shares = counts / np.maximum(1, totals)[:, None]
@@ -171,22 +179,22 @@ def _matrix(result: Result) -> str:
 
 
 def _pairs(result: Result) -> str:
-    """The pairs of classes confused most often, where a matrix would be too wide to read."""
+    """Return the most frequent confusions, for more classes than fit into a matrix."""
     wrong = result.confusion - np.diag(np.diag(result.confusion))
     order = np.argsort(-wrong, axis=None, kind="stable")[:MOST_CLASSES]
     pairs = [divmod(int(place), len(wrong)) for place in order]
     totals = result.confusion.sum(axis=1)
     labels = [escape(label) for label in result.classes]
     items = [
-        f"<li>{labels[i]} taken for {labels[j]}: {rounds_text(int(wrong[i, j]))}, "
-        f"{percent(wrong[i, j] / totals[i])} % of its class</li>"
+        f"<li>{labels[i]} predicted as {labels[j]}: {rounds_text(int(wrong[i, j]))}, "
+        f"{percent(wrong[i, j] / totals[i])} % of this class</li>"
         for i, j in pairs
         if wrong[i, j]
     ]
     return (
         '<ol class="pairs">\n' + "\n".join(items) + "\n</ol>"
         if items
-        else "<p>No class was taken for another.</p>"
+        else "<p>No class was confused with another.</p>"
     )
 
 
@@ -197,25 +205,24 @@ BAD = '<span class="bad" aria-hidden="true">✗</span><span class="hidden">fails
 
 
 def certified(
-    names: Sequence[str], certificates: Mapping[str, Certificate | str], places: Mapping[str, int]
+    names: Sequence[str], certificates: Mapping[str, Certificate | str], numbers: Mapping[str, int]
 ) -> str:
-    cards = [_certificate(name, certificates[name], places) for name in names if name in certificates]
+    """Return a card for each certificate."""
+    cards = [_certificate(name, certificates[name], numbers) for name in names if name in certificates]
     joined = "\n".join(cards)
-    return f"""<h3>What the theorems say</h3>
-<p class="soft">A theorem limits what could happen on this very stream, however its rows came about, by how
-well a competitor does on it.</p>
-<div class="certificates">
-{joined}
+    return f"""<h3>Certificates</h3>
+<p class="soft">A theorem bounds the number of mistakes or updates on this stream, whatever its rows are. The
+bound depends on the loss of a competitor on the same stream.</p> <div class="certificates"> {joined}
 </div>"""
 
 
-def _certificate(name: str, given: Certificate | str, places: Mapping[str, int]) -> str:
-    head = f"<h4>{_name(name, places)}</h4>"
+def _certificate(name: str, given: Certificate | str, numbers: Mapping[str, int]) -> str:
+    head = f"<h4>{_name(name, numbers)}</h4>"
     if isinstance(given, str):
         return f'<div class="certificate nothing">{head}\n<p>No certificate: {escape(given)}</p></div>'
     kind, verdict = _verdict(given)
     bound = f"{given.bound:,.0f}" if isfinite(given.bound) else "infinite"
-    # The bar ends at the bound, or at the last round where the bound lies beyond it
+    # The bar ends at the bound, or at the number of rounds if the bound is larger.
     whole = max(1.0, float(given.count), min(given.bound, given.rounds))
     mark = f'<b style="left:{100 * given.bound / whole:.1f}%"></b>' if given.bound < whole else ""
     done = f'<i style="width:{100 * given.count / whole:.1f}%"></i>'
@@ -232,21 +239,21 @@ bound <strong>{bound}</strong></p>
 <dl><dt>theorem</dt><dd>{escape(given.theorem)}</dd>
 <dt>competitor</dt>
 <dd>{escape(given.competitor)}: norm {given.norm:.4g}, hinge losses {given.losses:.6g}{drift}</dd>
-<dt>assumes</dt><dd><ul>{assumptions or "<li>nothing more</li>"}</ul></dd>
+<dt>assumes</dt><dd><ul>{assumptions or "<li>no further assumptions</li>"}</ul></dd>
 <dt>learner</dt><dd><code>{escape(given.learner)}</code></dd></dl></div>"""
 
 
 def _verdict(given: Certificate) -> tuple[str, str]:
-    """A class of the style sheet, and a sentence."""
+    """Return a class of the style sheet, and a sentence."""
     if not given.applies:
         return "nothing", '<span class="bad">The theorem does not apply</span>: an assumption fails.'
     if not given.holds:
         if given.quantity.startswith("expected"):
-            return "broken", "The bound was exceeded, as one run may: it limits the expected number."
+            return "broken", "This run exceeded the bound, which is possible: it limits the expected number."
         return "broken", '<strong class="bad">The bound is violated.</strong>'
     if given.vacuous:
-        return "nothing", "The bound holds but says nothing: it is no smaller than the number of rounds."
+        return "nothing", "The bound holds but is vacuous: it is not below the number of rounds."
     return (
         "",
-        f'<span class="good">The bound holds</span>: {100 * given.ratio:.1f} % of what it allows happened.',
+        f'<span class="good">The bound holds</span>: {100 * given.ratio:.1f} % of the bound was reached.',
     )

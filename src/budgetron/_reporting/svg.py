@@ -1,44 +1,53 @@
-"""Plots as SVG inside a page."""
+"""Plots as SVG that a page contains."""
 
 from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
 
 from budgetron._evaluation.plots import new_figure, supports, trade_off
 from budgetron._evaluation.result import Result
 from budgetron._reporting.page import escape
 
-__all__ = ["svg"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
-# Text stays text, and is large enough when a phone shows the plot at three quarters of its size.
+__all__ = ["Draw", "svg"]
+
+# Text is stored as text, large enough for a phone, which shows the plot at three quarters of its size.
 PAGE = {"svg.fonttype": "none", "svg.hashsalt": "budgetron", "font.size": 13, "axes.linewidth": 0.8}
 
 
-def svg(
-    draw: Callable[..., None], results: Sequence[Result], places: Sequence[int], *, ident: str, label: str
-) -> str:
-    """A picture as SVG to stand inside a page: its ids begin with `ident`, its black is the page's ink."""
+class Draw(Protocol):
+    """A function of `_evaluation.plots` that draws the results of several learners."""
+
+    def __call__(self, axis: Axes, results: Sequence[Result], numbers: Sequence[int] | None) -> None: ...
+
+
+def svg(draw: Draw, results: Sequence[Result], numbers: Sequence[int], *, ident: str, label: str) -> str:
+    """Return a plot as SVG. Its ids begin with `ident`, and black becomes the text colour of the page."""
     try:
         from matplotlib import rc_context, rcdefaults, rcParams
     except ImportError:
         raise ImportError("plots need matplotlib: pip install 'budgetron[cli]'") from None
     with rc_context():
-        rcdefaults()  # the user's own settings are made for other pages
+        rcdefaults()  # ignore the user's own settings
         rcParams.update(PAGE)
-        figure, axis = new_figure(6.2, 3.7)
-        draw(axis, results, places)
-        axis.set_ylabel("")  # the page says it above the picture
+        figure, (axis,) = new_figure(6.2, 3.7)
+        draw(axis, results, numbers)
+        axis.set_ylabel("")  # the caption above the plot has it
         if draw is not trade_off:
             axis.set_xlim(0, max(1, *(result.rounds for result in results)))
             axis.xaxis.set_major_formatter("{x:,.0f}")
-            axis.xaxis.get_major_locator().set_params(nbins=5, integer=True)
+            axis.locator_params(axis="x", nbins=5, integer=True)
         if draw is supports:
             axis.yaxis.set_major_formatter("{x:,.0f}")
             if axis.get_yscale() == "linear":
-                axis.yaxis.get_major_locator().set_params(integer=True)
+                axis.locator_params(axis="y", integer=True)
         else:
             _zoom(axis)
         best = min(range(len(results)), key=lambda i: results[i].mistakes)
@@ -52,18 +61,18 @@ def svg(
     return _inline(text.getvalue(), ident, label, names)
 
 
-def _zoom(axis: Any) -> None:
-    """Begin the vertical axis above 0 where all curves run close together high above it."""
-    settled = [
-        line.get_ydata()[len(line.get_ydata()) // 20 :] for line in axis.lines if len(line.get_ydata())
-    ]
-    low, high = min((min(values) for values in settled), default=0.0), axis.get_ylim()[1]
+def _zoom(axis: Axes) -> None:
+    """Start the vertical axis above 0 if all curves are close together and far above 0."""
+    curves = [np.asarray(line.get_ydata(), np.float64) for line in axis.lines]
+    # Without the first rounds, where the error rate is not stable yet
+    stable = [values[len(values) // 20 :] for values in curves if len(values)]
+    low, high = min((float(values.min()) for values in stable), default=0.0), axis.get_ylim()[1]
     if low > high / 2:
         axis.set_ylim(bottom=min(0.9 * low, low - 0.3 * (high - low)))
 
 
 def _inline(text: str, ident: str, label: str, names: Mapping[str, str]) -> str:
-    """Matplotlib's SVG without what a page already has, and without what would clash with other pictures."""
+    """Remove from Matplotlib's SVG what the page has already, and make its ids distinct from other plots."""
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", text, flags=re.S)
     for ident_of_curve, name in names.items():
@@ -71,7 +80,7 @@ def _inline(text: str, ident: str, label: str, names: Mapping[str, str]) -> str:
     used = set(re.findall(r'(?:url\(#|href="#)([^")]+)', text))
     text = re.sub(r' id="([^"]+)"', lambda m: f' id="{ident}-{m[1]}"' if m[1] in used else "", text)
     text = re.sub(r'(url\(#|href="#)', rf"\1{ident}-", text)
-    # Hundredths of a point are finer than any screen, and a third of the size.
+    # Two decimals are finer than any screen, and reduce the size by a third.
     text = re.sub(r' d="[^"]*"', lambda m: re.sub(r"(\.\d\d)\d+", r"\1", m[0]).replace("\n", ""), text)
     text = text.replace("#000000", "currentColor")
     box = re.search(r'viewBox="[^"]*"', text)

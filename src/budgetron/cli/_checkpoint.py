@@ -146,7 +146,7 @@ class Checkpoint:
                 self._changed(blocks, f"its {name} was {_shown(before)} and is {_shown(facts[name])} now")
         with self._sound():
             comparison.resume(kept["account"])
-            waiting = sum(map(len, comparison._waiting.values()))
+            waiting = comparison.n_waiting
             if not comparison[0].rounds == kept["rows"] == self._model.rounds_ + waiting:
                 raise ValueError("model and account stand at different rounds")
         with err.status(f"reading {kept['rows']:,} rows again") if err.is_terminal else nullcontext():

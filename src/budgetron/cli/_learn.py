@@ -17,7 +17,7 @@ from scipy.sparse import issparse, vstack
 from sklearn.base import clone
 
 from budgetron import files, report
-from budgetron._evaluation.comparison import named_learners
+from budgetron._evaluation.names import named_learners
 from budgetron._util.interrupts import defer_interrupts
 from budgetron._util.units import format_bytes
 from budgetron.batch import AveragedClassifier

@@ -1,7 +1,7 @@
-"""The papers' experiments: their tables and figures from one command, beside what was published.
+"""The papers' experiments: their tables and figures, next to the published numbers.
 
-`reproduce` runs them, `STUDIES` lists them. `_studies` says what is learned, `_runner` runs it on all
-cores and resumes, `_published` holds the printed figures, `_tables` and `_figures` set the two side by side.
+`reproduce` runs them, `STUDIES` lists them. `_studies` defines the experiments, `_runner` runs them on all
+cores and resumes, `_published` has the published numbers, `_tables` and `_figures` compare both.
 """
 
 from __future__ import annotations
@@ -11,18 +11,17 @@ import platform
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from budgetron import datasets
 from budgetron._util.atomic import atomic_write
 from budgetron.experiments._figures import figures
-from budgetron.experiments._runner import kept_result, run_jobs
-from budgetron.experiments._studies import STUDIES, Job, jobs_of
+from budgetron.experiments._runner import run_jobs, saved_result
+from budgetron.experiments._studies import PAPERS, STUDIES, Job, JobResult, jobs_of
 from budgetron.experiments._tables import Table, forgetron_table, projectron_table
 
 __all__ = ["STUDIES", "Reproduction", "reproduce"]
 
-LOADERS: dict[str, Callable[[], Any]] = {
+LOADERS: dict[str, Callable[[], object]] = {
     "adult": datasets.load_adult,
     "vehicle": datasets.load_vehicle,
     "mnist": datasets.load_mnist,
@@ -33,15 +32,15 @@ LOADERS: dict[str, Callable[[], Any]] = {
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What `reproduce` made.
+    """The tables and files that `reproduce` made.
 
     Attributes
     ----------
     tables : dict of name to Table
     missing : dict of study to reason
-        Studies whose data could not be had.
+        Studies whose data is not available.
     files : list of Path
-        The page, and the pictures and tables beside it.
+        The page, and the pictures and tables next to it.
     """
 
     tables: dict[str, Table]
@@ -59,23 +58,28 @@ def reproduce(
 ) -> Reproduction:
     """Run the papers' experiments and write a page with their tables and figures.
 
-    The pictures, the tables as CSV, and the results of finished jobs (in `.jobs`) go to a folder
-    beside the page, called as the page without its suffix. Run again after an interruption, it
-    goes on where it stopped; jobs done before, whichever studies were asked for, are on the page as well.
+    The pictures, the tables as CSV, and the results of finished jobs (in `.jobs`) are written to a folder
+    next to the page, with the name of the page without its suffix. After an interruption, the next run
+    continues with the jobs that are not finished. The page also shows studies of earlier runs.
 
     Parameters
     ----------
     page : path
         Where to write the page, in Markdown.
     studies : iterable of str, optional
-        Which of `STUDIES`; by default all.
+        Names from `STUDIES`; by default all.
     quick : bool, default=False
-        Fewer permutations and drawings, and four of the 126 labellings of the digits: minutes, not hours.
+        Whether to run fewer permutations and samples, and four of the 126 labellings of the digits. This
+        takes minutes instead of hours.
     workers : int, optional
-        Processes at a time, by default as many as there are processors. One takes up to 4 GB on the
-        full digits.
+        Number of parallel processes, by default the number of processors. On the full digits one process
+        needs up to 4 GB.
     watch : callable, optional
-        Called as jobs are done, with their number, the number of all, and the job.
+        Called after each job with the number of finished jobs, the number of all jobs, and the job.
+
+    Returns
+    -------
+    Reproduction
     """
     chosen = list(STUDIES) if studies is None else list(studies)
     unknown = [name for name in chosen if name not in STUDIES]
@@ -84,8 +88,8 @@ def reproduce(
     page = Path(page)
     folder = page.with_suffix("")
     if folder == page:
-        raise ValueError(f"the page needs a suffix, such as {page}.md: its folder is called without it")
-    missing = {name: reason for name in chosen if (reason := _lacking(name)) is not None}
+        raise ValueError(f"page must have a suffix, such as {page}.md; the folder has the name without it")
+    missing = {name: reason for name in chosen if (reason := _missing_data(name)) is not None}
     jobs = [job for name in chosen if name not in missing for job in jobs_of(STUDIES[name], quick)]
     done = 0
 
@@ -98,15 +102,15 @@ def reproduce(
     if watch is not None:
         watch(0, len(jobs), None)
     results = run_jobs(jobs, folder / ".jobs", workers or os.cpu_count() or 1, count)
-    for study in STUDIES.values():  # what earlier runs left, on the page as well
+    for study in STUDIES.values():  # results of earlier runs
         for job in jobs_of(study, quick):
-            if job not in results and (kept := kept_result(job, folder / ".jobs")) is not None:
-                results[job] = kept
+            if job not in results and (saved := saved_result(job, folder / ".jobs")) is not None:
+                results[job] = saved
     return _write(page, folder, results, missing, quick)
 
 
-def _lacking(study: str) -> str | None:
-    """Why the data of a study cannot be had, if so; fetched once, before the workers ask for it."""
+def _missing_data(study: str) -> str | None:
+    """Return why the data of a study is not available, or None. Downloads it before the workers start."""
     if study not in LOADERS:
         return None
     try:
@@ -116,18 +120,20 @@ def _lacking(study: str) -> str | None:
     return None
 
 
+def _tables(results: dict[Job, JobResult]) -> dict[str, Table]:
+    """Return by file name the tables that there are results for."""
+    tables = {
+        f"002-table-{number}": projectron_table(results, study)
+        for number, study in enumerate(("adult", "vehicle", "gaussians"), 1)
+    }
+    tables["003-table-8.1"] = forgetron_table(results)
+    return {name: table for name, table in tables.items() if table is not None}
+
+
 def _write(
-    page: Path, folder: Path, results: dict[Job, dict[str, Any]], missing: dict[str, str], quick: bool
+    page: Path, folder: Path, results: dict[Job, JobResult], missing: dict[str, str], quick: bool
 ) -> Reproduction:
-    tables: dict[str, Table] = {}
-    for number, study in enumerate(("adult", "vehicle", "gaussians"), 1):
-        table = projectron_table(results, study)
-        if table is not None:
-            tables[f"002-table-{number}"] = table
-    table = forgetron_table(results)
-    if table is not None:
-        tables["003-table-8.1"] = table
-    files = [page]
+    tables, files = _tables(results), [page]
     folder.mkdir(parents=True, exist_ok=True)
     for name, table in tables.items():
         files.append(folder / f"{name}.csv")
@@ -147,18 +153,18 @@ def _page(
     tables: dict[str, Table],
     pictures: list[str],
     folder: str,
-    results: dict[Job, dict[str, Any]],
+    results: dict[Job, JobResult],
     missing: dict[str, str],
     quick: bool,
 ) -> str:
     seconds = sum(result["seconds"] for result in results.values())
     lines = [
-        "# The papers' experiments, run again",
+        "# The papers' experiments, reproduced",
         "",
         f"Written by `budgetron reproduce{' --quick' if quick else ''}`: {len(results)} jobs, "
         f"{seconds / 60:.0f} minutes of one core ({platform.machine()}). Means ± standard deviations. "
-        "What the papers' tables print stands beside ours; the curves of their figures are not in numbers, "
-        "so that only the points that tables also give are drawn as crosses.",
+        "The tables show our numbers next to the published ones. The papers do not print the numbers of "
+        "their figures, so crosses show only the points that their tables have.",
         "",
     ]
     for name, table in tables.items():
@@ -172,52 +178,52 @@ def _page(
             CAPTIONS[name][1],
             "",
         ]
-    lacking = list(_lacking_of(results, missing, quick))
-    if lacking:
-        lines += ["## What is not here", "", *lacking, ""]
+    incomplete = list(_incomplete(results, missing, quick))
+    if incomplete:
+        lines += ["## Not included", "", *incomplete, ""]
     return "\n".join(lines)
 
 
-def _lacking_of(results: dict[Job, dict[str, Any]], missing: dict[str, str], quick: bool) -> Iterator[str]:
-    """A line for each study that was not run, or not to its end."""
+def _incomplete(results: dict[Job, JobResult], missing: dict[str, str], quick: bool) -> Iterator[str]:
+    """Yield a line for each study of which some or all jobs were not run."""
     for study in STUDIES.values():
         all_jobs = list(jobs_of(study, quick))
         done = sum(job in results for job in all_jobs)
         if study.name in missing:
-            unverified = " 002 Table 2 is unverified." if study.name == "vehicle" else ""
-            yield f"- {study.title} ({study.paper}): its data could not be had.{unverified}"
+            unverified = " Its Table 2 is unverified." if study.name == "vehicle" else ""
+            yield f"- {study.title} ({PAPERS[study.paper]}): its data is not available.{unverified}"
         elif done < len(all_jobs):
-            yield f"- {study.title} ({study.paper}): {done} of {len(all_jobs)} jobs were run."
+            yield f"- {study.title} ({PAPERS[study.paper]}): {done} of {len(all_jobs)} jobs were run."
 
 
 CAPTIONS = {
     "002-figure-1": (
-        "002 Figure 1: online error against samples, Adult, B = 1500",
-        "As in the paper: the Projectron follows the Perceptron, Forgetron and RBP stop improving when the "
-        "budget is full, Projectron++ and PA-I stay below.",
+        "Projectron paper, Figure 1: online error over samples, Adult, B = 1500",
+        "As in the paper: the Projectron is close to the Perceptron; Forgetron and RBP stop improving when "
+        "the budget is full; Projectron++ and PA-I have a lower error.",
     ),
     "002-figure-2": (
-        "002 Figure 2: supports against samples, Adult, B = 1500",
+        "Projectron paper, Figure 2: supports over samples, Adult, B = 1500",
         "Linear for Perceptron and PA-I, flattening for Projectron and Projectron++.",
     ),
     "002-figure-3": (
-        "002 Figure 3: online error against supports, Adult, B = 1500",
-        "With as many supports, Projectron and Projectron++ make fewer mistakes than the Perceptron.",
+        "Projectron paper, Figure 3: online error over supports, Adult, B = 1500",
+        "With equally many supports, Projectron and Projectron++ make fewer mistakes than the Perceptron.",
     ),
     "003-figure-4": (
-        "003 Figure 4: online error against budget, USPS and MNIST",
-        "The circle is the Perceptron with its supports, crosses are the points of Table 8.1.",
+        "Forgetron paper, Figure 4: online error over budget, USPS and MNIST",
+        "The circle is the Perceptron, at its number of supports. Crosses are the points of Table 8.1.",
     ),
     "003-figure-5": (
-        "003 Figure 5: online error against budget, Census-Income",
-        "The circle is the Perceptron with its supports, crosses are the points of Table 8.1.",
+        "Forgetron paper, Figure 5: online error over budget, Census-Income",
+        "The circle is the Perceptron, at its number of supports. Crosses are the points of Table 8.1.",
     ),
     "003-figure-6": (
-        "003 Figure 6: online error against budget, synthetic",
-        "The circle is the Perceptron with its supports, crosses are the points of Table 8.1.",
+        "Forgetron paper, Figure 6: online error over budget, synthetic",
+        "The circle is the Perceptron, at its number of supports. Crosses are the points of Table 8.1.",
     ),
     "003-figure-7": (
-        "003 Figure 7: single runs, synthetic",
-        "One data set: the self-tuned Forgetron, and the range of ten runs of CG, whose luck differs.",
+        "Forgetron paper, Figure 7: single runs, synthetic",
+        "On one data set: the self-tuned Forgetron, and the range of ten runs of CG, which is random.",
     ),
 }

@@ -1,26 +1,31 @@
-"""The papers' figures from the results of the jobs."""
+"""The papers' figures, drawn from the results of the jobs."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from budgetron._evaluation.plots import COLOURS, new_figure, style
 from budgetron.experiments._published import FORGETRON
 from budgetron.experiments._studies import CG_RUNS, SHARES, STUDIES
 from budgetron.experiments._tables import Results, grouped
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 __all__ = ["figures"]
 
-# Learners of 003's figures, and the rows that a run of the paper has; ours has fewer of USPS
+# Learners of 003's figures, and the rows of each run in the paper (our USPS has fewer)
 DRAWN = ("self-tuned", "greedy", "CKS", "CG")
 ROWS = {"mnist": 60_000, "usps": 10_000, "census": 24_764, "noise-5": 10_000, "noise-10": 10_000}
 
 
-def figures(results: Results) -> dict[str, Any]:
-    """A matplotlib figure for each figure that there are results for, by file name."""
-    drawn: dict[str, Any] = {}
+def figures(results: Results) -> dict[str, Figure]:
+    """Return by file name the figures that there are results for."""
+    drawn: dict[str, Figure] = {}
     if any(job.study == "adult" for job in results):
         drawn |= _projectron_figures(results)
     for name, studies in {
@@ -30,10 +35,10 @@ def figures(results: Results) -> dict[str, Any]:
     }.items():
         present = [study for study in studies if _budgets(results, study)]
         if present:
-            figure, axes = new_figure(6 * len(present), 4.5, 1, len(present), squeeze=False)
-            for axis, study in zip(axes[0], present, strict=True):
-                _against_budget(axis, results, study)
-            axes[0][0].legend(frameon=False)
+            figure, axes = new_figure(6 * len(present), 4.5, 1, len(present))
+            for axis, study in zip(axes, present, strict=True):
+                _over_budget(axis, results, study)
+            axes[0].legend(frameon=False)
             drawn[name] = figure
     present = [study for study in ("noise-5", "noise-10") if _budgets(results, study)]
     if present:
@@ -41,19 +46,19 @@ def figures(results: Results) -> dict[str, Any]:
     return drawn
 
 
-def _projectron_figures(results: Results) -> dict[str, Any]:
-    """002 Figures 1 to 3: error and supports against rounds, and one against the other."""
+def _projectron_figures(results: Results) -> dict[str, Figure]:
+    """Draw 002 Figures 1 to 3: error and supports over rounds, and error over supports."""
     jobs = [job for job in results if job.study == "adult"]
     names = list(results[jobs[0]]["curves"])
     drawn = {}
     for number, (x, y) in enumerate([("round", "error"), ("round", "supports"), ("supports", "error")], 1):
-        figure, axis = new_figure(7, 5)
+        figure, (axis,) = new_figure(7, 5)
         for i, name in enumerate(names):
             curves = [results[job]["curves"][name] for job in jobs]
             mean = {key: np.mean([curve[key] for curve in curves], axis=0) for key in curves[0]}
             mean["error"] = 100 * mean["mistakes"] / mean["round"]
-            settled = mean["round"] >= 500
-            axis.plot(mean[x][settled], mean[y][settled], label=name.split(",")[0], **style(i))
+            shown = mean["round"] >= 500
+            axis.plot(mean[x][shown], mean[y][shown], label=name.split(",")[0], **style(i))
         labels = {
             "round": "samples",
             "error": "average online error (%)",
@@ -71,14 +76,14 @@ def _budgets(results: Results, study: str) -> list[int]:
     return sorted(jobs[0].budgets) if jobs else []
 
 
-def _errors(results: Results, study: str, budget: int, name: str) -> Any:
-    """Errors over the parts; for CG those of all runs, one column each."""
+def _errors(results: Results, study: str, budget: int, name: str) -> NDArray[np.float64]:
+    """Return the error of each part; for CG, one column per run."""
     if name != "CG":
         return grouped(results, study, None, f"{name}, {budget}")
     return np.stack([grouped(results, study, None, f"CG {run}, {budget}") for run in range(CG_RUNS)], axis=1)
 
 
-def _against_budget(axis: Any, results: Results, study: str) -> None:
+def _over_budget(axis: Axes, results: Results, study: str) -> None:
     budgets = _budgets(results, study)
     for i, name in enumerate(DRAWN):
         means = [_errors(results, study, budget, name).mean() for budget in budgets]
@@ -96,17 +101,17 @@ def _against_budget(axis: Any, results: Results, study: str) -> None:
     _finish(axis, study, budgets)
 
 
-def _finish(axis: Any, study: str, budgets: list[int]) -> None:
+def _finish(axis: Axes, study: str, budgets: list[int]) -> None:
     axis.set(title=STUDIES[study].title, xscale="log", xlabel="budget B", ylabel="online error (%)")
     axis.set_xticks(budgets, [str(budget) for budget in budgets])
     axis.minorticks_off()
     axis.grid(alpha=0.3)
 
 
-def _single_runs(results: Results, studies: list[str]) -> Any:
-    """003 Figure 7: one data set, the self-tuned Forgetron and the range of ten runs of CG."""
-    figure, axes = new_figure(6 * len(studies), 4.5, 1, len(studies), squeeze=False)
-    for axis, study in zip(axes[0], studies, strict=True):
+def _single_runs(results: Results, studies: list[str]) -> Figure:
+    """Draw 003 Figure 7: on one data set, the self-tuned Forgetron and the range of ten runs of CG."""
+    figure, axes = new_figure(6 * len(studies), 4.5, 1, len(studies))
+    for axis, study in zip(axes, studies, strict=True):
         budgets = _budgets(results, study)
         runs = np.array([_errors(results, study, budget, "CG")[0] for budget in budgets])
         single = [_errors(results, study, budget, "self-tuned")[0] for budget in budgets]
@@ -115,5 +120,5 @@ def _single_runs(results: Results, studies: list[str]) -> Any:
         )
         axis.plot(budgets, single, marker=".", label="self-tuned", **style(0))
         _finish(axis, study, budgets)
-    axes[0][0].legend(frameon=False)
+    axes[0].legend(frameon=False)
     return figure

@@ -1,4 +1,4 @@
-"""The figures that the papers print, as they print them."""
+"""The numbers in the tables of the papers, as published."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["FORGETRON", "PROJECTRON", "Entry"]
 
 @dataclass(frozen=True)
 class Entry:
-    """A learner's line in a table of 002: mistakes in per cent and supports, each with its deviation."""
+    """One row of a table of 002: mistakes in percent and supports, each with its standard deviation."""
 
     error: float
     error_sd: float

@@ -1,4 +1,4 @@
-"""Running jobs on all cores. Each result is kept in a file: an interrupted run goes on where it stopped."""
+"""Run jobs on all cores. Each result is saved in a file, so that an interrupted run can be resumed."""
 
 from __future__ import annotations
 
@@ -8,48 +8,48 @@ import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any
+from typing import TypeGuard
 
 from budgetron._util.atomic import atomic_write
-from budgetron.experiments._studies import Job, run_job
+from budgetron.experiments._studies import Job, JobResult, run_job
 
-__all__ = ["kept_result", "run_jobs"]
+__all__ = ["run_jobs", "saved_result"]
 
 
 def run_jobs(
     jobs: Sequence[Job], folder: Path, workers: int, watch: Callable[[Job], object] | None = None
-) -> dict[Job, dict[str, Any]]:
-    """The result of each job, from its file in `folder` if it was run before.
+) -> dict[Job, JobResult]:
+    """Return the result of each job. Jobs that have a file in `folder` are not run again.
 
     Parameters
     ----------
     jobs : sequence of Job
     folder : Path
     workers : int
-        Processes at a time.
+        Number of parallel processes.
     watch : callable, optional
-        Called with each job that is done, at once for those done before.
+        Called with each finished job, first with those that have a file.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    results = {job: result for job in jobs if (result := kept_result(job, folder)) is not None}
+    results = {job: result for job in jobs if (result := saved_result(job, folder)) is not None}
     for job in results:
         if watch is not None:
             watch(job)
-    left = [job for job in jobs if job not in results]
-    if not left:
+    remaining = [job for job in jobs if job not in results]
+    if not remaining:
         return results
-    # Spawned, for forked processes may not use the threads of a BLAS that their parent has started.
+    # Spawn, because a forked process cannot use BLAS threads that its parent has started.
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(workers, len(left)), context, _leave_interrupts_to_the_parent)
+    pool = ProcessPoolExecutor(min(workers, len(remaining)), context, _ignore_interrupts)
     try:
-        running = {pool.submit(run_job, job): job for job in left}
+        running = {pool.submit(run_job, job): job for job in remaining}
         for future in as_completed(running):
             job = running[future]
             results[job] = future.result()
-            keep_result(job, results[job], folder)
+            save_result(job, results[job], folder)
             if watch is not None:
                 watch(job)
-    except BaseException:  # an interrupt as well: what is running is dropped, what is done is kept
+    except BaseException:  # also an interrupt: stop running jobs; the files of finished jobs remain
         pool.shutdown(wait=False, cancel_futures=True)
         for process in list((pool._processes or {}).values()):
             process.terminate()
@@ -58,25 +58,28 @@ def run_jobs(
     return results
 
 
-def _leave_interrupts_to_the_parent() -> None:
-    """A terminal sends ctrl-C to all; the parent stops the others."""
+def _ignore_interrupts() -> None:
+    """Ignore Ctrl-C, which a terminal sends to all processes. The parent process stops the workers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def kept_result(job: Job, folder: Path) -> dict[str, Any] | None:
-    """The result that an earlier run left, if it had the same settings."""
+def saved_result(job: Job, folder: Path) -> JobResult | None:
+    """Return the result that an earlier run saved, if it had the same settings."""
     try:
-        kept = json.loads((folder / f"{job.key}.json").read_text())
+        saved = json.loads((folder / f"{job.key}.json").read_text())
     except (OSError, ValueError):
         return None
-    if not isinstance(kept, dict) or kept.get("settings") != job.settings:
+    if not isinstance(saved, dict) or saved.get("settings") != job.settings:
         return None
-    result = kept.get("result")
-    whole = isinstance(result, dict) and result.get("errors") and "seconds" in result
-    return result if whole else None
+    result = saved.get("result")
+    return result if _is_complete(result) else None
 
 
-def keep_result(job: Job, result: dict[str, Any], folder: Path) -> None:
-    """Write it whole or not at all."""
+def _is_complete(result: object) -> TypeGuard[JobResult]:
+    return isinstance(result, dict) and bool(result.get("errors")) and "seconds" in result
+
+
+def save_result(job: Job, result: JobResult, folder: Path) -> None:
+    """Save a result atomically."""
     with atomic_write(folder / f"{job.key}.json") as file:
         file.write(json.dumps({"settings": job.settings, "result": result}).encode())

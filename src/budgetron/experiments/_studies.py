@@ -1,9 +1,8 @@
-"""The papers' experiments, cut into jobs that run on their own.
+"""The papers' experiments, divided into independent jobs.
 
-A job is one permutation of a data set of 002, or on one part of a data set of 003 a line of its table
-or the budgets of its figure;
-what it returns is plain numbers, so that it can be kept in a file. Where several learners, or
-several labellings of the same rows, have one kernel, they share its values.
+A job of the Projectron paper (002) is one permutation of a data set. A job of the Forgetron paper (003) is
+one row of its table, or the budgets of its figure, on one part of a data set. The result of a job is plain
+numbers, so that it can be saved in a file. Learners and labellings of the same rows share kernel values.
 """
 
 from __future__ import annotations
@@ -14,14 +13,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 from math import log, sqrt
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from budgetron import datasets
+from budgetron._base.batches import Rows
 from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._evaluation.cohort import Cohort
+from budgetron._util.blocks import row_blocks
 from budgetron.evaluate import compare
 from budgetron.kernelized import (
     CKSPerceptron,
@@ -35,26 +37,28 @@ from budgetron.kernelized import (
 )
 from budgetron.streams import two_gaussians
 
-__all__ = ["STUDIES", "Job", "jobs_of", "run_job"]
+__all__ = ["PAPERS", "STUDIES", "Job", "JobResult", "Study", "jobs_of", "run_job"]
 
-# Rows learned at a time: kernel values of many learners at once must not take all memory.
-AT_ONCE = 2048
+Labels = NDArray[Any]
+PAPERS = {"002": "Projectron paper", "003": "Forgetron paper"}
 
-# Labellings of the same digits that share kernel values in one job; more would share more,
-# and take more memory.
-TOGETHER = 9
+# Rows per block. Larger blocks need more memory for the kernel values of all learners.
+BLOCK = 2048
 
-# Shares of the Perceptron's supports that 003 Table 8.1 takes for the budget, and runs of CG
+# Labellings of the digits per job. They share kernel values; more of them need more memory.
+LABELLINGS = 9
+
+# Budgets of 003 Table 8.1 as fractions of the Perceptron's supports, and the number of runs of CG
 SHARES = (0.25, 0.5, 1.0)
 CG_RUNS = 10
 
 
 @dataclass(frozen=True)
 class Study:
-    """A data set with the settings under which a paper learned it.
+    """A data set and the settings of a paper.
 
-    `parts` are its permutations, drawings or groups of labellings; `budgets` those of 002's
-    tables or of 003's figures.
+    `parts` is the number of permutations, samples or groups of labellings. `budgets` are those of the tables
+    of 002 or of the figures of 003.
     """
 
     name: str
@@ -88,7 +92,11 @@ STUDIES = {
 
 @dataclass(frozen=True)
 class Job:
-    """A study's part; for 003 a share of the Perceptron's supports as budget, or None: the figure's."""
+    """One part of a study.
+
+    For 003, `share` is the budget as a fraction of the Perceptron's supports, or None for the budgets of the
+    figure.
+    """
 
     study: str
     part: int
@@ -97,15 +105,15 @@ class Job:
 
     @property
     def budgets(self) -> tuple[int, ...]:
-        """Those of 002's table, or of 003's figure, which all are learned at once."""
+        """The budgets of the table of 002 or of the figure of 003, which one job runs together."""
         study = STUDIES[self.study]
         if self.share is not None:
             return ()
         return study.quick_budgets if self.quick and study.quick_budgets else study.budgets
 
     @property
-    def settings(self) -> dict[str, Any]:
-        """What the result depends on."""
+    def settings(self) -> dict[str, object]:
+        """Everything that determines the result."""
         few_labellings = self.quick and self.study in ("mnist", "usps")
         return {
             "study": self.study,
@@ -118,31 +126,41 @@ class Job:
 
     @property
     def key(self) -> str:
-        """A name for files; different settings may have the same."""
+        """A file name. Jobs with other settings may have the same one, so files also store the settings."""
         share = "" if self.share is None else f"-{self.share:g}"
         return f"{self.study}{share}-{self.part:03d}{'-quick' if self.quick else ''}"
 
 
+class JobResult(TypedDict):
+    """The result of a job: errors in percent and supports by learner."""
+
+    errors: dict[str, float] | dict[str, list[float]]
+    supports: NotRequired[dict[str, int] | list[int]]
+    curves: NotRequired[dict[str, dict[str, list[float]]]]
+    seconds: NotRequired[float]
+
+
 def jobs_of(study: Study, quick: bool) -> Iterator[Job]:
-    """All jobs of a study."""
+    """Yield all jobs of a study."""
     parts = range(study.quick_parts if quick else study.parts)
     shares = (None,) if study.paper == "002" else (*SHARES, None)
     for share in shares:
         yield from (Job(study.name, part, share, quick) for part in parts)
 
 
-def run_job(job: Job) -> dict[str, Any]:
-    """What came out, as plain numbers and lists."""
+def run_job(job: Job) -> JobResult:
+    """Run a job; return its result, including the time it took."""
     start = time.perf_counter()
     study = STUDIES[job.study]
     result = _projectron_job(study, job) if study.paper == "002" else _forgetron_job(study, job)
-    return result | {"seconds": time.perf_counter() - start}
+    result["seconds"] = time.perf_counter() - start
+    return result
 
 
 # ---------------------------------------------------------------------- 002
 
 
-def _projectron_job(study: Study, job: Job) -> dict[str, Any]:
+def _projectron_job(study: Study, job: Job) -> JobResult:
     X, y = _rows(study.name, job.part)
     learners: dict[str, KernelClassifier] = {
         "Perceptron, 0": KernelPerceptron(gamma=study.gamma),
@@ -169,8 +187,8 @@ def _projectron_job(study: Study, job: Job) -> dict[str, Any]:
     }
 
 
-def _rows(name: str, part: int) -> tuple[NDArray[np.float64], NDArray[Any]]:
-    """A permutation of a data set; of the two Gaussians, five permutations of each of twenty drawings."""
+def _rows(name: str, part: int) -> tuple[NDArray[np.float64], Labels]:
+    """Return a permutation of a data set; of the two Gaussians, five of each of twenty samples."""
     if name == "gaussians":
         X, y = two_gaussians(10_000, 0.1, "variance", random_state=part // 5)
     else:
@@ -180,18 +198,18 @@ def _rows(name: str, part: int) -> tuple[NDArray[np.float64], NDArray[Any]]:
 
 
 @lru_cache(maxsize=1)
-def _data(name: str) -> tuple[NDArray[np.float64], NDArray[Any]]:
+def _data(name: str) -> tuple[NDArray[np.float64], Labels]:
     if name == "adult":
         X, y = datasets.load_adult()
         return X.toarray(), y
     X, y = datasets.load_vehicle()
-    return X.toarray() if hasattr(X, "toarray") else X, np.where(y == 3, 1, -1)
+    return X.toarray() if issparse(X) else X, np.where(y == 3, 1, -1)
 
 
 # ---------------------------------------------------------------------- 003
 
 
-def _forgetron_job(study: Study, job: Job) -> dict[str, Any]:
+def _forgetron_job(study: Study, job: Job) -> JobResult:
     X, labellings = _problems(job)
     gamma = study.gamma
     if job.share is None:
@@ -230,34 +248,33 @@ def _figure_learners(budgets: tuple[int, ...], gamma: float) -> dict[str, Kernel
 
 
 def online_errors(
-    X: Any, labellings: list[NDArray[Any]], learners: list[dict[str, KernelClassifier]], share: bool = True
+    X: Rows, labellings: list[Labels], learners: list[dict[str, KernelClassifier]], share: bool = True
 ) -> dict[str, list[float]]:
-    """Online error in per cent of the learners of each labelling of the same rows.
+    """Return the online error in percent of the learners of each labelling of the same rows.
 
     Parameters
     ----------
     X : array-like or CSR matrix
     labellings : list of arrays of labels -1 and +1
     learners : list of dict of name to learner
-        For each labelling, new learners under the same names.
+        New learners for each labelling, with the same names.
     share : bool, default=True
-        Whether all share kernel values; otherwise each learns alone.
+        Whether learners share kernel values.
     """
     models = [model for group in learners for model in group.values()]
     labels = [y for y, group in zip(labellings, learners, strict=True) for _ in group]
     cohort = Cohort(models)
-    for start in range(0, X.shape[0], AT_ONCE):
-        piece = slice(start, start + AT_ONCE)
+    for rows in row_blocks(X.shape[0], BLOCK):
         if share:
-            cohort.progressive_fit(X[piece], [y[piece] for y in labels], [-1, 1])
+            cohort.progressive_fit(X[rows], [y[rows] for y in labels], [-1, 1])
         else:
             for model, y in zip(models, labels, strict=True):
-                model.partial_fit(X[piece], y[piece], classes=[-1, 1])
+                model.partial_fit(X[rows], y[rows], classes=[-1, 1])
     return {name: [100 * group[name].mistakes_ / X.shape[0] for group in learners] for name in learners[0]}
 
 
-def _problems(job: Job) -> tuple[Any, list[NDArray[Any]]]:
-    """The rows of a part, and the labellings of them to be learned."""
+def _problems(job: Job) -> tuple[Rows, list[Labels]]:
+    """Return the rows of a part, and their labellings."""
     if job.study.startswith("noise"):
         noise = 0.05 if job.study == "noise-5" else 0.1
         X, y = two_gaussians(10_000, noise, "std", random_state=job.part)
@@ -265,16 +282,21 @@ def _problems(job: Job) -> tuple[Any, list[NDArray[Any]]]:
     if job.study == "census":
         X, y = datasets.load_census_income(balanced=True, random_state=job.part)
         return X, [np.where(y == 1, 1.0, -1.0)]
-    X, digits = _digits(job.study)
+    images, digits = _digits(job.study)
     sets = list(combinations(range(1, 10), 4))  # with 0, half of the digits
-    # Quick: a few labellings, from all over the list.
-    sets = sets[:: len(sets) // 4][:4] if job.quick else sets[job.part * TOGETHER : (job.part + 1) * TOGETHER]
-    return X, [np.where(np.isin(digits, (0, *others)), 1.0, -1.0) for others in sets]
+    # A quick job has four labellings from all over the list.
+    sets = (
+        sets[:: len(sets) // 4][:4]
+        if job.quick
+        else sets[job.part * LABELLINGS : (job.part + 1) * LABELLINGS]
+    )
+    return images, [np.where(np.isin(digits, (0, *others)), 1.0, -1.0) for others in sets]
 
 
 @lru_cache(maxsize=1)
-def _digits(name: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Images with ink from 0 to 1 as rows of length 1; no kernel value is too small for float32 then."""
+def _digits(name: str) -> tuple[NDArray[np.floating], Labels]:
+    """Return images with ink from 0 to 1, scaled to norm 1, so that float32 can hold every kernel value."""
+    X: NDArray[np.floating]
     X, y = datasets.load_usps(dtype=np.float32) if name == "usps" else datasets.load_mnist(dtype=np.float32)
     X = (X + 1) / 2 if name == "usps" else X
     return X / np.linalg.norm(X, axis=1, keepdims=True), y

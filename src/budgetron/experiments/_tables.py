@@ -1,4 +1,4 @@
-"""The papers' tables from the results of the jobs, beside what was published."""
+"""The papers' tables, with our results next to the published ones."""
 
 from __future__ import annotations
 
@@ -11,26 +11,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.experiments._published import FORGETRON, PROJECTRON
-from budgetron.experiments._studies import SHARES, STUDIES, Job
+from budgetron.experiments._published import FORGETRON, PROJECTRON, Entry
+from budgetron.experiments._studies import SHARES, STUDIES, Job, JobResult
 
 __all__ = ["Table", "forgetron_table", "grouped", "projectron_table"]
 
-Results = Mapping[Job, dict[str, Any]]
+Results = Mapping[Job, JobResult]
+Record = dict[str, Any]
+Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text under a heading for people, and records of the same figures for machines."""
+    """A table as rows of text, and as records of the same numbers."""
 
     title: str
     columns: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
-    records: Sequence[dict[str, Any]]
+    records: Sequence[Record]
     notes: tuple[str, ...] = ()
 
     def to_csv(self) -> str:
-        """The records, comma-separated, with a header."""
+        """Return the records as CSV with a header."""
         text = io.StringIO()
         writer = csv.DictWriter(text, list(self.records[0]), lineterminator="\n")
         writer.writeheader()
@@ -38,7 +40,7 @@ class Table:
         return text.getvalue()
 
     def to_markdown(self) -> str:
-        """As a table of a page."""
+        """Return the table in Markdown, followed by the notes."""
         lines = [
             "| " + " | ".join(row) + " |" for row in [self.columns, ("---",) * len(self.columns), *self.rows]
         ]
@@ -46,7 +48,7 @@ class Table:
         return "\n".join([*lines, *notes]) + "\n"
 
     def to_text(self) -> str:
-        """In columns of equal width."""
+        """Return the table as text with aligned columns."""
         rows = [self.columns, *self.rows]
         widths = [max(len(row[i]) for row in rows) for i in range(len(self.columns))]
         aligned = [
@@ -55,17 +57,12 @@ class Table:
         return "\n".join([self.title, aligned[0], "-" * len(aligned[0]), *aligned[1:], *self.notes]) + "\n"
 
 
-def grouped(results: Results, study: str, share: float | None, name: str) -> NDArray[np.float64]:
-    """The errors of one learner over all parts (and labellings) of a study."""
+def grouped(results: Results, study: str, share: float | None, name: str) -> Vector:
+    """Return the errors of one learner over all parts and labellings of a study."""
     jobs = sorted(
         (job for job in results if (job.study, job.share) == (study, share)), key=lambda job: job.part
     )
-    return np.array([value for job in jobs for value in _list(results[job], name)])
-
-
-def _list(result: dict[str, Any], name: str) -> list[float]:
-    values = result["errors"][name]
-    return values if isinstance(values, list) else [values]
+    return np.array([value for job in jobs for value in np.atleast_1d(results[job]["errors"][name])])
 
 
 # ---------------------------------------------------------------------- 002
@@ -73,110 +70,121 @@ def _list(result: dict[str, Any], name: str) -> list[float]:
 NUMBERS = {"adult": "1", "vehicle": "2", "gaussians": "3"}
 
 
+PROJECTRON_COLUMNS = (
+    "learner",
+    "budget",
+    "mistakes %",
+    "published",
+    "difference",
+    "near",
+    "supports",
+    "published",
+    "near",
+)
+
+
 def projectron_table(results: Results, study: str) -> Table | None:
-    """002 Table 1, 2 or 3."""
+    """Return Table 1, 2 or 3 of the Projectron paper; None without results."""
     jobs = sorted((job for job in results if job.study == study), key=lambda job: job.part)
     if not jobs:
         return None
-    rows, records = [], []
+    records = []
     for (learner, budget), published in PROJECTRON[study].items():
         name = f"{learner}, {budget}"
         errors = np.array([results[job]["errors"][name] for job in jobs])
-        supports = np.array([results[job]["supports"][name] for job in jobs], np.float64)
-        if study == "gaussians":  # the published set is one drawing: what counts is how drawings differ
-            errors, supports = (_means_of_drawings(values, jobs) for values in (errors, supports))
-        gap = errors.mean() - published.error
-        if study == "gaussians":
-            near = abs(gap) <= 3 * _sd(errors)
-            near_supports = abs(supports.mean() - published.supports) <= max(
-                3 * _sd(supports), 0.03 * published.supports
-            )
-        else:
-            near = abs(gap) <= max(2 * published.error_sd, 0.3)
-            near_supports = abs(supports.mean() / published.supports - 1) <= 0.03
+        supports = np.array([_supports(results[job])[name] for job in jobs], np.float64)
+        if study == "gaussians":  # the paper has one sample, so the deviation between samples counts
+            errors, supports = (_means_of_samples(values, jobs) for values in (errors, supports))
         records.append(
-            {
-                "learner": learner,
-                "budget": budget or None,
-                "error": errors.mean(),
-                "error_sd": _sd(errors),
-                "published_error": published.error,
-                "published_error_sd": published.error_sd,
-                "error_near": near,
-                "supports": supports.mean(),
-                "supports_sd": _sd(supports),
-                "published_supports": published.supports,
-                "published_supports_sd": published.supports_sd,
-                "supports_near": near_supports,
-            }
+            {"learner": learner, "budget": budget or None} | _compared(study, errors, supports, published)
         )
-        rows.append(
-            (
-                learner,
-                str(budget) if budget else "none",
-                f"{errors.mean():.2f} ± {_sd(errors):.2f}",
-                f"{published.error:.2f} ± {published.error_sd:.2f}",
-                f"{gap:+.2f}",
-                "yes" if near else "no",
-                f"{supports.mean():,.0f} ± {_sd(supports):.0f}",
-                f"{published.supports:,.0f} ± {published.supports_sd:.0f}",
-                "yes" if near_supports else "no",
-            )
-        )
-    columns = (
-        "learner",
-        "budget",
-        "mistakes %",
-        "published",
-        "difference",
-        "near",
-        "supports",
-        "published",
-        "near",
+    samples = len({job.part // 5 for job in jobs})
+    over = f"{len(jobs)} permutations" + (f" of {samples} samples" if study == "gaussians" else "")
+    title = f"Projectron paper, Table {NUMBERS[study]}: {STUDIES[study].title}, {over}"
+    rows = [_projectron_row(record) for record in records]
+    return Table(title, PROJECTRON_COLUMNS, rows, records, _projectron_notes(study))
+
+
+def _supports(result: JobResult) -> dict[str, int]:
+    supports = result["supports"]
+    assert isinstance(supports, dict)
+    return supports
+
+
+def _compared(study: str, errors: Vector, supports: Vector, published: Entry) -> Record:
+    """Return our means and deviations, the published ones, and whether they are near."""
+    gap = abs(errors.mean() - published.error)
+    supports_gap = abs(supports.mean() - published.supports)
+    if study == "gaussians":
+        near = gap <= 3 * _sd(errors)
+        supports_near = supports_gap <= max(3 * _sd(supports), 0.03 * published.supports)
+    else:
+        near = gap <= max(2 * published.error_sd, 0.3)
+        supports_near = supports_gap <= 0.03 * published.supports
+    return {
+        "error": errors.mean(),
+        "error_sd": _sd(errors),
+        "published_error": published.error,
+        "published_error_sd": published.error_sd,
+        "error_near": near,
+        "supports": supports.mean(),
+        "supports_sd": _sd(supports),
+        "published_supports": published.supports,
+        "published_supports_sd": published.supports_sd,
+        "supports_near": supports_near,
+    }
+
+
+def _projectron_row(record: Record) -> tuple[str, ...]:
+    return (
+        "{learner}".format(**record),
+        "{budget}".format(**record) if record["budget"] else "none",
+        "{error:.2f} ± {error_sd:.2f}".format(**record),
+        "{published_error:.2f} ± {published_error_sd:.2f}".format(**record),
+        f"{record['error'] - record['published_error']:+.2f}",
+        "yes" if record["error_near"] else "no",
+        "{supports:,.0f} ± {supports_sd:.0f}".format(**record),
+        "{published_supports:,.0f} ± {published_supports_sd:.0f}".format(**record),
+        "yes" if record["supports_near"] else "no",
     )
-    number = NUMBERS[study]
-    drawings = len({job.part // 5 for job in jobs})
-    over = f"{len(jobs)} permutations" + (f" of {drawings} drawings" if study == "gaussians" else "")
-    title = f"002 Table {number}: {STUDIES[study].title}, {over}"
-    return Table(title, columns, rows, records, _projectron_notes(study))
 
 
-def _means_of_drawings(values: NDArray[np.float64], jobs: list[Job]) -> NDArray[np.float64]:
-    drawings = sorted({job.part // 5 for job in jobs})
-    return np.array([values[[job.part // 5 == drawing for job in jobs]].mean() for drawing in drawings])
+def _means_of_samples(values: Vector, jobs: list[Job]) -> Vector:
+    samples = sorted({job.part // 5 for job in jobs})
+    return np.array([values[[job.part // 5 == sample for job in jobs]].mean() for sample in samples])
 
 
-def _sd(values: NDArray[np.float64]) -> float:
+def _sd(values: Vector) -> float:
     return float(values.std(ddof=1)) if len(values) > 1 else 0.0
 
 
 def _projectron_notes(study: str) -> tuple[str, ...]:
     plus = (
-        "Projectron++ by the paper's equations 14 to 17 comes out slightly better and sparser than printed; "
-        "no variant that we tried gives the printed rows. We keep the equations."
+        "Projectron++, implemented by the paper's equations 14 to 17, is slightly better and sparser than "
+        "published. No variant that we tried gives the published rows. We keep the equations."
     )
     if study == "gaussians":
         return (
-            "Near: within three deviations between drawings (supports also within 3 %). The paper does not "
-            "print its drawing. Errors differ more between drawings than between permutations of one, "
-            "but for the Stoptron, which hangs on its first mistakes.",
+            "Near: within three standard deviations between samples; supports also within 3 %. The paper "
+            "does not publish its sample. Errors differ more between samples than between permutations of "
+            "one sample, except for the Stoptron, which depends on its first mistakes.",
             plus,
         )
     if study == "vehicle":
         return (
-            "Unverified: the data set was not to be had where this was written. Read as class 3 against the "
-            "rest; the paper does not say how it makes two classes of three.",
+            "Unverified: the data set was not available where this was written. The two classes are class 3 "
+            "and the rest; the paper does not define them.",
         )
-    return ("Near: within two printed deviations or 0.3 points; supports within 3 %.", plus)
+    return ("Near: within two published standard deviations or 0.3 points; supports within 3 %.", plus)
 
 
 # ---------------------------------------------------------------------- 003
 
 
 def forgetron_table(results: Results) -> Table | None:
-    """003 Table 8.1, as far as there are results."""
+    """Return Table 8.1 of the Forgetron paper, as far as there are results; None without results."""
     rows: list[tuple[str, ...]] = []
-    records = []
+    records: list[Record] = []
     for share in SHARES:
         for study in ("mnist", "usps", "census", "noise-5", "noise-10"):
             published = FORGETRON[study, share]
@@ -201,23 +209,23 @@ def forgetron_table(results: Results) -> Table | None:
             budget = {0.25: "p/4", 0.5: "p/2", 1.0: "p"}[share]
             rows.append((budget, STUDIES[study].title, str(len(values["Perceptron"])), *cells))
     columns = ("B", "data", "runs", "Perceptron", "basic", "self-tuned", "greedy", "CKS")
-    title = "003 Table 8.1: online error %, ours ± deviation (published, difference)"
+    title = "Forgetron paper, Table 8.1: online error %, ours ± standard deviation (published, difference)"
     return Table(title, columns, rows, records, NOTES) if rows else None
 
 
 NOTES = (
-    "p is the number of supports of the Perceptron on the same problem. Runs are drawings, or for digits "
-    "problems: five digits against the other five. The deviation is that between runs.",
-    "Synthetic: (0.2, 2) are taken as standard deviations, which gives the printed errors of the Perceptron "
-    "(as variances they would be 11.0 and 19.5). Classes are drawn by chance; the paper has 5,000 of each.",
-    "Greedy follows equation 52 and makes fewer mistakes than printed on the synthetic sets, where the "
-    "Perceptron and the self-tuned Forgetron agree with the paper; the printed rows agree better with "
-    "always removing the minimizer, which the paper's proof does not cover. CKS is described in words only, "
-    "and is reproduced roughly.",
-    "MNIST, USPS: the paper does not say how pixels are scaled, so that orders and gaps can be compared, not "
-    "figures. Here ink is from 0 to 1 and rows have length 1, which gives gaps like those printed; USPS with "
-    "values in [-1, 1] as published brings the Perceptron to 6.6, but the basic Forgetron far below its "
-    "printed errors. USPS has 9,298 images here, 10,000 in the paper.",
-    "Census-Income: all 12,382 positives and as many negatives, drawn anew for each run; nominal columns "
-    "one-hot, numeric ones scaled to [0, 1]; the paper does not say how features were coded.",
+    "p is the number of supports of the Perceptron on the same problem. Runs are samples, or for digits "
+    "problems: five digits against the other five. The standard deviation is that between runs.",
+    "Synthetic: (0.2, 2) are standard deviations, which gives the published errors of the Perceptron (as "
+    "variances, the errors would be 11.0 and 19.5). Classes are random; the paper has 5,000 rows of each.",
+    "Greedy follows equation 52. It makes fewer mistakes than published on the synthetic sets, where the "
+    "Perceptron and the self-tuned Forgetron agree with the paper. The published rows agree better with "
+    "always removing the minimizer, which the paper's proof does not cover. The paper describes CKS only in "
+    "words; our numbers agree roughly.",
+    "MNIST, USPS: the paper does not specify the scale of pixels, so only orders and gaps are comparable. "
+    "Here ink is from 0 to 1 and rows have norm 1, which gives gaps like the published ones. USPS with "
+    "values in [-1, 1] as published gives the Perceptron an error of 6.6, but the basic Forgetron far "
+    "smaller errors than published. USPS has 9,298 images here, 10,000 in the paper.",
+    "Census-Income: all 12,382 positives and as many negatives, sampled for each run. Nominal columns are "
+    "one-hot encoded, numeric ones scaled to [0, 1]; the paper does not specify the encoding.",
 )

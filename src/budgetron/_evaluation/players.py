@@ -1,0 +1,111 @@
+"""Play the rounds of a block with one learner: predict, then learn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron._base.batches import Rows, encode, signed_margin
+from budgetron._base.online_classifier import OnlineClassifier
+from budgetron._base.predictions import predicted_codes
+from budgetron._base.trace import Trace
+from budgetron._evaluation.delayed import DelayedRows
+from budgetron._evaluation.learner_access import (
+    Classifier,
+    Codes,
+    Labels,
+    can_predict,
+    n_supports,
+    next_margins,
+    open_batch,
+    traces_its_predictions,
+)
+from budgetron._util.threads import one_thread
+
+__all__ = ["Played", "learn_row", "play_block", "play_delayed", "traced"]
+
+# For each round, the column of the confusion matrix and the number of supports after the round.
+Played = tuple[Codes, NDArray[np.int64]]
+
+
+def play_block(model: Classifier, X: Rows, y: Labels, classes: Labels) -> Played:
+    """Play the rounds of a block with labels that are known immediately."""
+    if isinstance(model, OnlineClassifier) and traces_its_predictions(model):
+        return traced(model.progressive_fit(X, y, classes), encode(y, classes))
+    return _play_rows(model, X, y, classes)
+
+
+def traced(trace: Trace, codes: Codes) -> Played:
+    """Return the columns and supports of the rounds of a trace."""
+    columns = confusion_columns(predicted_codes(trace.margins), trace.margins, trace.mistakes, codes)
+    return columns, trace.support_sizes
+
+
+def confusion_columns(
+    predictions: Codes, margins: NDArray[np.float64], mistakes: NDArray[np.bool_], codes: Codes
+) -> Codes:
+    """Return the column of the confusion matrix in which each round is counted.
+
+    This is the predicted class, except where a tie predicts the true class. Such a round is a mistake, and a
+    mistake is never counted on the diagonal. It is counted as the other class with the largest margin.
+    """
+    columns = predictions.copy()
+    ties = mistakes & (predictions == codes)
+    if margins.ndim == 1:
+        columns[ties] = 1 - codes[ties]
+    elif ties.any():
+        others = margins[ties].copy()
+        np.put_along_axis(others, codes[ties][:, None], -np.inf, axis=1)
+        columns[ties] = others.argmax(axis=1)
+    return columns
+
+
+def _play_rows(model: Classifier, X: Rows, y: Labels, classes: Labels) -> Played:
+    """Call `predict` before each row is learned. Before its first row, a model predicts the first class."""
+    columns, supports = np.zeros(len(y), np.intp), np.zeros(len(y), np.int64)
+    if isinstance(model, OnlineClassifier):
+        X = open_batch(model, X, y, classes).X  # so that the whole block determines gamma="scale"
+    for t in range(len(y)):
+        row = X[t : t + 1]
+        if can_predict(model):
+            columns[t] = encode(model.predict(row), classes)[0]
+        model.partial_fit(row, y[t : t + 1], classes=classes)
+        supports[t] = n_supports(model)
+    return columns, supports
+
+
+def play_delayed(
+    model: Classifier, X: Rows, y: Labels, classes: Labels, waiting: DelayedRows, delay: int
+) -> Played:
+    """Predict each row, then learn the row that came `delay` rows earlier."""
+    if isinstance(model, OnlineClassifier):
+        X = open_batch(model, X, y, classes).X  # so that the whole block determines gamma="scale"
+    codes, supports = encode(y, classes), np.zeros(len(y), np.int64)
+    columns, margins = np.zeros(len(y), np.intp), []
+    with one_thread():
+        for t in range(len(y)):
+            row = X[t : t + 1]
+            if isinstance(model, OnlineClassifier):
+                margins.append(next_margins(model, row))
+            elif can_predict(model):
+                columns[t] = encode(model.predict(row), classes)[0]
+            waiting.add(row, y[t])
+            if len(waiting) > delay:
+                learn_row(model, *waiting.next(), classes)
+            supports[t] = n_supports(model)
+    if margins:
+        values = np.stack(margins)
+        values = values[:, 0] if values.shape[1] == 1 else values
+        mistakes = signed_margin(values, codes, multiclass=values.ndim == 2) <= 0.0
+        columns = confusion_columns(predicted_codes(values), values, mistakes, codes)
+    return columns, supports
+
+
+def learn_row(model: Classifier, row: Rows, label: Any, classes: Labels) -> None:
+    """Learn one row of shape (1, n_features)."""
+    if isinstance(model, OnlineClassifier):
+        model.play(row, label.item() if isinstance(label, np.generic) else label)
+    else:
+        model.partial_fit(row, [label], classes=classes)

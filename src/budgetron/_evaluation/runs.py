@@ -1,0 +1,147 @@
+"""Run one learner, or several, over a whole stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+from sklearn.utils import check_consistent_length
+
+from budgetron._base.batches import Rows
+from budgetron._evaluation.comparison import Comparison
+from budgetron._evaluation.learner_access import Estimator, Labels
+from budgetron._evaluation.names import Learners, named_learners
+from budgetron._evaluation.result import Result
+from budgetron._util.blocks import row_blocks
+
+__all__ = ["compare", "progressive"]
+
+# Rows per block of a pair of arrays. The first block determines gamma="scale".
+BLOCK = 4096
+
+Watch = Callable[[Comparison], object]
+
+
+class LabelledBlocks(Protocol):
+    """A stream of blocks, such as `budgetron.streams.Stream`."""
+
+    @property
+    def classes(self) -> Labels | None: ...
+    def __iter__(self) -> Iterator[tuple[Rows, Labels]]: ...
+
+
+Source = LabelledBlocks | tuple[Rows, ArrayLike] | list[Rows]
+
+
+def progressive(
+    learner: Estimator,
+    stream: Source,
+    *,
+    classes: ArrayLike | None = None,
+    window: int = 1000,
+    delay: int = 0,
+    watch: Watch | None = None,
+) -> Result:
+    """Run a learner over a stream: predict each row, then see its label and learn.
+
+    Parameters
+    ----------
+    learner : classifier
+        It learns in place, starting from its current state.
+    stream : Stream, or pair of arrays (X, y)
+    classes : array-like, optional
+        All labels that will ever occur; by default the classes of the stream, or the labels in `y`.
+    window : int, default=1000
+        Number of recent rounds in `window_error`.
+    delay : int, default=0
+        The label of round t arrives after the prediction of round t + delay, and is learned then. Labels
+        that arrive after the last row are learned as well.
+    watch : callable, optional
+        Called after each block with the `Comparison` so far.
+
+    Returns
+    -------
+    Result
+
+    Examples
+    --------
+    >>> from budgetron import Forgetron
+    >>> from budgetron.evaluate import progressive
+    >>> from budgetron.streams import two_gaussians
+    >>> result = progressive(Forgetron(gamma=1.0), two_gaussians(5000, random_state=0))
+    >>> result.rounds, result.supports, round(result.error_rate, 2)
+    (5000, 100, 0.22)
+    """
+    named = {type(learner).__name__: learner}
+    blocks, classes = _blocks(stream, classes)
+    comparison = Comparison(named, classes, window=window, delay=delay, share=False)
+    return _run(comparison, blocks, watch).results[0]
+
+
+def compare(
+    learners: Learners,
+    stream: Source,
+    *,
+    classes: ArrayLike | None = None,
+    window: int = 1000,
+    delay: int = 0,
+    share: bool = True,
+    watch: Watch | None = None,
+) -> Comparison:
+    """Run several learners over a stream in one pass.
+
+    Parameters
+    ----------
+    learners : mapping of names to learners, or sequence of learners
+        Clones of them learn. The results hold the clones.
+    stream : Stream, or pair of arrays (X, y)
+    classes, window, delay, watch
+        As in `progressive`.
+    share : bool, default=True
+        Whether kernel learners with the same kernel compute its values once for all. Up to rounding, the
+        results are the same: only the sign of a margin that is 0 up to rounding may differ.
+
+    Returns
+    -------
+    Comparison
+
+    Examples
+    --------
+    >>> from budgetron import Forgetron, RandomizedBudgetPerceptron
+    >>> from budgetron.evaluate import compare
+    >>> from budgetron.streams import two_gaussians
+    >>> learners = [Forgetron(budget, gamma=1.0) for budget in (50, 500)]
+    >>> results = compare(learners, two_gaussians(5000, random_state=0))
+    >>> [(result.name, result.supports) for result in results]
+    [('Forgetron(budget=50)', 50), ('Forgetron(budget=500)', 500)]
+    """
+    clones = {name: clone(learner) for name, learner in named_learners(learners).items()}
+    blocks, classes = _blocks(stream, classes)
+    comparison = Comparison(clones, classes, window=window, delay=delay, share=share)
+    return _run(comparison, blocks, watch)
+
+
+def _blocks(stream: Source, classes: ArrayLike | None) -> tuple[Iterable[tuple[Rows, Labels]], ArrayLike]:
+    """Return the blocks of a stream or of a pair of arrays, and the classes."""
+    if not isinstance(stream, tuple | list):
+        classes = stream.classes if classes is None else classes
+        if classes is None:
+            raise ValueError("the stream has no labels; evaluation needs the label of every row")
+        return stream, classes
+    X, y = stream
+    X, labels = X if hasattr(X, "shape") else np.asarray(X), np.asarray(y)
+    check_consistent_length(X, labels)
+    blocks = ((X[rows], labels[rows]) for rows in row_blocks(len(labels), BLOCK))
+    return blocks, labels if classes is None else classes
+
+
+def _run(comparison: Comparison, blocks: Iterable[tuple[Rows, Labels]], watch: Watch | None) -> Comparison:
+    for X, y in blocks:
+        comparison.learn(X, y)
+        if watch is not None:
+            watch(comparison)
+    comparison.finish()
+    return comparison
