@@ -1,4 +1,4 @@
-"""Exported models answer as the model does, to float32 accuracy; what cannot be exported is refused."""
+"""Exported models agree with the model to float32 accuracy; other models raise an error."""
 
 import ctypes
 import re
@@ -26,9 +26,9 @@ from budgetron.kernels import Normalized
 
 CC = shutil.which("cc") or shutil.which("gcc")
 STRICT = ["-Wall", "-Wextra", "-Werror", "-std=c99", "-pedantic"]
-needs_cc = pytest.mark.skipif(CC is None, reason="there is no C compiler, and the headers are compiled")
+needs_cc = pytest.mark.skipif(CC is None, reason="needs a C compiler")
 
-# Scores may differ by so much of sum_i |coef_i| k(|x|, |s_i|), in which k is 1 for rbf and laplacian.
+# Largest difference of scores, relative to sum_i |coef_i| k(|x|, |s_i|), where k is 1 for rbf and laplacian.
 TOLERANCE = 2e-6
 
 D = 5
@@ -44,7 +44,7 @@ LABELS = {
 
 
 def rows(n, classes, seed=0, d=D):
-    """Rings and sectors, in float32: rows that the model and what is exported both see as they are."""
+    """Return rings and sectors, in float32, so that model and export see exactly the same rows."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)).astype(np.float32)
     codes = (
@@ -59,8 +59,8 @@ def fitted(model, labels="numbers", dtype=np.float64, n=300):
 
 
 def in_c(model, X, folder, name="model"):
-    """Scores, labels and probabilities of the compiled header."""
-    folder = Path(tempfile.mkdtemp(dir=folder))  # a library of the same path would not be loaded again
+    """Return scores, labels and probabilities of the compiled header."""
+    folder = Path(tempfile.mkdtemp(dir=folder))  # a library is loaded once per path
     export.c(model, folder / "exported.h", name)
     calibrated, text = isinstance(model, CalibratedClassifier), isinstance(model.classes_[0], str)
     source = f"""
@@ -110,7 +110,7 @@ def compiled(source, folder, *options, output):
 
 
 def in_onnx(model, X):
-    """Scores, labels and probabilities of onnxruntime."""
+    """Return scores, labels and probabilities of onnxruntime."""
     content = export.onnx(model)
     onnx.checker.check_model(onnx.load_from_string(content), full_check=True)
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
@@ -123,7 +123,7 @@ def in_onnx(model, X):
 
 
 def sizes(model, X):
-    """sum_i |coef_i| k(|x|, |s_i|) for each row and output: what roundings are measured by."""
+    """Return sum_i |coef_i| k(|x|, |s_i|) for each row and output, the scale of rounding errors."""
     learner = model.learner_ if isinstance(model, AveragedClassifier | CalibratedClassifier) else model
     X = np.abs(X).astype(np.float64)
     if hasattr(model, "coef_"):
@@ -132,7 +132,10 @@ def sizes(model, X):
         assert learner.kernel == "rbf"
         rules = [one.rule for one in learner._learners]
         sums = [(rule.average.total(rule.coef), rule.departed_sums) for rule in rules]
-        return np.array([[np.abs(now).sum() + np.abs(gone).sum() for now, gone in sums]]) / model.rounds_
+        return (
+            np.array([[np.abs(current).sum() + np.abs(removed).sum() for current, removed in sums]])
+            / model.rounds_
+        )
     coef = np.abs(learner.dual_coef_).T
     if learner.kernel in ("rbf", "laplacian"):
         return coef.sum(axis=0)[None]
@@ -144,7 +147,7 @@ def assert_agrees(model, X, scores, labels, probabilities=None):
     margins, bounds = model.decision_function(X), TOLERANCE * sizes(model, X)
     if isinstance(model, CalibratedClassifier):
         slope, _, square = model.sigmoids_[:, :3].T
-        # z moves by what the score does; what is added then has roundings of its own.
+        # The error of the score, scaled like z, and the rounding error of a z + b
         bounds = bounds * slope / np.sqrt(square) + TOLERANCE * np.abs(model.sigmoids_[:, :2]).sum(axis=1)
     margins = margins.reshape(len(X), -1)
     assert scores.shape == margins.shape
@@ -157,9 +160,8 @@ def assert_agrees(model, X, scores, labels, probabilities=None):
         clear = first - last > 2 * bounds.max(axis=1)
     assert clear.mean() > 0.98
     np.testing.assert_array_equal(labels[clear], model.predict(X)[clear])
-    assert len(set(labels.tolist())) > 1 or isinstance(
-        model, CalibratedClassifier
-    )  # which knows how many there are
+    # A calibrated classifier may predict one class only, if the classes are unbalanced.
+    assert len(set(labels.tolist())) > 1 or isinstance(model, CalibratedClassifier)
     assert (probabilities is not None) == isinstance(model, CalibratedClassifier)
     if probabilities is not None:
         np.testing.assert_allclose(probabilities, model.predict_proba(X), rtol=0, atol=1e-5)
@@ -195,8 +197,8 @@ MODELS = {
 
 
 @pytest.fixture(params=["onnx", pytest.param("c", marks=needs_cc)])
-def ask(request, tmp_path):
-    """What asks the exported model."""
+def run(request, tmp_path):
+    """Return the function that runs the exported model."""
     if request.param == "onnx":
         return in_onnx
     return lambda model, X: in_c(model, X, tmp_path)
@@ -204,93 +206,93 @@ def ask(request, tmp_path):
 
 @pytest.mark.parametrize("labels", ["numbers", "four texts"])
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_kernels(kernel, labels, ask):
+def test_kernels(kernel, labels, run):
     if kernel == "constant poly":
         model = budgetron.RemoveOldestPerceptron(7, **KERNELS[kernel])
     else:
         model = budgetron.Forgetron(40, **KERNELS[kernel])
     model, X = fitted(model, labels), rows(500, 2, seed=1)[0]
-    if kernel in ("laplacian", "allsubsets") and ask is in_onnx:
+    if kernel in ("laplacian", "allsubsets") and run is in_onnx:
         with pytest.raises(
-            TypeError, match=rf"ONNX file can have the kernels rbf, linear, poly; .*'{kernel}'"
+            TypeError, match=rf"ONNX file supports the kernels rbf, linear, poly; .*'{kernel}'"
         ):
-            ask(model, X)
+            run(model, X)
         return
-    if kernel == "constant poly":  # the same answer for all rows
-        scores, _, _ = ask(model, X)
+    if kernel == "constant poly":  # f(x) is the same for all rows
+        scores, _, _ = run(model, X)
         np.testing.assert_allclose(
             scores, model.decision_function(X).reshape(scores.shape), rtol=1e-6, atol=1e-6
         )
         return
-    assert_agrees(model, X, *ask(model, X))
+    assert_agrees(model, X, *run(model, X))
 
 
 @pytest.mark.parametrize("labels", ["numbers", "three"])
 @pytest.mark.parametrize("label", MODELS)
-def test_learners(label, labels, ask):
+def test_learners(label, labels, run):
     model, X = fitted(MODELS[label](), labels), rows(500, 2, seed=2)[0]
-    assert_agrees(model, X, *ask(model, X))
+    assert_agrees(model, X, *run(model, X))
 
 
 @pytest.mark.parametrize("labels", LABELS)
-def test_labels(labels, ask):
+def test_labels(labels, run):
     model, X = fitted(budgetron.Forgetron(30, gamma=0.5), labels), rows(200, 2, seed=3)[0]
-    assert_agrees(model, X, *ask(model, X))
+    assert_agrees(model, X, *run(model, X))
 
 
-def test_ten_thousand_rows(ask):
+def test_ten_thousand_rows(run):
     X, codes = rows(12_000, 2, d=16)
     model = budgetron.Forgetron(100, gamma=0.05).fit(X[:2000], codes[:2000])
     assert model.n_support_ == 100
-    assert_agrees(model, X[2000:], *ask(model, X[2000:]))
+    assert_agrees(model, X[2000:], *run(model, X[2000:]))
 
 
-def test_float32_models_and_far_margins(ask):
-    # Rows so far out that z is held within its bounds.
+def test_float32_models_and_far_margins(run):
+    # Rows so large that z is clipped.
     model = fitted(CalibratedClassifier(linear.Perceptron()), "three", np.float32)
     X = rows(200, 2, seed=4)[0] * np.float32(100.0)
     z = model.learner_.decision_function(X) / np.sqrt(model.sigmoids_[:, 2])
     assert (np.abs(z) > 10.0).any()
-    scores, _, probabilities = ask(model, X)
+    scores, _, probabilities = run(model, X)
     np.testing.assert_allclose(scores, model.decision_function(X), rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(probabilities, model.predict_proba(X), atol=1e-4)
 
 
-def test_probabilities_where_every_sigmoid_is_zero_in_float32(ask):
+def test_probabilities_where_every_sigmoid_is_zero_in_float32(run):
     model = fitted(CalibratedClassifier(linear.Perceptron()), "three")
     model.sigmoids_[:, :2] = [[3.0, -300.0], [2.0, -310.0], [1.0, -300.0]]
     X = rows(50, 2, seed=5)[0]
-    _, _, probabilities = ask(model, X)
+    _, _, probabilities = run(model, X)
     np.testing.assert_allclose(probabilities, model.predict_proba(X), atol=1e-3)
 
 
-def test_sparse_supports(ask):
+def test_sparse_supports(run):
     rng = np.random.default_rng(0)
     X = np.where(rng.random((200, 1200)) < 0.02, rng.normal(size=(200, 1200)), 0.0).astype(np.float32)
     y = X[:, :600].sum(axis=1) > 0
     model = budgetron.Forgetron(20, gamma=0.05).fit(csr_array(X[:100]), y[:100])
     assert not isinstance(model.support_vectors_, np.ndarray)
-    scores, labels, _ = ask(model, X[100:])
+    scores, labels, _ = run(model, X[100:])
     averaged = AveragedClassifier(budgetron.Forgetron(20, gamma=0.05)).fit(csr_array(X[:100]), y[:100])
-    for one, (values, _, _) in ((model, (scores, labels, None)), (averaged, ask(averaged, X[100:]))):
+    for one, (values, _, _) in ((model, (scores, labels, None)), (averaged, run(averaged, X[100:]))):
         np.testing.assert_allclose(values[:, 0], one.decision_function(X[100:]), atol=1e-4)
     np.testing.assert_array_equal(labels, model.predict(X[100:]))
 
 
-def test_nothing_learned_from_rows_of_zeros(ask):
-    # No support at all, and every margin 0: the first class.
+def test_a_model_without_supports(run):
+    # Every margin is 0 and predicts the first class.
     model = budgetron.Projectron(kernel="poly", eta=0.1).fit(np.zeros((4, D)), [0, 1, 0, 1])
     assert model.n_support_ == 0
-    scores, labels, _ = ask(model, rows(3, 2)[0])
+    scores, labels, _ = run(model, rows(3, 2)[0])
     assert scores.tolist() == [[0.0]] * 3
     assert labels.tolist() == [0] * 3
 
 
-def test_a_hypothesis_without_supports_beside_others(ask):
-    # After one round the average is that of hypotheses which were all 0.
+def test_classes_without_supports(run):
+    # After one round the average of the hypotheses is 0.
     X = rows(1, 2)[0]
     model = AveragedClassifier(budgetron.KernelPerceptron(gamma=1.0)).partial_fit(X, [0], classes=[0, 1, 2])
-    scores, labels, _ = ask(model, X)
+    scores, labels, _ = run(model, X)
     assert scores.tolist() == [[0.0, 0.0, 0.0]]
     assert labels.tolist() == [0]
 
@@ -309,7 +311,7 @@ def test_size_and_warnings_of_the_header(tmp_path):
     print(f"B = 100, d = 16: an object file of {size} bytes")
     numbers = 4 * 100 * (16 + 1)
     assert numbers < size < numbers + 3000
-    # Nor does a header warn of which nothing is used, or that is included twice.
+    # An unused header, and one included twice, compile without warnings.
     compiled(
         '#include "exported.h"\n#include "exported.h"\nint nothing;\n', tmp_path, "-c", output="nothing.o"
     )
@@ -327,14 +329,14 @@ def test_two_models_in_one_program(tmp_path):
     compiled("".join(f'#include "{name}.h"\n' for name in models) + uses, tmp_path, "-c", output="both.o")
 
 
-def test_numbers_of_the_header_read_back_exactly():
+def test_numbers_in_the_header_are_exact():
     model = fitted(budgetron.Forgetron(30, gamma=1 / 3))
     table = export.c(model).split("model_supports[")[1].split("};")[0]
     numbers = [np.float32(text) for text in re.findall(r"(-?\d\.\d+e[+-]\d+)f", table)]
     np.testing.assert_array_equal(numbers, model.support_vectors_.astype(np.float32).ravel())
 
 
-def test_math_is_included_only_where_it_is_needed():
+def test_math_is_included_only_if_needed():
     assert "math.h" not in export.c(fitted(linear.AROW()))
     assert "math.h" not in export.c(fitted(budgetron.Forgetron(5, kernel="poly")))
     assert "math.h" in export.c(fitted(budgetron.Forgetron(5)))
@@ -357,14 +359,14 @@ REFUSED = {
     "callable": (budgetron.Forgetron(5, kernel=cauchy_rows), "Python function"),
     "voted kernel": (budgetron.VotedKernelPerceptron(), r"AveragedClassifier\(KernelPerceptron\(\)\)"),
     "voted majority": (linear.VotedPerceptron(vote="majority"), "no single weight vector"),
-    "penalized": (PenalizedRiskClassifier(budgetron.KernelPerceptron()), "the changes that led to it"),
+    "penalized": (PenalizedRiskClassifier(budgetron.KernelPerceptron()), "does not store the supports"),
     "experts": (
         ExpertClassifier([linear.AROW(), linear.Perceptron()]),
         r"got budgetron\.experts\.\w+\.ExpertClassifier",
     ),
     "pipeline": (
         make_pipeline(StandardScaler(), linear.AROW()),
-        r"got sklearn\.pipeline\.Pipeline\. Of a pipeline export the last step",
+        r"got sklearn\.pipeline\.Pipeline\. For a pipeline, export the last step",
     ),
 }
 
@@ -385,11 +387,11 @@ def test_bad_models_and_paths(exported, tmp_path):
         exported(budgetron.Forgetron())
     with pytest.raises(TypeError, match=r"got builtins\.int"):
         exported(3)
-    with pytest.raises(ValueError, match="weights of up to 1e\\+60 exceed float32; scale the features"):
+    with pytest.raises(ValueError, match=r"weights up to 1e\+60 are too large for float32; scale"):
         exported(linear.Perceptron().fit([[1e60], [-1.0]], [1, 0]))
     with pytest.raises(ValueError, match="gamma is 1e-40, too small for float32; scale the features"):
         exported(fitted(budgetron.Forgetron(gamma=1e-40)))
-    with pytest.raises(TypeError, match="labels must be text or whole numbers of 64 bits; got"):
+    with pytest.raises(TypeError, match="labels must be text, or whole numbers that fit into 64 bits; got"):
         exported(linear.Perceptron().fit([[1.0], [-1.0]], np.array([2**63, 0], np.uint64)))
     with pytest.raises(FileNotFoundError, match="cannot create a file in this folder"):
         exported(fitted(linear.AROW()), tmp_path / "missing" / "exported")
@@ -404,14 +406,14 @@ def test_bad_names(name):
         export.c(fitted(linear.AROW()), name=name)
 
 
-def test_what_an_onnx_file_cannot_hold(monkeypatch):
+def test_limits_of_onnx_files(monkeypatch):
     model = fitted(budgetron.Forgetron(5, gamma=1.0))
     monkeypatch.setattr("budgetron.export._onnx.MOST_NUMBERS", 29)
-    with pytest.raises(ValueError, match="holds 2 GB, and this model has 5 supports of 5 features"):
+    with pytest.raises(ValueError, match="is limited to 2 GB, and this model has 5 supports of 5 features"):
         export.onnx(model)
     monkeypatch.setattr("budgetron.export._onnx.MOST_NUMBERS", 30)
     assert len(export.onnx(model)) > 30 * 4
-    with pytest.raises(ValueError, match="degree of up to 16777216; got 16777217"):
+    with pytest.raises(ValueError, match="degree must be at most 16777216 in an ONNX file; got 16777217"):
         export.onnx(fitted(budgetron.Forgetron(5, kernel="poly", gamma=1e-3, degree=2**24 + 1)))
 
 

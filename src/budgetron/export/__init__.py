@@ -1,7 +1,8 @@
-"""Models for where Python is not: `onnx` for services and phones, `c` for microcontrollers.
+"""Export models to run without Python: `onnx` for services and phones, `c` for microcontrollers.
 
-What is exported answers and does not learn. It computes in float32, whatever the model learned in, and takes
-the rows that the model takes: what scales or encodes them before is to be done there, too.
+An exported model predicts but does not learn. It computes in float32, also if the model learned in float64.
+It takes the same rows as the model: scaling or encoding that comes before the model must be done by the
+caller.
 
 =====================================  ==========  =========
 model                                  `onnx`      `c`
@@ -14,7 +15,7 @@ allsubsets
 `CalibratedClassifier` of these        yes         yes
 =====================================  ==========  =========
 
-All else is refused with the reason. `docs/deployment.md` shows how the files are used.
+Other models raise an error that states the reason. `docs/deployment.md` shows how to use the files.
 """
 
 from budgetron.export._c import c

@@ -1,38 +1,38 @@
-"""Models as C headers, for where there is nothing but a C compiler."""
+"""Export models as C headers, for systems that have only a C compiler."""
 
 from __future__ import annotations
 
 import os
 import re
 from importlib.metadata import version
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from budgetron._core.kernel import Kernel
 from budgetron._util.atomic import atomic_write
-from budgetron.export._scores import FARTHEST, Scores, gamma_and_coef0, scores_of, single
+from budgetron.export._scores import LARGEST_Z, Scores, gamma_and_coef0, scores_of, single
 from budgetron.kernels import NAMES
 
 __all__ = ["c"]
 
 Path = str | os.PathLike[str]
 
-NUMBERS_A_LINE = 6
+NUMBERS_PER_LINE = 6
 
 HEAD = """\
 /* {model}, made by budgetron.export.c of Budgetron {version}.
  *
  * {size}. C99, in float32, and nothing is allocated.
- * Include it in the one file that asks the model.
+ * Include it in one source file only.
  */
 #ifndef {NAME}_H
 #define {NAME}_H
 {include}
 #define {NAME}_FEATURES {features}
 #define {NAME}_CLASSES {classes}
-#define {NAME}_OUTPUTS {outputs} /* one for two classes, else one for each */
+#define {NAME}_OUTPUTS {outputs} /* 1 for two classes, otherwise one per class */
 """
 
 KERNEL = """
@@ -47,7 +47,7 @@ static inline float {name}_kernel(const float *x, const float *s)
 }}
 """
 
-# What a kernel starts with, does with each feature, and makes of the value
+# For each kernel: its formula, the initial value, the step for one feature, and the result
 KERNEL_LINES = {
     "rbf": (
         "exp(-gamma ||x - s||^2)",
@@ -78,7 +78,7 @@ value = {gamma} * value + {coef0};
 }
 
 LINEAR_SCORES = """
-/* What decision_function gives. */
+/* The values of decision_function. */
 static inline void {name}_decisions(const float x[{NAME}_FEATURES], float scores[{NAME}_OUTPUTS])
 {{
     for (int c = 0; c < {NAME}_OUTPUTS; c++) {{
@@ -90,7 +90,7 @@ static inline void {name}_decisions(const float x[{NAME}_FEATURES], float scores
 """
 
 KERNEL_SCORES = """
-/* What decision_function gives. */
+/* The values of decision_function. */
 static inline void {name}_decisions(const float x[{NAME}_FEATURES], float scores[{NAME}_OUTPUTS])
 {{
     for (int c = 0; c < {NAME}_OUTPUTS; c++)
@@ -104,18 +104,18 @@ static inline void {name}_decisions(const float x[{NAME}_FEATURES], float scores
 """
 
 LOG_ODDS = """
-/* a z + b, with z the score by the root of its mean square, held within bounds. */
+/* a z + b, where z is the score divided by its root mean square, within bounds. */
 static inline float {name}_log_odds(float score, int c)
 {{
     const float *const numbers = {name}_sigmoids[c]; /* a, b, root */
     float z = score / numbers[2];
-    z = z < -{farthest} ? -{farthest} : z > {farthest} ? {farthest} : z;
+    z = z < -{largest} ? -{largest} : z > {largest} ? {largest} : z;
     return numbers[0] * z + numbers[1];
 }}
 """
 
 TWO_CLASSES = """
-/* f(x): above 0 speaks for class 1. */
+/* f(x): above 0 predicts class 1. */
 static inline float {name}_decision(const float x[{NAME}_FEATURES])
 {{
     float score;
@@ -131,7 +131,7 @@ static inline int {name}_predict(const float x[{NAME}_FEATURES])
 """
 
 MORE_CLASSES = """
-/* The class of x, from 0 on: the one with the largest score. */
+/* The class of x, from 0 on: the first with the largest score. */
 static inline int {name}_predict(const float x[{NAME}_FEATURES])
 {{
     float scores[{NAME}_OUTPUTS];
@@ -156,7 +156,7 @@ static inline void {name}_probabilities(const float x[{NAME}_FEATURES], float p[
 """
 
 MORE_PROBABILITIES = """
-/* The probability of each class: the sigmoids by their sum. Through logarithms, for all of them may be 0. */
+/* The probability of each class: sigmoids divided by their sum. By logarithms, as all sigmoids may be 0. */
 static inline void {name}_probabilities(const float x[{NAME}_FEATURES], float p[{NAME}_CLASSES])
 {{
     float most, sum = 0.0f;
@@ -186,25 +186,24 @@ static inline {type}{name}_label(int c)
 
 
 @overload
-def c(model: Any, path: None = None, name: str = "model") -> str: ...
+def c(model: object, path: None = None, name: str = "model") -> str: ...
 @overload
-def c(model: Any, path: Path, name: str = "model") -> None: ...
-def c(model: Any, path: Path | None = None, name: str = "model") -> str | None:
-    """Make a C header of a model.
+def c(model: object, path: Path, name: str = "model") -> None: ...
+def c(model: object, path: Path | None = None, name: str = "model") -> str | None:
+    """Export a model as a C header.
 
-    Use it on microcontrollers, and wherever there is a C compiler and nothing else. The header needs C99, no
-    library but ``<math.h>``, and for that only ``expf`` and its like.
+    Use it for microcontrollers and other systems that have only a C compiler. The header needs C99 and no
+    library except ``<math.h>``, of which it uses single-precision functions like ``expf``.
 
     Parameters
     ----------
     model : estimator
-        A fitted linear learner, a kernel learner with a kernel that has a name, or an `AveragedClassifier` or
-        `CalibratedClassifier` of such.
+        A fitted linear learner, a kernel learner with a kernel given by name, or an `AveragedClassifier` or
+        `CalibratedClassifier` of such a learner.
     path : str or path-like, optional
-        Where to write the file, whole or not at all.
+        The file to write. It is written atomically.
     name : str, default="model"
-        What all names in the header begin with: a C identifier. Where several models meet in one program,
-        theirs must differ by more than case.
+        Prefix of all names, a C identifier. In one program, prefixes must differ by more than case.
 
     Returns
     -------
@@ -214,46 +213,35 @@ def c(model: Any, path: Path | None = None, name: str = "model") -> str | None:
     Raises
     ------
     TypeError
-        If a model of this kind cannot be exported, with the reason.
+        If a model of this kind cannot be exported. The message states the reason.
     ValueError
-        If the model has not learned anything yet, or has numbers that float32 cannot hold, or if `name` is no
-        C identifier.
+        If the model has not learned anything yet, has numbers that are too large for float32, or if `name` is
+        not a C identifier.
 
     Notes
     -----
-    With ``name="model"`` there are
+    With ``name="model"`` the header has ``MODEL_FEATURES`` and ``MODEL_CLASSES``, and the functions
 
-    - ``MODEL_FEATURES`` and ``MODEL_CLASSES``;
-    - ``int model_predict(const float x[])``: the place of the predicted class in `classes_`;
-    - ``model_label(int c)``: the label at that place, text or a whole number;
-    - ``float model_decision(const float x[])`` with two classes, and with more
-      ``void model_decisions(const float x[], float scores[])``: what `decision_function` gives;
-    - ``void model_probabilities(const float x[], float p[])`` of a `CalibratedClassifier`.
+    - ``int model_predict(const float x[])``: the index of the predicted class in `classes_`;
+    - ``model_label(int c)``: the label with this index, text or a whole number;
+    - ``float model_decision(const float x[])`` for two classes, and for more
+      ``void model_decisions(const float x[], float scores[])``: the values of `decision_function`;
+    - ``void model_probabilities(const float x[], float p[])``, only for a `CalibratedClassifier`.
 
-    They agree with the model to float32 accuracy. Numbers are written with nine digits, which read back
-    exactly.
-
-    The tables are constants, 4 bytes a number: (n_features + n_outputs) numbers a support, each support once,
-    and n_features numbers an output for linear learners and the kernel "linear". All features of a support
-    stand there, also if the model keeps non-zeros only.
+    They agree with the model to float32 accuracy. The tables have 4 bytes per number: n_features + n_outputs
+    numbers per support, or n_features numbers per output for linear learners and the kernel "linear".
 
     Examples
     --------
     >>> import budgetron
     >>> model = budgetron.Forgetron(budget=2).fit([[0.0], [1.0], [2.0]], ["no", "yes", "no"])
     >>> header = budgetron.export.c(model, name="fan")
-    >>> for line in header.splitlines():
-    ...     if line.startswith("static inline"):
-    ...         print(line)
-    static inline float fan_kernel(const float *x, const float *s)
-    static inline void fan_decisions(const float x[FAN_FEATURES], float scores[FAN_OUTPUTS])
-    static inline float fan_decision(const float x[FAN_FEATURES])
+    >>> print(*(line for line in header.splitlines() if "fan_predict" in line))
     static inline int fan_predict(const float x[FAN_FEATURES])
-    static inline const char *fan_label(int c)
     """
     if not isinstance(name, str) or re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) is None:
         raise ValueError(
-            f"name must be a C identifier: letters of ASCII, digits and _, no digit first; got {name!r}"
+            f"name must be a C identifier (ASCII letters, digits and _, no digit first); got {name!r}"
         )
     text = _header(type(model).__name__, scores_of(model, NAMES, "a C header"), name)
     if path is None:
@@ -264,7 +252,7 @@ def c(model: Any, path: Path | None = None, name: str = "model") -> str | None:
 
 
 def _header(model: str, scores: Scores, name: str) -> str:
-    kernel, outputs, calibrated = scores.kernel, scores.outputs, scores.sigmoids is not None
+    kernel, calibrated = scores.kernel, scores.sigmoids is not None
     names = {"name": name, "NAME": name.upper()}
     needs_math = calibrated or (kernel is not None and kernel.name in ("rbf", "laplacian"))
     parts = [
@@ -273,7 +261,7 @@ def _header(model: str, scores: Scores, name: str) -> str:
             version=version("budgetron"),
             classes=len(scores.labels),
             features=scores.features,
-            outputs=outputs,
+            outputs=scores.outputs,
             size="Linear" if kernel is None else f"Kernel {kernel.name}",
             include="\n#include <math.h>\n" if needs_math else "",
             **names,
@@ -281,33 +269,46 @@ def _header(model: str, scores: Scores, name: str) -> str:
     ]
     if kernel is not None:
         parts.append(f"#define {name.upper()}_SUPPORTS {scores.coef.shape[1]}\n")
-    one = f"{name}_log_odds(scores[c], c);"
     if scores.sigmoids is not None:
-        parts.append(
-            _table(f"{name}_sigmoids[{name.upper()}_OUTPUTS][3]", single(scores.sigmoids, "sigmoids"))
-        )
-        parts.append(LOG_ODDS.format(farthest=_literal(FARTHEST), **names))
-    if kernel is None:
-        coef = single(scores.coef, "weights")
-        parts.append(_table("{name}_coef[{NAME}_OUTPUTS][{NAME}_FEATURES]".format(**names), coef))
-        then = f"\n        scores[c] = {one}" if calibrated else ""
-        parts.append(LINEAR_SCORES.format(then=then, **names))
-    else:
-        supports, coef = single(scores.rows, "supports"), single(scores.coef.T, "coefficients")
-        parts.append(_table("{name}_supports[{NAME}_SUPPORTS][{NAME}_FEATURES]".format(**names), supports))
-        parts.append(_table("{name}_coef[{NAME}_SUPPORTS][{NAME}_OUTPUTS]".format(**names), coef))
-        parts.append(_kernel(kernel, names))
-        after = (
-            f"\n    for (int c = 0; c < {name.upper()}_OUTPUTS; c++)\n        scores[c] = {one}"
-            if calibrated
-            else ""
-        )
-        parts.append(KERNEL_SCORES.format(after=after, **names))
-    parts.append((TWO_CLASSES if outputs == 1 else MORE_CLASSES).format(**names))
+        sigmoids = single(scores.sigmoids, "sigmoids")
+        parts.append(_table(f"{name}_sigmoids[{name.upper()}_OUTPUTS][3]", sigmoids))
+        parts.append(LOG_ODDS.format(largest=_literal(LARGEST_Z), **names))
+    parts += _linear_scores(scores, names) if kernel is None else _kernel_scores(scores, kernel, names)
+    parts.append((TWO_CLASSES if scores.outputs == 1 else MORE_CLASSES).format(**names))
     if calibrated:
-        parts.append((TWO_PROBABILITIES if outputs == 1 else MORE_PROBABILITIES).format(**names))
+        parts.append((TWO_PROBABILITIES if scores.outputs == 1 else MORE_PROBABILITIES).format(**names))
     parts.append(_label(scores.labels, names))
     return "".join(parts)
+
+
+def _linear_scores(scores: Scores, names: dict[str, str]) -> list[str]:
+    """Return the weights and the function that computes the scores."""
+    coef = single(scores.coef, "weights")
+    then = (
+        ""
+        if scores.sigmoids is None
+        else "\n        scores[c] = {name}_log_odds(scores[c], c);".format(**names)
+    )
+    return [
+        _table("{name}_coef[{NAME}_OUTPUTS][{NAME}_FEATURES]".format(**names), coef),
+        LINEAR_SCORES.format(then=then, **names),
+    ]
+
+
+def _kernel_scores(scores: Scores, kernel: Kernel, names: dict[str, str]) -> list[str]:
+    """Return the supports, their coefficients, the kernel, and the function that computes the scores."""
+    assert scores.rows is not None
+    supports, coef = single(scores.rows, "supports"), single(scores.coef.T, "coefficients")
+    loop = (
+        "\n    for (int c = 0; c < {NAME}_OUTPUTS; c++)\n        scores[c] = {name}_log_odds(scores[c], c);"
+    )
+    after = "" if scores.sigmoids is None else loop.format(**names)
+    return [
+        _table("{name}_supports[{NAME}_SUPPORTS][{NAME}_FEATURES]".format(**names), supports),
+        _table("{name}_coef[{NAME}_SUPPORTS][{NAME}_OUTPUTS]".format(**names), coef),
+        _kernel(kernel, names),
+        KERNEL_SCORES.format(after=after, **names),
+    ]
 
 
 def _kernel(kernel: Kernel, names: dict[str, str]) -> str:
@@ -322,11 +323,13 @@ def _literal(value: float) -> str:
 
 
 def _table(declaration: str, values: NDArray[np.float32]) -> str:
-    """A constant of two dimensions."""
+    """Return the definition of a constant array of two dimensions."""
     lines = [f"\nstatic const float {declaration} = {{\n"]
     for row in values.tolist():
         numbers = [_literal(value) for value in row]
-        pieces = [", ".join(numbers[i : i + NUMBERS_A_LINE]) for i in range(0, len(numbers), NUMBERS_A_LINE)]
+        pieces = [
+            ", ".join(numbers[i : i + NUMBERS_PER_LINE]) for i in range(0, len(numbers), NUMBERS_PER_LINE)
+        ]
         lines.append("    {" + ",\n     ".join(pieces) + "},\n")
     return "".join([*lines, "};\n"])
 
@@ -335,10 +338,10 @@ def _label(labels: list[int] | list[str], names: dict[str, str]) -> str:
     if isinstance(labels[0], str):
         kind, table, literals = "const char *", "const char *const ", [_text(str(label)) for label in labels]
     else:
-        short = all(abs(int(label)) < 2**31 for label in labels)  # what every long holds
+        short = all(abs(int(label)) < 2**31 for label in labels)  # fits into a long of any compiler
         kind = "long " if short else "long long "
         table, suffix = f"const {kind}", "L" if short else "LL"
-        # C has no negative literals, and the least number has no positive counterpart.
+        # C has no negative literals, and -2**63 has no positive counterpart.
         literals = [
             f"{label}{suffix}" if int(label) > -(2**63) else f"({int(label) + 1}LL - 1)" for label in labels
         ]
@@ -346,7 +349,7 @@ def _label(labels: list[int] | list[str], names: dict[str, str]) -> str:
 
 
 def _text(label: str) -> str:
-    """A string literal of UTF-8; in numbers all that C might read otherwise, as ?? and a quote."""
+    """Return a UTF-8 string literal. Characters that C may interpret, like ? and quotes, are escaped."""
     plain = re.compile(rb"[A-Za-z0-9 _.,:;+*/<=>()\[\]{}|~^$#@!&'-]")
     pieces = [chr(byte) if plain.match(bytes([byte])) else f"\\{byte:03o}" for byte in label.encode()]
     return f'"{"".join(pieces)}"'

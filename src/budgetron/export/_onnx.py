@@ -1,75 +1,80 @@
-"""Models as ONNX files, of standard operators."""
+"""Export models as ONNX files with standard operators."""
 
 from __future__ import annotations
 
 import os
 from importlib.metadata import version
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from budgetron._util.atomic import atomic_write
-from budgetron.export._scores import FARTHEST, Scores, gamma_and_coef0, scores_of, single
+from budgetron.export._scores import LARGEST_Z, Scores, gamma_and_coef0, scores_of, single
+
+if TYPE_CHECKING:
+    from onnx import NodeProto, TensorProto
 
 __all__ = ["onnx"]
 
 Path = str | os.PathLike[str]
 
-# Old enough for runtimes of 2021 on; the operators have not changed in what is used here.
+# Versions that runtimes since 2021 support. Later versions change nothing that is used here.
 OPSET, ML_OPSET, IR_VERSION = 13, 1, 8
 KERNELS = {"rbf": "RBF", "linear": "LINEAR", "poly": "POLY"}
 
-# protobuf, of which ONNX files are made, holds no more; some of it is for other things than numbers.
+# The limit of protobuf, the format of ONNX files, is 2 GB. Some of it is needed for other data.
 MOST_NUMBERS = (2**31 - 2**20) // 4
 
-# Beyond this a float32 is not each whole number.
+# The largest number up to which float32 holds every whole number.
 HIGHEST_DEGREE = 2**24
 
 
 @overload
-def onnx(model: Any, path: None = None) -> bytes: ...
+def onnx(model: object, path: None = None) -> bytes: ...
 @overload
-def onnx(model: Any, path: Path) -> None: ...
-def onnx(model: Any, path: Path | None = None) -> bytes | None:
-    """Make an ONNX file of a model.
+def onnx(model: object, path: Path) -> None: ...
+def onnx(model: object, path: Path | None = None) -> bytes | None:
+    """Export a model as an ONNX file.
 
-    Use it where there is an ONNX runtime: services, phones, browsers, other languages. Needs
-    ``pip install 'budgetron[onnx]'``; what reads the file does not.
+    Use it for services, phones, browsers and other languages that have an ONNX runtime. Exporting needs
+    ``pip install 'budgetron[onnx]'``; running the file does not.
 
     Parameters
     ----------
     model : estimator
         A fitted linear learner, a kernel learner with the kernel "rbf", "linear" or "poly", or an
-        `AveragedClassifier` or `CalibratedClassifier` of such.
+        `AveragedClassifier` or `CalibratedClassifier` of such a learner.
     path : str or path-like, optional
-        Where to write the file, whole or not at all.
+        The file to write. It is written atomically.
 
     Returns
     -------
     bytes or None
-        What the file holds, if there is no `path`. The same model gives the same bytes.
+        The content of the file, if there is no `path`. The same model gives the same bytes.
 
     Raises
     ------
     TypeError
-        If a model of this kind cannot be exported, with the reason.
+        If a model of this kind cannot be exported. The message states the reason.
     ValueError
-        If the model has not learned anything yet, or has numbers that float32 cannot hold.
+        If the model has not learned anything yet, or has numbers that are too large for float32.
 
     Notes
     -----
     The input is ``X``, float32 of shape (n, n_features). The outputs are
 
     - ``label``, of shape (n,): int64, or strings if the labels are text;
-    - ``scores``, what `decision_function` gives, of shape (n, 1) with two classes, else (n, n_classes);
-    - ``probabilities``, of shape (n, n_classes), of a `CalibratedClassifier`.
+    - ``scores``, the values of `decision_function`, of shape (n, 1) for two classes, otherwise (n,
+    n_classes);
+    - ``probabilities``, of shape (n, n_classes), only for a `CalibratedClassifier`.
 
-    Scores agree with the model's to float32 accuracy, and so do labels where no score is that close to a tie.
+    Scores agree with those of the model to float32 accuracy. Labels agree except where scores are that close
+    to a tie.
 
-    Kernel learners become one ``SVMRegressor`` for each output, and linear learners and the kernel "linear"
-    one matrix product. The supports of each class stand there in full, also if several classes hold one, and
-    if the model keeps non-zeros only.
+    Kernel learners become one ``SVMRegressor`` per output. Linear learners and the kernel "linear" become one
+    matrix product. The file has the supports of each class with all features, also if classes share supports
+    or the model stores only non-zeros.
 
     Examples
     --------
@@ -79,11 +84,19 @@ def onnx(model: Any, path: Path | None = None) -> bytes | None:
     >>> type(content)
     <class 'bytes'>
     """
+    content = _model(type(model).__name__, scores_of(model, tuple(KERNELS), "an ONNX file"))
+    if path is None:
+        return content
+    with atomic_write(path) as file:
+        file.write(content)
+    return None
+
+
+def _model(name: str, scores: Scores) -> bytes:
     try:
         from onnx import TensorProto, helper
     except ImportError:
         raise ImportError("export.onnx needs onnx: pip install 'budgetron[onnx]'") from None
-    scores = scores_of(model, tuple(KERNELS), "an ONNX file")
     graph = _Graph()
     decisions = _decisions(graph, scores)
     if scores.sigmoids is not None:
@@ -101,28 +114,25 @@ def onnx(model: Any, path: Path | None = None) -> bytes | None:
         outputs.append(helper.make_tensor_value_info("probabilities", TensorProto.FLOAT, shape))
     X = helper.make_tensor_value_info("X", TensorProto.FLOAT, ["n", scores.features])
     proto = helper.make_model(
-        helper.make_graph(graph.nodes, type(model).__name__, [X], outputs, graph.constants),
+        helper.make_graph(graph.nodes, name, [X], outputs, graph.constants),
         opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", ML_OPSET)],
         ir_version=IR_VERSION,
         producer_name="budgetron",
         producer_version=version("budgetron"),
     )
     content: bytes = proto.SerializeToString(deterministic=True)
-    if path is None:
-        return content
-    with atomic_write(path) as file:
-        file.write(content)
-    return None
+    return content
 
 
 class _Graph:
-    """Nodes and constants as they come, and names for what flows between them."""
+    """A graph under construction: nodes, constants, and names for the values between them."""
 
     def __init__(self) -> None:
-        self.nodes: list[Any] = []
-        self.constants: list[Any] = []
+        self.nodes: list[NodeProto] = []
+        self.constants: list[TensorProto] = []
 
     def constant(self, values: NDArray[Any]) -> str:
+        """Add a constant; return its name."""
         from onnx import numpy_helper
 
         name = f"constant{len(self.constants)}"
@@ -130,6 +140,7 @@ class _Graph:
         return name
 
     def add(self, operator: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
+        """Add a node; return the name of its output."""
         from onnx import helper
 
         name = output or f"value{len(self.nodes)}"
@@ -138,28 +149,31 @@ class _Graph:
 
 
 def _decisions(graph: _Graph, scores: Scores) -> str:
-    """f(x) of each output, side by side."""
+    """Add f(x) of each output, of shape (n, n_outputs)."""
     if scores.kernel is None:
         return graph.add("MatMul", "X", graph.constant(single(scores.coef.T, "weights")))
-    # An output is charged for the supports that it holds.
-    held = [np.flatnonzero(coef) for coef in scores.coef]
-    held = [
-        slots if len(slots) else np.array([0]) for slots in held
-    ]  # none would mean weights to the runtime
-    if sum(map(len, held)) * (scores.features + 1) > MOST_NUMBERS:
+    # Each output needs only its own supports, but at least one: without supports the operator means a linear
+    # model.
+    supports = [np.flatnonzero(coef) for coef in scores.coef]
+    supports = [slots if len(slots) else np.array([0]) for slots in supports]
+    total = sum(map(len, supports))
+    if total * (scores.features + 1) > MOST_NUMBERS:
         raise ValueError(
-            f"an ONNX file holds 2 GB, and this model has {sum(map(len, held))} supports of "
-            f"{scores.features} features; learn it with a smaller budget"
+            f"an ONNX file is limited to 2 GB, and this model has {total} supports of {scores.features} "
+            "features; train it with a smaller budget"
         )
-    columns = [_expansion(graph, scores, coef, slots) for coef, slots in zip(scores.coef, held, strict=True)]
+    columns = [
+        _expansion(graph, scores, coef, slots) for coef, slots in zip(scores.coef, supports, strict=True)
+    ]
     return columns[0] if len(columns) == 1 else graph.add("Concat", *columns, axis=1)
 
 
 def _expansion(graph: _Graph, scores: Scores, coef: NDArray[np.float64], slots: NDArray[np.intp]) -> str:
-    kernel = scores.kernel
+    kernel, rows = scores.kernel, scores.rows
     assert kernel is not None
+    assert rows is not None
     if kernel.degree > HIGHEST_DEGREE:
-        raise ValueError(f"an ONNX file can have a degree of up to {HIGHEST_DEGREE}; got {kernel.degree}")
+        raise ValueError(f"degree must be at most {HIGHEST_DEGREE} in an ONNX file; got {kernel.degree}")
     gamma, coef0 = gamma_and_coef0(kernel)
     poly = kernel.name == "poly"
     return graph.add(
@@ -168,7 +182,7 @@ def _expansion(graph: _Graph, scores: Scores, coef: NDArray[np.float64], slots: 
         domain="ai.onnx.ml",
         kernel_type=KERNELS[kernel.name],
         kernel_params=[gamma, coef0 if poly else 0.0, float(kernel.degree) if poly else 0.0],
-        support_vectors=single(scores.rows[slots], "supports").ravel().tolist(),
+        support_vectors=single(rows[slots], "supports").ravel().tolist(),
         coefficients=single(coef[slots], "coefficients").tolist(),
         n_supports=len(slots),
         rho=[0.0],
@@ -176,17 +190,17 @@ def _expansion(graph: _Graph, scores: Scores, coef: NDArray[np.float64], slots: 
 
 
 def _log_odds(graph: _Graph, decisions: str, sigmoids: NDArray[np.float64]) -> str:
-    """A z + b, with z the score by the root of its mean square, held within bounds."""
+    """Add a z + b, where z is the score divided by its root mean square, clipped to [-10, 10]."""
     slope, offset, root = (graph.constant(row) for row in single(sigmoids.T, "sigmoids"))
     z = graph.add("Div", decisions, root)
     z = graph.add(
-        "Clip", z, *(graph.constant(np.array(bound, np.float32)) for bound in (-FARTHEST, FARTHEST))
+        "Clip", z, *(graph.constant(np.array(bound, np.float32)) for bound in (-LARGEST_Z, LARGEST_Z))
     )
     return graph.add("Add", graph.add("Mul", z, slope), offset)
 
 
 def _add_label(graph: _Graph, scores: Scores) -> None:
-    """The class of the largest score, the first if several; of two, the second if its score is above 0."""
+    """Add the label: of two classes the second if the score is above 0, otherwise the largest score."""
     if scores.outputs > 1:
         code = graph.add("ArgMax", "scores", axis=1, keepdims=0)
     else:
@@ -198,10 +212,11 @@ def _add_label(graph: _Graph, scores: Scores) -> None:
 
 
 def _add_probabilities(graph: _Graph, scores: Scores) -> None:
+    """Add the probability of each class."""
     if scores.outputs == 1:
         no = graph.add("Sigmoid", graph.add("Neg", "scores"))
         graph.add("Concat", no, graph.add("Sigmoid", "scores"), axis=1, output="probabilities")
         return
-    # The sigmoids by their sum, through logarithms: in float32 all of them may be 0.
+    # Sigmoids divided by their sum. Computed from logarithms, because in float32 all sigmoids may be 0.
     logarithms = graph.add("Neg", graph.add("Softplus", graph.add("Neg", "scores")))
     graph.add("Softmax", logarithms, axis=1, output="probabilities")

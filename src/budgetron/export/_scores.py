@@ -1,4 +1,4 @@
-"""What a model computes, as plain numbers: f(x) of each output, and what becomes of it."""
+"""The numbers that define the predictions of a model: f(x) of each output, and the calibration."""
 
 from __future__ import annotations
 
@@ -11,22 +11,29 @@ from scipy.sparse import issparse
 from scipy.sparse import vstack as sparse_vstack
 from sklearn.utils.validation import check_is_fitted
 
+from budgetron._base.batches import Rows
 from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._base.learner_wrapper import LearnerWrapper
 from budgetron._base.linear_classifier import LinearClassifier
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._core.kernel import Kernel
-from budgetron._core.rounds import Learner
-from budgetron._core.supports import Supports
 from budgetron.batch import AveragedClassifier
 from budgetron.calibration import CalibratedClassifier
+from budgetron.export._learner_access import (
+    SupportSet,
+    averaged_supports,
+    decides_by_supports,
+    has_linear_part,
+    kernel_of,
+)
 
-__all__ = ["FARTHEST", "Scores", "gamma_and_coef0", "scores_of", "single"]
+__all__ = ["LARGEST_Z", "Scores", "gamma_and_coef0", "scores_of", "single"]
 
-# Where a sigmoid holds its z, as in `_core.calibration`.
-FARTHEST = 10.0
+# The largest |z| of a sigmoid, as in `_core.calibration`.
+LARGEST_Z = 10.0
 
 Labels = list[int] | list[str]
+Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -35,60 +42,70 @@ class Scores:
 
     labels: Labels
     features: int
-    coef: NDArray[np.float64]  # (n_outputs, n_supports), or (n_outputs, n_features) without a kernel
+    coef: Vector  # (n_outputs, n_supports), or (n_outputs, n_features) without a kernel
     kernel: Kernel | None
-    rows: Any  # (n_supports, n_features), an array or CSR; None without a kernel
-    # For each output what makes log-odds of f(x): a, b, and what f(x) is divided by
-    sigmoids: NDArray[np.float64] | None
+    rows: Rows | None  # (n_supports, n_features); None without a kernel
+    # For each output a, b and the divisor of f(x) that give the log-odds; None if the model is not calibrated
+    sigmoids: Vector | None
 
     @property
     def outputs(self) -> int:
-        """One for two classes, and one a class for more."""
+        """One for two classes, otherwise one per class."""
         return len(self.coef)
 
 
-def scores_of(model: Any, kernels: tuple[str, ...], what: str) -> Scores:
-    """What a model computes, if its kernel is one of these; `what` names the file for errors."""
+def scores_of(model: object, kernels: tuple[str, ...], what: str) -> Scores:
+    """Return the numbers that define a model.
+
+    Parameters
+    ----------
+    model : estimator
+    kernels : tuple of str
+        The kernels that the file format supports.
+    what : str
+        The kind of file, for error messages.
+    """
     if not isinstance(model, OnlineClassifier):
         raise TypeError(
-            f"{what} is made of a kernel or linear learner of Budgetron, an AveragedClassifier or a "
-            f"CalibratedClassifier; got {type(model).__module__}.{type(model).__name__}. Of a pipeline "
-            "export the last step, and do what comes before it where the model runs"
+            f"{what} can be made of a kernel or linear learner of Budgetron, an AveragedClassifier or a "
+            f"CalibratedClassifier; got {type(model).__module__}.{type(model).__name__}. For a pipeline, "
+            "export the last step and apply the other steps where the model runs"
         )
     check_is_fitted(model)
     labels = _labels(model.classes_)
-    sigmoids, decides = None, model
+    sigmoids, predictor = None, model  # the classifier whose margins are exported
     if isinstance(model, CalibratedClassifier):
-        sigmoids, decides = _sigmoids(model.sigmoids_), model.learner_
-    learner = decides.learner_ if isinstance(decides, LearnerWrapper) else decides
+        sigmoids, predictor = _sigmoids(model.sigmoids_), model.learner_
+    learner = predictor.learner_ if isinstance(predictor, LearnerWrapper) else predictor
     if isinstance(learner, LinearClassifier):
-        coef, kernel, rows = _weights(decides), None, None
-    elif isinstance(learner, KernelClassifier):
-        kernel = learner._learners[0].kernel
-        _check_kernel(kernel, kernels, what)
-        rows, coef = _expansion(decides, learner)
-        if kernel.name == "linear" or coef.shape[1] == 0:  # then the sum is a weight vector, or 0
-            coef = np.asarray((rows.T.astype(np.float64) @ coef.T).T)
-            kernel = rows = None
-    else:
+        return Scores(labels, model.n_features_in_, _weights(predictor), None, None, sigmoids)
+    if not isinstance(learner, KernelClassifier):
         raise TypeError(
-            f"{what} cannot be made of {type(learner).__name__}: it keeps no expansion and no weights"
+            f"{what} cannot be made of {type(learner).__name__}, which has neither supports nor weights"
         )
+    kernel = kernel_of(learner)
+    _check_kernel(kernel, kernels, what)
+    rows, coef = _expansion(predictor, learner)
+    if kernel.name == "linear" or coef.shape[1] == 0:  # then the sum is a weight vector, or 0
+        coef = np.asarray((rows.T.astype(np.float64) @ coef.T).T)
+        return Scores(labels, model.n_features_in_, coef, None, None, sigmoids)
     return Scores(labels, model.n_features_in_, coef, kernel, rows, sigmoids)
 
 
-def single(values: Any, what: str) -> NDArray[np.float32]:
-    """The values in float32, if they are not too large for it."""
+def single(values: Rows, what: str) -> NDArray[np.float32]:
+    """Return values as a float32 array; raise an error if one is too large."""
     dense = values.toarray() if issparse(values) else np.asarray(values)
     with np.errstate(over="ignore"):
         small = dense.astype(np.float32)
     if not np.isfinite(small).all():
-        raise ValueError(f"{what} of up to {np.abs(dense).max():.3g} exceed float32; scale the features")
+        raise ValueError(
+            f"{what} up to {np.abs(dense).max():.3g} are too large for float32; scale the features"
+        )
     return small
 
 
 def gamma_and_coef0(kernel: Kernel) -> list[float]:
-    """The kernel's parameters in float32."""
+    """Return the kernel's parameters, rounded to float32."""
     numbers = single([kernel.gamma, kernel.coef0], "kernel parameters")
     if numbers[0] < np.finfo(np.float32).tiny:
         raise ValueError(f"gamma is {kernel.gamma:.3g}, too small for float32; scale the features")
@@ -105,84 +122,64 @@ def _labels(classes: NDArray[Any]) -> Labels:
         whole = [int(label) for label in labels]
         if all(-(2**63) <= label < 2**63 for label in whole):
             return whole
-    raise TypeError(f"labels must be text or whole numbers of 64 bits; got {labels}")
+    raise TypeError(f"labels must be text, or whole numbers that fit into 64 bits; got {labels}")
 
 
-def _sigmoids(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+def _sigmoids(numbers: Vector) -> Vector:
     slope, offset, square = numbers[:, :3].T
-    # Margins that were all 0 say nothing: only the offset speaks.
+    # If all margins were 0, only the offset counts.
     return np.column_stack(
         [np.where(square > 0.0, slope, 0.0), offset, np.sqrt(np.where(square > 0.0, square, 1.0))]
     )
 
 
-def _weights(model: Any) -> NDArray[np.float64]:
+def _weights(model: LinearClassifier | LearnerWrapper) -> Vector:
     try:
-        coef: NDArray[np.float64] = model.coef_
+        coef: Vector = model.coef_
     except AttributeError as error:
         raise TypeError(f"{type(model).__name__} cannot be exported: {error}") from None
     return coef
 
 
 def _check_kernel(kernel: Kernel, kernels: tuple[str, ...], what: str) -> None:
-    able = f"{what} can have the kernels {', '.join(kernels)}"
+    able = f"{what} supports the kernels {', '.join(kernels)}"
     if kernel.function is not None:
-        raise TypeError(f"{able}; the kernel is a Python function, which no file can hold")
+        raise TypeError(f"{able}; the kernel is a Python function, which a file cannot contain")
     if kernel.normalized:
         raise TypeError(f"{able}; the kernel is Normalized({kernel.name!r})")
     if kernel.name not in kernels:
         raise TypeError(f"{able}; the kernel is {kernel.name!r}")
 
 
-def _expansion(model: Any, learner: KernelClassifier) -> tuple[Any, NDArray[np.float64]]:
-    """The supports of all outputs, each once, and their coefficients, a row an output."""
+def _expansion(model: OnlineClassifier, learner: KernelClassifier) -> tuple[Rows, Vector]:
+    """Return the supports of all outputs, each once, and coefficients of shape (n_outputs, n_supports)."""
     if isinstance(model, AveragedClassifier):
-        return _union([_average(hypothesis) for hypothesis in learner._learners])
+        return _union(averaged_supports(learner))
     if model is not learner:
         raise TypeError(
-            f"{type(model).__name__} of a kernel learner cannot be exported: its hypothesis is kept as the "
-            "changes that led to it. Export an AveragedClassifier, or the learner itself"
+            f"{type(model).__name__} of a kernel learner cannot be exported: it does not store the supports "
+            "of its hypothesis. Export an AveragedClassifier, or the learner itself"
         )
-    if type(learner)._decide is not KernelClassifier._decide:
+    if not decides_by_supports(learner):
         raise TypeError(
-            f"{type(learner).__name__} cannot be exported: it does not decide by its supports and "
-            "coefficients alone. The average of the kernel Perceptron's hypotheses is "
+            f"{type(learner).__name__} cannot be exported: its prediction is not a sum over its supports. To "
+            "export the average of the kernel Perceptron's hypotheses, use "
             "AveragedClassifier(KernelPerceptron())"
         )
-    gaussian = learner._learners[0].rule.gaussian
-    if gaussian is not None and gaussian.linear:
+    if has_linear_part(learner):
         raise TypeError(
-            f"{type(learner).__name__} with a linear part beside its supports cannot be exported; learn one "
-            "with linear=False"
+            f"{type(learner).__name__} with a linear part cannot be exported; train one with linear=False"
         )
     return learner.support_vectors_, learner.dual_coef_
 
 
-Part = tuple[NDArray[np.int64], Any, NDArray[np.float64]]
-
-
-def _average(hypothesis: Learner) -> list[Part]:
-    """Rounds, rows and coefficients of the supports there are, and of those that left."""
-    rule = hypothesis.rule
-    assert rule.average is not None
-    assert rule.departed is not None
-    sums = [(hypothesis.supports, rule.average.total(rule.coef)), (rule.departed, rule.departed_sums)]
-    return [_part(slab, total / rule.rounds) for slab, total in sums]
-
-
-def _part(slab: Supports, coef: NDArray[np.float64]) -> Part:
-    slots = slab.order[: slab.m]
-    return slab.rounds[slots], slab.rows(slots), coef[slots]
-
-
-def _union(outputs: list[list[Part]]) -> tuple[Any, NDArray[np.float64]]:
-    """One row for each round that some output has a support of."""
-    rows = [part[1] for parts in outputs for part in parts]
-    rounds, first = np.unique(
-        np.concatenate([part[0] for parts in outputs for part in parts]), return_index=True
-    )
+def _union(outputs: list[list[SupportSet]]) -> tuple[Rows, Vector]:
+    """Return one row per round in which some output added a support, and the coefficients."""
+    sets = [support_set for output in outputs for support_set in output]
+    rounds, first = np.unique(np.concatenate([one.rounds for one in sets]), return_index=True)
     coef = np.zeros((len(outputs), len(rounds)))
-    for c, parts in enumerate(outputs):
-        for added, _, values in parts:
-            coef[c, np.searchsorted(rounds, added)] = values
+    for c, output in enumerate(outputs):
+        for one in output:
+            coef[c, np.searchsorted(rounds, one.rounds)] = one.coef
+    rows = [one.rows for one in sets]
     return (sparse_vstack(rows, format="csr") if issparse(rows[0]) else np.vstack(rows))[first], coef

@@ -1,0 +1,65 @@
+"""What an export needs from a kernel learner beyond its public attributes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron._base.batches import Rows
+from budgetron._base.kernel_classifier import KernelClassifier
+from budgetron._core.kernel import Kernel
+from budgetron._core.rounds import Learner
+from budgetron._core.supports import Supports
+
+__all__ = [
+    "SupportSet",
+    "averaged_supports",
+    "decides_by_supports",
+    "has_linear_part",
+    "kernel_of",
+]
+
+
+@dataclass(frozen=True)
+class SupportSet:
+    """Supports: the round in which each was added, its row, and its coefficient."""
+
+    rounds: NDArray[np.int64]
+    rows: Rows
+    coef: NDArray[np.float64]
+
+
+def kernel_of(learner: KernelClassifier) -> Kernel:
+    """Return the kernel of a fitted learner."""
+    return learner._learners[0].kernel
+
+
+def decides_by_supports(learner: KernelClassifier) -> bool:
+    """Return whether f(x) is the sum over `support_vectors_` with the coefficients `dual_coef_`."""
+    return type(learner)._decide is KernelClassifier._decide
+
+
+def has_linear_part(learner: KernelClassifier) -> bool:
+    """Return whether f(x) has a linear part besides the sum over the supports."""
+    gaussian = learner._learners[0].rule.gaussian
+    return gaussian is not None and bool(gaussian.linear)
+
+
+def averaged_supports(learner: KernelClassifier) -> list[list[SupportSet]]:
+    """Return the supports of the averaged hypothesis of each output: the current and the removed ones."""
+    return [_averaged(hypothesis) for hypothesis in learner._learners]
+
+
+def _averaged(hypothesis: Learner) -> list[SupportSet]:
+    rule = hypothesis.rule
+    assert rule.average is not None
+    assert rule.departed is not None
+    sums = [(hypothesis.supports, rule.average.total(rule.coef)), (rule.departed, rule.departed_sums)]
+    return [_support_set(supports, total / rule.rounds) for supports, total in sums]
+
+
+def _support_set(supports: Supports, coef: NDArray[np.float64]) -> SupportSet:
+    slots = supports.order[: supports.m]
+    return SupportSet(supports.rounds[slots], supports.rows(slots), coef[slots])
