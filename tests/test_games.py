@@ -10,7 +10,7 @@ from budgetron.games import solve
 
 
 def value_by_linear_programming(M):
-    """The least v such that some row strategy pays at most v against every column."""
+    """Return the smallest v such that some row strategy pays at most v against every column."""
     m, n = M.shape
     result = linprog(
         np.r_[np.zeros(m), 1.0],
@@ -40,7 +40,7 @@ def test_random_games(seed):
     assert_strategies(solution, M)
     assert solution.gap <= tol * (1 + 1e-9)
     assert abs(solution.value - value) <= tol
-    slack = 1e-7 * max(1.0, np.abs(M).max())  # of the linear program
+    slack = 1e-7 * max(1.0, np.abs(M).max())  # accuracy of the linear program
     assert solution.lower - slack <= value <= solution.upper + slack
 
 
@@ -73,9 +73,8 @@ def test_rounds_and_bound():
 def test_trivial_games():
     assert solve([[3.0]]).value == 3.0
     assert solve(np.full((4, 5), 2.0), tol=1e-9).value == pytest.approx(2.0)
-    saddle = solve(
-        [[1, 2], [0, 5]], rounds=20_000, tol=0.02
-    )  # row 0 pays at most 2, column 1 gets at least 2
+    # A saddle point: row 0 pays at most 2, column 1 gets at least 2.
+    saddle = solve([[1, 2], [0, 5]], rounds=20_000, tol=0.02)
     assert saddle.value == pytest.approx(2.0, abs=0.02)
 
 
@@ -95,7 +94,7 @@ def test_bad_games(arguments, message):
         solve(*arguments)
 
 
-def test_more_bad_input():
+def test_bad_types_and_sparse_games():
     with pytest.raises(ValueError, match="tol must be above 0; got 'a'"):
         solve([[1.0, 2.0]], tol="a")
     with pytest.raises(ValueError, match="the differences of its entries"):
