@@ -1,4 +1,4 @@
-"""Whole learners as experts."""
+"""Learners as experts."""
 
 import copy
 from math import log, sqrt
@@ -35,7 +35,7 @@ def test_scikit_learn(estimator, check):
 
 
 @pytest.mark.parametrize("combine", COMBINE)
-def test_is_the_algorithm_over_the_learners(combine):
+def test_agrees_with_the_algorithm_over_separate_learners(combine):
     advice = np.stack([learner.progressive_fit(X, Y).margins > 0 for learner in widths()], axis=1)
     algorithm = {
         "exponential": ExponentialWeights("anytime"),
@@ -55,8 +55,8 @@ def test_is_the_algorithm_over_the_learners(combine):
     assert model.regret_ == pytest.approx(expected.regret)
     assert model.best_learner_ == model.learner_mistakes_.argmin()
     assert model.mistakes_ == trace.mistakes.sum()
-    alone = [learner.fit(X, Y).decision_function(X) > 0 for learner in widths()]
-    votes = 2 * np.stack(alone, axis=1) @ expected.weights - 1
+    separate = [learner.fit(X, Y).decision_function(X) > 0 for learner in widths()]
+    votes = 2 * np.stack(separate, axis=1) @ expected.weights - 1
     np.testing.assert_allclose(model.decision_function(X), votes, atol=1e-12)
     assert trace.support_sizes[-1] == sum(learner.n_support_ for learner in model.learners_)
 
@@ -85,14 +85,14 @@ def test_regret_is_within_the_theorem():
     assert drawn.algorithms_[0].loss_ <= 2 * log(N) + 1.5 * best
 
 
-def test_other_libraries_learners():
+def test_learners_of_other_libraries():
     model = ExpertClassifier([SGDClassifier(random_state=0), Forgetron(40, gamma=0.5)])
     trace = model.progressive_fit(X[:150], Y[:150])
-    sgd, said = SGDClassifier(random_state=0), []
+    sgd, predicted = SGDClassifier(random_state=0), []
     for t in range(150):
-        said.append(sgd.predict(X[t : t + 1])[0] if t else -1.0)
+        predicted.append(sgd.predict(X[t : t + 1])[0] if t else -1.0)
         sgd.partial_fit(X[t : t + 1], Y[t : t + 1], classes=[-1, 1])
-    assert model.learner_mistakes_[0] == np.sum(np.array(said) != Y[:150])
+    assert model.learner_mistakes_[0] == np.sum(np.array(predicted) != Y[:150])
     assert len(trace) == 150
 
 
@@ -102,12 +102,12 @@ def test_many_classes():
     trace = model.progressive_fit(X, y)
     assert trace.margins.shape == (700, 4)
     assert model.weights_.shape == (4, 5)
-    bound = 2 * sqrt(700 / 2 * log(5)) + sqrt(log(5) / 8)  # each class' own regret
+    bound = 2 * sqrt(700 / 2 * log(5)) + sqrt(log(5) / 8)  # for each class
     assert model.regret_ <= bound
     assert set(model.predict(X)) == {0, 1, 2, 3}
 
 
-def test_a_learner_that_fails_leaves_all_as_they_were():
+def test_a_failing_learner_leaves_all_unchanged():
     def kernel(A, B):
         values = np.exp(-((A[:, None] - B[None]) ** 2).sum(axis=2))
         return values if A.max() < 50 else values * np.nan
@@ -138,8 +138,8 @@ def test_bad_parameters(model, error, message):
     assert not hasattr(model, "learners_")
 
 
-def test_learners_that_predict_otherwise_than_they_learn_are_asked():
-    # An average is weighed by what the average says, not by its learner's rounds.
+def test_learners_whose_predictions_are_not_in_the_trace():
+    # The weight of an averaged classifier depends on the predictions of the average, not of its learner.
     rng = np.random.default_rng(1)
     X = rng.normal(size=(400, 5))
     y = ((X @ rng.normal(size=5) > 0) ^ (rng.random(400) < 0.2)).astype(int)
@@ -147,16 +147,16 @@ def test_learners_that_predict_otherwise_than_they_learn_are_asked():
         [AveragedClassifier(linear.Perceptron()), linear.VotedPerceptron(), linear.Perceptron()]
     )
     model.fit(X, y)
-    asked, learner = [0], AveragedClassifier(linear.Perceptron())
+    predicted, learner = [0], AveragedClassifier(linear.Perceptron())
     for t in range(400):
         if t:
-            asked.append(int(learner.predict(X[t : t + 1])[0]))
+            predicted.append(int(learner.predict(X[t : t + 1])[0]))
         learner.partial_fit(X[t : t + 1], y[t : t + 1], classes=[0, 1])
-    assert model.learner_mistakes_[0] == model.learner_mistakes_[1] == np.sum(np.array(asked) != y)
+    assert model.learner_mistakes_[0] == model.learner_mistakes_[1] == np.sum(np.array(predicted) != y)
     assert model.learner_mistakes_[0] < model.learner_mistakes_[2]
 
 
-def test_parameters_may_not_change_midway():
+def test_parameters_may_not_change_after_the_first_call():
     X, y = np.random.default_rng(0).normal(size=(50, 3)), np.arange(50) % 2
     model = ExpertClassifier([linear.Perceptron()], eta=0.1).fit(X, y).set_params(eta=5.0)
     with pytest.raises(ValueError, match="eta changed since the first call"):

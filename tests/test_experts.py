@@ -28,7 +28,7 @@ def squared(p, y):
 
 
 def streams(seed, binary=False):
-    """Advice of uneven quality, and outcomes."""
+    """Return advice of experts of different quality, and outcomes."""
     rng = np.random.default_rng(seed)
     T, N = int(rng.integers(1, 300)), int(rng.integers(1, 12))
     if binary:
@@ -39,8 +39,8 @@ def streams(seed, binary=False):
     return np.clip(outcomes[:, None] + rng.normal(size=(T, N)) * rng.random(N), 0, 1), outcomes
 
 
-def assert_account(algorithm, trace, losses, own):
-    """Losses, experts' losses, best expert and regret."""
+def assert_losses(algorithm, trace, losses, own):
+    """Check losses, experts' losses, best expert and regret."""
     losses, own = np.asarray(losses), np.asarray(own)
     np.testing.assert_allclose(trace.losses, own, atol=1e-10)
     np.testing.assert_allclose(trace.expert_losses, losses.sum(axis=0), atol=1e-10)
@@ -59,7 +59,7 @@ def test_weighted_majority(beta, seed):
     vote = WeightedMajority(beta)
     trace = vote.play(advice, outcomes)
     np.testing.assert_array_equal(trace.predictions, predictions)
-    assert_account(vote, trace, advice != outcomes[:, None], np.array(predictions) != outcomes)
+    assert_losses(vote, trace, advice != outcomes[:, None], np.array(predictions) != outcomes)
     if sum(w):
         np.testing.assert_allclose(trace.weights, ref.share(w), rtol=1e-10)
     best = trace.expert_losses.min()
@@ -71,16 +71,16 @@ def test_weighted_majority(beta, seed):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_halving_is_weighted_majority_at_zero(seed):
     advice, outcomes = streams(seed, binary=True)
-    one, other = Halving().play(advice, outcomes), WeightedMajority(0.0).play(advice, outcomes)
-    np.testing.assert_array_equal(one.predictions, other.predictions)
-    np.testing.assert_array_equal(one.weights, other.weights)
-    # with one expert that is always right: Theorem 8.1
+    halving, majority = Halving().play(advice, outcomes), WeightedMajority(0.0).play(advice, outcomes)
+    np.testing.assert_array_equal(halving.predictions, majority.predictions)
+    np.testing.assert_array_equal(halving.weights, majority.weights)
+    # Theorem 8.1: one expert is always right.
     right = np.hstack([advice, outcomes[:, None]])
     assert Halving().play(right, outcomes).losses.sum() <= np.log2(right.shape[1])
 
 
-def test_a_tie_is_a_tie():
-    # Equal multisets of weights on both sides, in an order that would round differently.
+def test_rounding_does_not_break_ties():
+    # The same weights on both sides, in an order in which their sums round differently.
     vote = WeightedMajority(0.1)
     vote.play([[1, 1, 0, 0, 1, 0]] * 3, [0, 1, 0])
     vote._errors = np.array([3, 1, 2, 3, 2, 1])
@@ -99,13 +99,13 @@ def test_randomized_majority(beta, seed):
         (by_advice, by_advice.play(advice, outcomes)),
         (by_losses, by_losses.play_losses(losses)),
     ):
-        assert_account(algorithm, trace, losses, own)
+        assert_losses(algorithm, trace, losses, own)
         np.testing.assert_allclose(trace.weights, ref.share(w), rtol=1e-10)
         bound = log(advice.shape[1]) / (1 - beta) + (2 - beta) * trace.expert_losses.min()  # Theorem 8.4
         assert trace.losses.sum() <= bound + 1e-9
 
 
-def test_draws_follow_the_weights():
+def test_experts_are_drawn_by_weight():
     algorithm = RandomizedWeightedMajority(0.5, random_state=0)
     algorithm.play_losses([[0, 1, 1], [0, 0, 1]])  # weights 1, 1/2, 1/4
     drawn = np.array([algorithm.predict([1, 0, 0]) for _ in range(4000)])
@@ -124,7 +124,7 @@ def test_prod(beta, seed):
         (by_advice, by_advice.play(advice, outcomes)),
         (by_losses, by_losses.play_losses(losses)),
     ):
-        assert_account(algorithm, trace, losses, own)
+        assert_losses(algorithm, trace, losses, own)
         np.testing.assert_allclose(trace.weights, ref.share(w), rtol=1e-10)
     T, N = losses.shape
     if N > 1:
@@ -142,7 +142,7 @@ def test_exponential_weights(eta, loss, function, seed):
     algorithm = ExponentialWeights(eta, loss)
     trace = algorithm.play(advice, outcomes)
     np.testing.assert_allclose(trace.predictions, predictions, atol=1e-10)
-    assert_account(algorithm, trace, function(advice, outcomes[:, None]), own)
+    assert_losses(algorithm, trace, function(advice, outcomes[:, None]), own)
     if not isinstance(eta, str):
         np.testing.assert_allclose(
             trace.weights, ref.share(np.exp(-eta * np.array(totals)).tolist()), rtol=1e-10
@@ -153,17 +153,17 @@ def test_exponential_weights(eta, loss, function, seed):
     else:
         bound = 2 * sqrt(T / 2 * log(N)) + sqrt(log(N) / 8)
     assert trace.regret <= bound + 1e-9
-    # the caller's own function, and one round at a time
+    # A loss function of the caller, and one round at a time
     own_function = ExponentialWeights(eta, function).play(advice, outcomes)
     np.testing.assert_allclose(own_function.predictions, predictions, atol=1e-10)
     rounds = ExponentialWeights(eta, loss)
-    for y_t, y, prediction, suffered in zip(advice, outcomes, predictions, own, strict=True):
+    for y_t, y, prediction, own_loss in zip(advice, outcomes, predictions, own, strict=True):
         assert rounds.predict(y_t) == pytest.approx(prediction, abs=1e-10)
-        assert rounds.update(y_t, y) == pytest.approx(suffered, abs=1e-10)
+        assert rounds.update(y_t, y) == pytest.approx(own_loss, abs=1e-10)
 
 
 @pytest.mark.parametrize("T", [1, 2, 3, 6, 7, 8, 11, 100])
-def test_doubling_may_end_inside_a_period(T):
+def test_doubling_with_incomplete_periods(T):
     advice, outcomes = streams(3)
     advice, outcomes = np.tile(advice, (3, 1))[:T], np.tile(outcomes, 3)[:T]
     predictions, *_ = ref.exponential(advice.tolist(), outcomes.tolist(), absolute, "doubling")
@@ -189,7 +189,7 @@ def test_polynomial_weights(alpha, seed):
     algorithm = PolynomialWeights(alpha)
     trace = algorithm.play(advice, outcomes)
     np.testing.assert_allclose(trace.predictions, predictions, atol=1e-10)
-    assert_account(algorithm, trace, np.abs(advice - outcomes[:, None]), own)
+    assert_losses(algorithm, trace, np.abs(advice - outcomes[:, None]), own)
     assert trace.regret <= sqrt((exponent - 1) * T) * N ** (1 / exponent) + 1e-9
     if e**2 < N and alpha is None:
         assert trace.regret <= sqrt(e * (2 * log(N) - 1) * T) + 1e-9
@@ -206,7 +206,7 @@ def test_polynomial_weights(alpha, seed):
     ],
 )
 def test_a_million_rounds(algorithm):
-    # One expert that is always wrong: its weight is far below what a float can hold.
+    # The weight of an expert that is always wrong is too small for a float.
     losses = np.zeros((10**6, 3))
     losses[:, 1] = 1.0
     losses[::2, 2] = 1.0
@@ -218,8 +218,8 @@ def test_a_million_rounds(algorithm):
     assert trace.best_expert == 0
 
 
-def test_shares_that_round_to_more_than_one():
-    # All experts agree, and their shares sum to a little more than 1: still advice within [0, 1].
+def test_predictions_stay_below_one():
+    # All experts advise 1, and rounding makes the sum of their weights a little larger than 1.
     rng = np.random.default_rng(0)
     algorithm = ExponentialWeights()
     algorithm.play(rng.random((500, 7)), rng.random(500))
@@ -293,7 +293,7 @@ def test_bad_parameters(algorithm, name):
     assert not hasattr(algorithm, "n_experts_")
 
 
-def test_a_vote_takes_no_losses():
+def test_votes_refuse_losses():
     with pytest.raises(TypeError, match="needs advice, not losses"):
         Halving().play_losses([[0, 1]])
     with pytest.raises(AttributeError, match="has not seen any advice"):

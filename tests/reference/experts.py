@@ -4,7 +4,7 @@ from math import exp, floor, log, log2, sqrt
 
 
 def majority(advice, outcomes, beta):
-    """Figures 8.2 (beta = 0) and 8.3: predictions, and the weights after the last round."""
+    """Figures 8.2 (beta = 0) and 8.3. Return predictions, and the weights after the last round."""
     w = [1.0] * len(advice[0])
     predictions = []
     for y_t, y in zip(advice, outcomes, strict=True):
@@ -17,11 +17,12 @@ def majority(advice, outcomes, beta):
 
 
 def share(w):
+    """Return weights that sum to 1."""
     return [w_i / sum(w) for w_i in w]
 
 
 def randomized_majority(losses, beta):
-    """Figure 8.4: expected losses and final weights."""
+    """Figure 8.4. Return expected losses and final weights."""
     w, own = [1.0] * len(losses[0]), []
     for l_t in losses:
         own.append(sum(p * loss for p, loss in zip(share(w), l_t, strict=True)))
@@ -30,7 +31,7 @@ def randomized_majority(losses, beta):
 
 
 def prod(losses, beta):
-    """Exercise 8.7."""
+    """Exercise 8.7. Return expected losses and final weights."""
     w, own = [1.0] * len(losses[0]), []
     for l_t in losses:
         own.append(sum(p * loss for p, loss in zip(share(w), l_t, strict=True)))
@@ -39,7 +40,7 @@ def prod(losses, beta):
 
 
 def exponential(advice, outcomes, loss, eta):
-    """Figure 8.5, with eta a number, "doubling" or "anytime": predictions, losses, final weights."""
+    """Figure 8.5, with eta a number, "doubling" or "anytime". Return predictions, losses, total losses."""
     N = len(advice[0])
     totals, predictions, own, w = [0.0] * N, [], [], [1.0] * N
     for t, (y_t, y) in enumerate(zip(advice, outcomes, strict=True), start=1):
@@ -47,7 +48,7 @@ def exponential(advice, outcomes, loss, eta):
         if eta == "doubling":
             k = floor(log2(t))
             rate = sqrt(8 * log(N) / 2**k)
-            if t == 2**k:  # a new period: the weights restart
+            if t == 2**k:  # a new period resets the weights
                 totals = [0.0] * N
         elif eta == "anytime":
             rate = sqrt(8 * log(N) / t)
@@ -59,7 +60,7 @@ def exponential(advice, outcomes, loss, eta):
 
 
 def polynomial(advice, outcomes, loss, alpha):
-    """Exercise 8.8: predictions, losses, final regrets."""
+    """Exercise 8.8. Return predictions, losses, final regrets."""
     N = len(advice[0])
     R, predictions, own = [0.0] * N, [], []
     for y_t, y in zip(advice, outcomes, strict=True):

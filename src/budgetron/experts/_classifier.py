@@ -203,9 +203,10 @@ class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, CheckedEstimator):
 
     def _learn(self, X: Rows, y: ArrayLike, classes: ArrayLike | None, classes_from_y: bool) -> Trace:
         X, labels = self._check_batch(X, y, classes, classes_from_y)
-        codes = encode(labels, self.classes_)
+        codes, first = encode(labels, self.classes_), self.rounds_ == 0
         predicted, sizes = zip(
-            *(self._learn_expert(learner, X, labels) for learner in self.learners_), strict=True
+            *(_learn_expert(learner, X, labels, self.classes_, first) for learner in self.learners_),
+            strict=True,
         )
         advice = np.stack(predicted, axis=1)  # the class that each learner predicted in each round
         margins = np.stack(
@@ -256,19 +257,6 @@ class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, CheckedEstimator):
                 f"{', '.join(changed)} changed since the first call; use fit to start with new parameters"
             )
 
-    def _learn_expert(self, learner: ExpertLearner, X: Rows, y: Labels) -> tuple[Codes, NDArray[np.int64]]:
-        """Let a learner learn the batch; return the class it predicted in each round, and its supports."""
-        if isinstance(learner, OnlineClassifier) and _trace_has_predictions(learner):
-            trace = learner.progressive_fit(X, y, classes=self.classes_)
-            return predicted_codes(trace.margins), trace.support_sizes
-        predicted = np.zeros(len(y), np.intp)
-        for t in range(len(y)):
-            row = X[t : t + 1]
-            if self.rounds_ or t:  # before its first row, a learner of scikit-learn cannot predict
-                predicted[t] = predicted_codes(learner.decision_function(row))[0]
-            learner.partial_fit(row, y[t : t + 1], classes=self.classes_)
-        return predicted, np.zeros(len(y), np.int64)
-
     def _outputs(self) -> list[int]:
         """Return the class that each algorithm votes for or against.
 
@@ -290,14 +278,7 @@ class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, CheckedEstimator):
         self.learners_ = [clone(learner) for learner in self.learners]
         self.rounds_ = self.mistakes_ = 0
         self.learner_mistakes_ = np.zeros(len(self.learners_), np.int64)
-        self.algorithms_ = [self._new_algorithm() for _ in self._outputs()]
-
-    def _new_algorithm(self) -> ExpertAlgorithm:
-        if self.combine == "exponential":
-            return ExponentialWeights(self.eta)
-        if self.combine == "majority":
-            return WeightedMajority(self.beta)
-        return RandomizedWeightedMajority(self.beta, self.random_state)
+        self.algorithms_ = [_new_algorithm(self) for _ in self._outputs()]
 
     # ------------------------------------------------------------------ prediction
 
@@ -369,6 +350,30 @@ class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, CheckedEstimator):
     def _unchanged_on_error(self) -> AbstractContextManager[None]:
         # A learner may fail after others have learned the batch, so all of them are copied.
         return restore_on_error(self, copy.deepcopy(self.__dict__))
+
+
+def _learn_expert(
+    learner: ExpertLearner, X: Rows, y: Labels, classes: Labels, first: bool
+) -> tuple[Codes, NDArray[np.int64]]:
+    """Let a learner learn a batch; return the class it predicted in each round, and its supports."""
+    if isinstance(learner, OnlineClassifier) and _trace_has_predictions(learner):
+        trace = learner.progressive_fit(X, y, classes=classes)
+        return predicted_codes(trace.margins), trace.support_sizes
+    predicted = np.zeros(len(y), np.intp)
+    for t in range(len(y)):
+        row = X[t : t + 1]
+        if t or not first:  # a learner of scikit-learn cannot predict before its first row
+            predicted[t] = predicted_codes(learner.decision_function(row))[0]
+        learner.partial_fit(row, y[t : t + 1], classes=classes)
+    return predicted, np.zeros(len(y), np.int64)
+
+
+def _new_algorithm(model: ExpertClassifier) -> ExpertAlgorithm:
+    if model.combine == "exponential":
+        return ExponentialWeights(model.eta)
+    if model.combine == "majority":
+        return WeightedMajority(model.beta)
+    return RandomizedWeightedMajority(model.beta, model.random_state)
 
 
 def _votes(
