@@ -246,6 +246,20 @@ def test_more_than_two_classes():
         assert result.confusion.sum() - literal.sum() == (~decided).sum()
 
 
+@pytest.mark.parametrize("delay", [0, 1])
+@pytest.mark.parametrize("classes", [[0, 1], [0, 1, 2]])
+def test_ties_are_counted_off_the_diagonal(classes, delay):
+    # Before the first round all margins are 0, which predicts class 0 and is a mistake for every label.
+    for code, column in ((0, 1), (1, 0)):
+        result = evaluate.progressive(
+            KernelPerceptron(gamma=1.0), (np.ones((1, 2)), [code]), classes=classes, delay=delay
+        )
+        expected = np.zeros((len(classes), len(classes)), int)
+        expected[code, column] = 1
+        np.testing.assert_array_equal(result.confusion, expected)
+        assert result.mistakes == 1
+
+
 def test_foreign_learners_and_averages_predict_before_each_row():
     X, y = stream("random", 150)
     learners = {
