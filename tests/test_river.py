@@ -293,16 +293,16 @@ def test_files_with_sigmoids_of_the_adapter_still_load():
     model = river.BudgetClassifier(memory="256kB", seed=0)
     for x, y in rows():
         model.learn_one(x, y)
-    parts = model._to_parts()
+    parts = model.to_parts()
     assert parts["sigmoids"].shape == (3, 7)
     earlier = parts["sigmoids"].copy()
     earlier[:, 1] = 0.7
     loaded = river.BudgetClassifier(memory="256kB", seed=0)
-    loaded._from_parts(**parts | {"sigmoids": earlier})
+    loaded._restore_parts(**parts | {"sigmoids": earlier})
     for x, _ in rows():
         assert loaded.predict_proba_one(x) == model.predict_proba_one(x)
     with pytest.raises(ValueError, match="should be those of the learner"):
-        loaded._from_parts(**parts | {"sigmoids": earlier[:1]})
+        loaded._restore_parts(**parts | {"sigmoids": earlier[:1]})
 
 
 def test_bad_tables_change_nothing():

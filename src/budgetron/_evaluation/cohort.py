@@ -7,22 +7,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from budgetron._base.batches import Batch, Rows
+from budgetron._base import access
+from budgetron._base.access import kernel_hypotheses_of as hypotheses
+from budgetron._base.batches import Batch
 from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._base.rounds import batch_may_fail, restored_on_error
 from budgetron._base.trace import Trace
+from budgetron._base.types import Floats, Ints, Rows
 from budgetron._core.rounds import Learner
 from budgetron._core.together import Together
-from budgetron._evaluation.learner_access import (
-    close_batch,
-    hypotheses,
-    open_batch,
-    restored_on_error,
-    shared_threads,
-    unchanged_on_error,
-)
 from budgetron._util.interrupts import defer_interrupts
 from budgetron._util.threads import one_thread
 
@@ -43,7 +38,7 @@ class Cohort:
 
     def __init__(self, models: Sequence[KernelClassifier]) -> None:
         self.models = list(models)
-        self.seconds: NDArray[np.float64] = np.zeros(len(self.models))
+        self.seconds: Floats = np.zeros(len(self.models))
         # Hypotheses that share kernel values, and the models they belong to
         self._groups: list[tuple[Together, list[int]]] = []
         self._grouped: list[int] = []  # identities of the hypotheses in the groups
@@ -57,18 +52,22 @@ class Cohort:
         with ExitStack() as on_error:
             for i, (model, own) in enumerate(zip(self.models, labels, strict=True)):
                 with self._timed(i):
-                    on_error.enter_context(unchanged_on_error(model))
-                    batches.append(open_batch(model, X, own, classes, classes_from_y=True))
-            on_error.enter_context(restored_on_error(self.models, batches))
+                    on_error.enter_context(access.unchanged_on_error(model))
+                    batches.append(access.open_batch(model, X, own, classes))
+            # If a round of one model fails, all are restored.
+            pairs = list(zip(self.models, batches, strict=True))
+            may_fail = any(batch_may_fail(hypotheses(model), batch) for model, batch in pairs)
+            for model in self.models:
+                on_error.enter_context(restored_on_error(hypotheses(model), may_fail))
             if self._identities() != self._grouped:
                 self._find_groups()
             traces = []
             with one_thread(), defer_interrupts():
                 for group, members in self._groups:
                     self._learn(group, members, batches)
-                for i, (model, batch) in enumerate(zip(self.models, batches, strict=True)):
+                for i, (model, batch) in enumerate(pairs):
                     with self._timed(i):
-                        traces.append(close_batch(model, batch))
+                        traces.append(access.close_batch(model, batch))
         return traces
 
     def _learn(self, group: Together, members: list[int], batches: list[Batch]) -> None:
@@ -80,7 +79,7 @@ class Cohort:
             [batch.signs[c] for batch, c in outputs],
             [_margins(batch)[c] for batch, c in outputs],
             [_sizes(batch)[c] for batch, c in outputs],
-            shared_threads([self.models[i] for i in members]),
+            max(access.thread_count(self.models[i]) for i in members),
             [batch.importances for batch, _ in outputs],
         )
         # Every kernel value costs the same. Alone, a hypothesis would compute one per support and round.
@@ -117,15 +116,15 @@ class Cohort:
 
 
 def _can_share(a: Learner, b: Learner) -> bool:
-    same_rows = a.row.dtype == b.row.dtype and a.supports.sparse == b.supports.sparse
+    same_rows = a.dtype == b.dtype and a.supports.sparse == b.supports.sparse
     return same_rows and bool(a.kernel.equals(b.kernel))
 
 
-def _margins(batch: Batch) -> NDArray[np.float64]:
+def _margins(batch: Batch) -> Floats:
     assert batch.margins is not None
     return batch.margins
 
 
-def _sizes(batch: Batch) -> NDArray[np.int64]:
+def _sizes(batch: Batch) -> Ints:
     assert batch.sizes is not None
     return batch.sizes

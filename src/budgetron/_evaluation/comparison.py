@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 from numpy.typing import ArrayLike
 
-from budgetron._base.batches import Rows, check_classes, encode
+from budgetron._base.access import open_batch
+from budgetron._base.batches import check_classes, encode
 from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._base.online_classifier import OnlineClassifier
+from budgetron._base.types import Rows
+from budgetron._evaluation.classifier import Classifier, Estimator, traces_its_predictions
 from budgetron._evaluation.cohort import Cohort
 from budgetron._evaluation.delayed import DelayedRows, PackedRows
-from budgetron._evaluation.learner_access import Classifier, Estimator, open_batch, traces_its_predictions
 from budgetron._evaluation.names import Learners, named_learners
 from budgetron._evaluation.players import learn_row, play_block, play_delayed, traced
 from budgetron._evaluation.plots import comparison as comparison_plot

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, issparse, vstack
 
-from budgetron._base.batches import Rows
-from budgetron._evaluation.learner_access import Labels
+from budgetron._base.types import Labels, Rows
 
 __all__ = ["DelayedRows", "PackedRows"]
 

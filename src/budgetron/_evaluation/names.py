@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from budgetron._base.linear_classifier import LinearClassifier
-from budgetron._evaluation.learner_access import Estimator
+from budgetron._evaluation.classifier import Estimator
 
 __all__ = ["Learners", "named_learners"]
 

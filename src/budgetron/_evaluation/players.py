@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron._base.batches import Rows, encode, signed_margin
+from budgetron._base.access import open_batch
+from budgetron._base.batches import encode, predicted_codes, signed_margin
 from budgetron._base.online_classifier import OnlineClassifier
-from budgetron._base.predictions import predicted_codes
 from budgetron._base.trace import Trace
-from budgetron._evaluation.delayed import DelayedRows
-from budgetron._evaluation.learner_access import (
+from budgetron._base.types import Codes, Floats, Ints, Label, Labels, Rows
+from budgetron._evaluation.classifier import (
     Classifier,
-    Codes,
-    Labels,
     can_predict,
+    margins_before_label,
     n_supports,
-    next_margins,
-    open_batch,
     traces_its_predictions,
 )
+from budgetron._evaluation.delayed import DelayedRows
 from budgetron._util.threads import one_thread
 
 __all__ = ["Played", "learn_row", "play_block", "play_delayed", "traced"]
 
 # For each round, the column of the confusion matrix and the number of supports after the round.
-Played = tuple[Codes, NDArray[np.int64]]
+Played = tuple[Codes, Ints]
 
 
 def play_block(model: Classifier, X: Rows, y: Labels, classes: Labels) -> Played:
@@ -39,12 +35,12 @@ def play_block(model: Classifier, X: Rows, y: Labels, classes: Labels) -> Played
 
 def traced(trace: Trace, codes: Codes) -> Played:
     """Return the columns and supports of the rounds of a trace."""
-    columns = confusion_columns(predicted_codes(trace.margins), trace.margins, trace.mistakes, codes)
+    columns = confusion_columns(trace.codes, trace.margins, trace.mistakes, codes)
     return columns, trace.support_sizes
 
 
 def confusion_columns(
-    predictions: Codes, margins: NDArray[np.float64], mistakes: NDArray[np.bool_], codes: Codes
+    predictions: Codes, margins: Floats, mistakes: NDArray[np.bool_], codes: Codes
 ) -> Codes:
     """Return the column of the confusion matrix in which each round is counted.
 
@@ -88,7 +84,7 @@ def play_delayed(
         for t in range(len(y)):
             row = X[t : t + 1]
             if isinstance(model, OnlineClassifier):
-                margins.append(next_margins(model, row))
+                margins.append(margins_before_label(model, row))
             elif can_predict(model):
                 columns[t] = encode(model.predict(row), classes)[0]
             waiting.add(row, y[t])
@@ -103,7 +99,7 @@ def play_delayed(
     return columns, supports
 
 
-def learn_row(model: Classifier, row: Rows, label: Any, classes: Labels) -> None:
+def learn_row(model: Classifier, row: Rows, label: Label, classes: Labels) -> None:
     """Learn one row of shape (1, n_features)."""
     if isinstance(model, OnlineClassifier):
         model.play(row, label.item() if isinstance(label, np.generic) else label)

@@ -9,7 +9,8 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron._evaluation.learner_access import Codes, Estimator, Labels, n_supports
+from budgetron._base.types import Codes, Labels
+from budgetron._evaluation.classifier import Estimator, n_supports
 
 __all__ = ["Result", "ResultState"]
 

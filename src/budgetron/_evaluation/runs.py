@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import check_consistent_length
 
-from budgetron._base.batches import Rows
+from budgetron._base.types import Labels, Rows
+from budgetron._evaluation.classifier import Estimator
 from budgetron._evaluation.comparison import Comparison
-from budgetron._evaluation.learner_access import Estimator, Labels
 from budgetron._evaluation.names import Learners, named_learners
 from budgetron._evaluation.result import Result
 from budgetron._util.blocks import row_blocks

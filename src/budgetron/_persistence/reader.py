@@ -24,6 +24,9 @@ from budgetron.kernels import NAMES, Normalized
 
 __all__ = ["Reader"]
 
+# The parts of a classifier of `budgetron.river`.
+RIVER_PARTS = ("model", "features", "labels", "sigmoids")
+
 FLOATS = {"nan": nan, "inf": inf, "-inf": -inf}
 
 
@@ -124,7 +127,8 @@ class Reader:
         require(isinstance(name, str) and name in adapters, f"{str(name)[:60]!r} is no class of this version")
         cls = adapters[name]
         given = require_names(self.value(parameters), set(cls.parameter_names()), f"parameters of {name}")
-        model: object = cls.from_parts(given, *(self.value(part) for part in parts))
+        named = zip(RIVER_PARTS, parts, strict=True)
+        model: object = cls.from_parts(given, **{part: self.value(node) for part, node in named})
         return model
 
 
@@ -138,6 +142,6 @@ _READERS: dict[str, tuple[Callable[..., object], tuple[str, ...]]] = {
     "normalized": (Reader._normalized, ("kernel",)),
     "random": (Reader._random, ("key", "place", "has_gauss", "gauss")),
     "model": (Reader._model, ("class", "parameters", "learned")),
-    "river": (Reader._river, ("class", "parameters", "model", "features", "labels", "sigmoids")),
+    "river": (Reader._river, ("class", "parameters", *RIVER_PARTS)),
     "same": (Reader._same, ("number",)),
 }

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from budgetron import datasets
-from budgetron._base.batches import Rows
 from budgetron._base.kernel_classifier import KernelClassifier
+from budgetron._base.types import Rows
 from budgetron._evaluation.cohort import Cohort
 from budgetron._util.blocks import row_blocks
 from budgetron.evaluate import compare

@@ -11,6 +11,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from budgetron._base.parameters import CheckedEstimator
+from budgetron._util.checks import (
+    MOST_ROUNDS,
+    State,
+    require,
+    require_array,
+    require_float,
+    require_int,
+    require_names,
+)
 from budgetron._util.restore import restore_on_error
 
 Vector = NDArray[np.float64]

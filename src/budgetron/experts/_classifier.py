@@ -6,7 +6,7 @@ import copy
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from numbers import Real
-from typing import Any, ClassVar, Never, Protocol, Self, runtime_checkable
+from typing import ClassVar, Never, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,12 +16,13 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from budgetron._base.batches import Rows, check_classes, encode, refuse_unknown, signed_margin
+from budgetron._base.access import predicts_as_it_learns
+from budgetron._base.batches import check_classes, encode, predicted_codes, refuse_unknown, signed_margin
+from budgetron._base.fitted_estimator import OPTIONAL, check_rows_state, require_no_arrays
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.parameters import CheckedEstimator
-from budgetron._base.predictions import predicted_codes
 from budgetron._base.trace import Trace
-from budgetron._base.types import Rows
+from budgetron._base.types import Codes, Floats, Ints, Labels, Rows
 from budgetron._util.checks import (
     MOST_ROUNDS,
     State,
@@ -35,16 +36,13 @@ from budgetron.experts._base import Constraints, ExpertAlgorithm
 from budgetron.experts._exponential import ExponentialWeights
 from budgetron.experts._majority import RandomizedWeightedMajority, WeightedMajority
 
-Codes = NDArray[np.intp]
-Labels = NDArray[Any]
-
 
 @runtime_checkable
 class ExpertLearner(Protocol):
     """A classifier that can be an expert: any scikit-learn estimator with these two methods."""
 
     def partial_fit(self, X: Rows, y: Labels, classes: Labels) -> object: ...
-    def decision_function(self, X: Rows) -> NDArray[np.float64]: ...
+    def decision_function(self, X: Rows) -> Floats: ...
 
 
 # Attributes of a fitted classifier.
@@ -123,7 +121,7 @@ class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, CheckedEstimator):
     classes_: Labels
     learners_: list[ExpertLearner]
     algorithms_: list[ExpertAlgorithm]
-    learner_mistakes_: NDArray[np.int64]
+    learner_mistakes_: Ints
     rounds_: int
     mistakes_: int
 
@@ -222,7 +220,13 @@ class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, CheckedEstimator):
         self.rounds_ += len(codes)
         self.mistakes_ += int(mistakes.sum())
         self.learner_mistakes_ = self.learner_mistakes_ + (advice != codes[:, None]).sum(axis=0)
-        return Trace(margins=margins, mistakes=mistakes, support_sizes=np.sum(sizes, axis=0))
+        return Trace(
+            margins=margins,
+            mistakes=mistakes,
+            support_sizes=np.sum(sizes, axis=0),
+            codes=predicted_codes(margins),
+            classes=self.classes_,
+        )
 
     def _check_batch(
         self, X: Rows, y: ArrayLike, classes: ArrayLike | None, classes_from_y: bool
@@ -282,7 +286,7 @@ class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, CheckedEstimator):
 
     # ------------------------------------------------------------------ prediction
 
-    def decision_function(self, X: Rows) -> NDArray[np.float64]:
+    def decision_function(self, X: Rows) -> Floats:
         """Return the weighted vote of the learners, from -1 to 1.
 
         Parameters
@@ -332,10 +336,53 @@ class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, CheckedEstimator):
         return max(algorithm.regret_ for algorithm in self.algorithms_)
 
     @property
-    def weights_(self) -> NDArray[np.float64]:
+    def weights_(self) -> Floats:
         """The learners' shares of the vote, of shape (n_outputs, n_learners)."""
         check_is_fitted(self)
         return np.stack([algorithm.weights_ for algorithm in self.algorithms_])
+
+    # ------------------------------------------------------------------ state
+
+    def learned_state(self) -> State | None:
+        """Return all that was learned, as values that a file can hold; None before the first round."""
+        if not self.__sklearn_is_fitted__():
+            return None
+        return {name: value for name, value in vars(self).items() if name in LEARNED | OPTIONAL}
+
+    def set_learned_state(self, found: State) -> None:
+        """Continue from a state that `learned_state` returned, after checking it."""
+        require_names(found, set(LEARNED), type(self).__name__, OPTIONAL)
+        check_rows_state(found)
+        learners, algorithms, classes = found["learners_"], found["algorithms_"], found["classes_"]
+        started = require_names(
+            found["started_with_"], set(self._get_param_names()), "the parameters of the start"
+        )
+        require_no_arrays(started, "the parameters of the start")
+        require(isinstance(learners, list) and len(learners) >= 1, "there should be learners")
+        for learner in learners:
+            require(
+                isinstance(learner, OnlineClassifier | ExpertClassifier), "a learner should be a classifier"
+            )
+            require(
+                learner.__sklearn_is_fitted__()
+                and np.array_equal(learner.classes_, classes)
+                and learner.n_features_in_ == found["n_features_in_"],
+                "a learner should have learned the same classes and features",
+            )
+        outputs = len(classes) if len(classes) > 2 else 1
+        require(
+            isinstance(algorithms, list) and len(algorithms) == outputs,
+            "there should be an algorithm for each output",
+        )
+        for algorithm in algorithms:
+            require(
+                isinstance(algorithm, ExpertAlgorithm) and vars(algorithm).get("n_experts_") == len(learners),
+                "an algorithm should have an expert for each learner",
+            )
+        rounds = require_int(found["rounds_"], 0, MOST_ROUNDS, "rounds")
+        require_int(found["mistakes_"], 0, rounds, "mistakes")
+        require_array(found["learner_mistakes_"], np.int64, (len(learners),), "mistakes of the learners")
+        self.__dict__.update(found)
 
     # ------------------------------------------------------------------ internals
 
@@ -354,11 +401,11 @@ class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, CheckedEstimator):
 
 def _learn_expert(
     learner: ExpertLearner, X: Rows, y: Labels, classes: Labels, first: bool
-) -> tuple[Codes, NDArray[np.int64]]:
+) -> tuple[Codes, Ints]:
     """Let a learner learn a batch; return the class it predicted in each round, and its supports."""
-    if isinstance(learner, OnlineClassifier) and _trace_has_predictions(learner):
+    if isinstance(learner, OnlineClassifier) and predicts_as_it_learns(learner):
         trace = learner.progressive_fit(X, y, classes=classes)
-        return predicted_codes(trace.margins), trace.support_sizes
+        return trace.codes, trace.support_sizes
     predicted = np.zeros(len(y), np.intp)
     for t in range(len(y)):
         row = X[t : t + 1]
@@ -376,15 +423,8 @@ def _new_algorithm(model: ExpertClassifier) -> ExpertAlgorithm:
     return RandomizedWeightedMajority(model.beta, model.random_state)
 
 
-def _votes(
-    algorithm: ExpertAlgorithm, advice: NDArray[np.bool_], outcomes: NDArray[np.bool_]
-) -> NDArray[np.float64]:
+def _votes(algorithm: ExpertAlgorithm, advice: NDArray[np.bool_], outcomes: NDArray[np.bool_]) -> Floats:
     """Play the rounds of a batch; return the algorithm's predictions, scaled from [0, 1] to [-1, 1]."""
     predictions = algorithm.play(advice, outcomes).predictions
     assert predictions is not None
     return 2.0 * predictions - 1.0
-
-
-def _trace_has_predictions(learner: OnlineClassifier) -> bool:
-    """Return whether the trace of a learner has what `predict` would have returned before each round."""
-    return learner._predicts_as_it_learns

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron._base.batches import Rows
+from budgetron._base.access import kernel_hypotheses_of, predicts_as_it_learns
 from budgetron._base.kernel_classifier import KernelClassifier
+from budgetron._base.types import Rows
 from budgetron._core.kernel import Kernel
 from budgetron._core.rounds import Learner
 from budgetron._core.supports import Supports
@@ -33,23 +34,23 @@ class SupportSet:
 
 def kernel_of(learner: KernelClassifier) -> Kernel:
     """Return the kernel of a fitted learner."""
-    return learner._learners[0].kernel
+    return kernel_hypotheses_of(learner)[0].kernel
 
 
 def decides_by_supports(learner: KernelClassifier) -> bool:
     """Return whether f(x) is the sum over `support_vectors_` with the coefficients `dual_coef_`."""
-    return type(learner)._decide is KernelClassifier._decide
+    return predicts_as_it_learns(learner)
 
 
 def has_linear_part(learner: KernelClassifier) -> bool:
     """Return whether f(x) has a linear part besides the sum over the supports."""
-    gaussian = learner._learners[0].rule.gaussian
+    gaussian = kernel_hypotheses_of(learner)[0].rule.gaussian
     return gaussian is not None and bool(gaussian.linear)
 
 
 def averaged_supports(learner: KernelClassifier) -> list[list[SupportSet]]:
     """Return the supports of the averaged hypothesis of each output: the current and the removed ones."""
-    return [_averaged(hypothesis) for hypothesis in learner._learners]
+    return [_averaged(hypothesis) for hypothesis in kernel_hypotheses_of(learner)]
 
 
 def _averaged(hypothesis: Learner) -> list[SupportSet]:

@@ -11,11 +11,11 @@ from scipy.sparse import issparse
 from scipy.sparse import vstack as sparse_vstack
 from sklearn.utils.validation import check_is_fitted
 
-from budgetron._base.batches import Rows
 from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._base.learner_wrapper import LearnerWrapper
 from budgetron._base.linear_classifier import LinearClassifier
 from budgetron._base.online_classifier import OnlineClassifier
+from budgetron._base.types import Rows
 from budgetron._core.kernel import Kernel
 from budgetron.batch import AveragedClassifier
 from budgetron.calibration import CalibratedClassifier

@@ -7,7 +7,7 @@
 `_experts`     the experts
 """
 
-from budgetron.portfolio._classifier import BudgetClassifier
+from budgetron.portfolio._classifier import BudgetClassifier, ExpertSummary
 from budgetron.portfolio._experts import Plan
 
-__all__ = ["BudgetClassifier", "Plan"]
+__all__ = ["BudgetClassifier", "ExpertSummary", "Plan"]

@@ -238,7 +238,7 @@ class BudgetClassifier(OnlineClassifier):
         """
         return self.probabilities_from_margins(self.decision_function(X))
 
-    def probabilities_from_margins(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
+    def probabilities_from_margins(self, margins: Floats) -> Floats:
         """Return the probability of each class, given margins of shape (n,) or (n, n_classes)."""
         odds = log_odds(self.sigmoids_[0], margins.ravel()).reshape(margins.shape)
         if margins.ndim == 1:  # so that the predicted class is the more probable one

@@ -8,31 +8,30 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-from budgetron._base.online_classifier import OnlineClassifier
-from budgetron._base.predictions import predicted_codes
-from budgetron._core.calibration import log_odds, sigmoids, sound
-from budgetron._util.restore import restore_on_error
-from budgetron.calibration import admitted, observe, probabilities
-from budgetron.portfolio import BudgetClassifier
-from budgetron.river._features import FeatureColumns, Features, table_values
-from budgetron.river._learner_access import (
+from budgetron._base.access import (
+    add_class,
     add_features,
-    admit_class,
-    check_parameters,
-    margins_of_row,
-    margins_of_rows,
+    next_margins,
+    next_row_margins,
     predicts_as_it_learns,
     row_dtype,
 )
+from budgetron._base.batches import predicted_codes
+from budgetron._base.online_classifier import OnlineClassifier
+from budgetron._core.calibration import log_odds, sigmoids, sound
+from budgetron._util.restore import restore_on_error
+from budgetron.calibration import observe, probabilities, with_class_added
+from budgetron.portfolio import BudgetClassifier
+from budgetron.river._features import FeatureColumns, Features, table_values
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,7 +81,7 @@ class RiverClassifier(base.MiniBatchClassifier):
                 'scale the features (preprocessing.StandardScaler) and set gamma to a number or "auto"'
             )
         self._model: OnlineClassifier = self._learner(**given)
-        check_parameters(self._model)
+        self._model.check_params()
         self._features = FeatureColumns()
         self._labels: list[Label] = []
         self._codes: dict[Label, int] = {}
@@ -222,7 +221,19 @@ class RiverClassifier(base.MiniBatchClassifier):
 
     # ------------------------------------------------------------------ files
 
-    def _to_parts(self) -> Parts:
+    @classmethod
+    def parameter_names(cls) -> list[str]:
+        """Return the names of the parameters."""
+        return list(cls._signature.parameters)
+
+    @classmethod
+    def from_parts(cls, parameters: Mapping[str, object], **parts: Any) -> RiverClassifier:
+        """Return a classifier from its parameters and the result of `to_parts`, after checking it."""
+        model = cls(**parameters)
+        model._restore_parts(**parts)
+        return model
+
+    def to_parts(self) -> Parts:
         """Return what a file stores besides the parameters.
 
         If the model calibrates itself, the sigmoids are new ones: earlier versions expect them.
@@ -235,14 +246,14 @@ class RiverClassifier(base.MiniBatchClassifier):
             "sigmoids": unused if self._sigmoids is None else self._sigmoids,
         }
 
-    def _from_parts(
+    def _restore_parts(
         self,
         model: OnlineClassifier,
         features: list[Hashable],
         labels: list[Label],
         sigmoids: NDArray[np.float64],
     ) -> None:
-        """Restore the state that `_to_parts` returned; raise a ValueError if it is inconsistent.
+        """Restore the state that `to_parts` returned; raise a ValueError if it is inconsistent.
 
         The values come from a file, so their types are checked as well.
         """
@@ -297,16 +308,16 @@ class RiverClassifier(base.MiniBatchClassifier):
         if code is None:
             code = len(self._labels)
             if code >= 2:  # a new model starts with two classes
-                admit_class(self._model, code)
+                add_class(self._model, code)
                 if self._sigmoids is not None:
-                    self._sigmoids = admitted(self._sigmoids, code)
+                    self._sigmoids = with_class_added(self._sigmoids, code)
             self._codes[y] = code
             self._labels.append(y)
         return code
 
     def _margins_of(self, rows: NDArray[np.floating]) -> NDArray[np.float64]:
         """Return margins of shape (n_outputs,) for one row, or (n_outputs, n_rows) for several."""
-        margins = margins_of_rows(self._model, rows) if rows.ndim == 2 else margins_of_row(self._model, rows)
+        margins = next_margins(self._model, rows) if rows.ndim == 2 else next_row_margins(self._model, rows)
         if not np.isfinite(margins).all():
             raise ValueError(
                 "features must be finite and not too large; scale them (preprocessing.StandardScaler)"

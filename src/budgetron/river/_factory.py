@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 
 from budgetron._base.online_classifier import OnlineClassifier
-from budgetron.portfolio import BudgetClassifier
+from budgetron.portfolio import BudgetClassifier, ExpertSummary
 from budgetron.river._adapter import LEFT_OUT, RENAMED, RiverClassifier
 
 __all__ = ["adapter_of"]
@@ -47,7 +47,7 @@ class _BudgetAdapter(RiverClassifier):
     _model: BudgetClassifier
 
     @property
-    def experts_(self) -> list[dict[str, object]]:
+    def experts_(self) -> list[ExpertSummary]:
         """The combiner and every expert of every class; `class` is the label."""
         return [expert | {"class": self._labels[int(expert["class"])]} for expert in self._model.experts_]
 
