@@ -1,11 +1,11 @@
-"""Kill `budgetron run --checkpoint` at random moments: it must end as if it had never been killed.
+"""Kill `budgetron run --checkpoint` at random times: it must end as if it had never been killed.
 
     python tests/kill.py 300
 
-Each trial kills a run with SIGKILL at a moment drawn from its whole life, and starts the same command again,
-until it comes to its end. Model and results must then be those of a run that nobody killed: the same bytes,
-and the same JSON but for times. Processes are forked from one that has imported the library, so that most
-moments fall into the run, and not into Python's start.
+Each trial kills a run with SIGKILL at a random time, and starts the same command again, until it reaches its
+end. Model and results must then be those of a run that was not killed: the same bytes, and the same JSON
+except for times. Processes are forked from one that has imported the library, so that most of them are killed
+during the run and not while Python starts.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.compute
-import pyarrow.csv  # noqa: F401 - here, and not anew in every process
+import pyarrow.csv  # noqa: F401 - imported once, not in every process
 import typer.main
 
 from budgetron.cli import app
@@ -42,7 +42,7 @@ TIMES = ("seconds", "rounds_per_second")
 
 
 def write_rows(path, rows):
-    """A table with numbers, a category and two classes."""
+    """Write a table with numbers, a category and two classes."""
     rng = np.random.default_rng(0)
     numbers = rng.normal(size=(rows, 4)).round(4)
     towns = rng.choice(["paris", "rome", "oslo", "lima"], rows)
@@ -53,15 +53,15 @@ def write_rows(path, rows):
             file.write(",".join([*map(str, row), town, label]) + "\n")
 
 
-def start(arguments, said):
-    """Start the command in a process of its own, which writes to `said`; its id."""
+def start(arguments, output):
+    """Start the command in a process of its own, which writes to the file `output`; return its id."""
     process = os.fork()
     if process:
         return process
     code = 1
     try:
-        os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
-        os.dup2(os.open(f"{said}.err", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
+        os.dup2(os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
+        os.dup2(os.open(f"{output}.err", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
         command([str(argument) for argument in arguments])
     except SystemExit as end:
         code = end.code or 0
@@ -72,9 +72,9 @@ def start(arguments, said):
 
 
 def end_of(process, seconds):
-    """The status with which a process ends, or is killed when its time is over."""
-    over = time.monotonic() + seconds
-    while time.monotonic() < over:
+    """Wait for a process, kill it after some seconds, and return its exit status."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
         ended, status = os.waitpid(process, os.WNOHANG)
         if ended:
             return status
@@ -83,25 +83,30 @@ def end_of(process, seconds):
     return os.waitpid(process, 0)[1]
 
 
-def run(table, options, folder, lives=None):
-    """Run until the end, killed when each of `lives` (seconds) is over; model, results, and the kills."""
-    model, said = folder / "model.budgetron", folder / "said.json"
+def run(table, options, folder, lifetimes=None):
+    """Run until the end, killed after each of `lifetimes` (seconds); return model, results, and the kills."""
+    model, output = folder / "model.budgetron", folder / "output.json"
     checkpoint = folder / "checkpoint"
     arguments = ["run", table, "--target", "label", *options, "--checkpoint", checkpoint]
-    told = []
+    kills = []
     while True:
-        process = start([*arguments, "--save", model, "--json"], said)
-        status = end_of(process, inf if lives is None else next(lives))
+        process = start([*arguments, "--save", model, "--json"], output)
+        status = end_of(process, inf if lifetimes is None else next(lifetimes))
         if os.WIFEXITED(status):
-            assert os.WEXITSTATUS(status) == 0, Path(f"{said}.err").read_text()
-            return model.read_bytes(), without_times(json.loads(said.read_text())), told
-        going = "going on" in Path(f"{said}.err").read_text() if Path(f"{said}.err").exists() else False
-        drafts = len(list(checkpoint.glob(".budgetron-*.tmp")))
-        told.append({"kept": (checkpoint / "checkpoint.budgetron").exists(), "draft": drafts, "again": going})
+            assert os.WEXITSTATUS(status) == 0, Path(f"{output}.err").read_text()
+            return model.read_bytes(), without_times(json.loads(output.read_text())), kills
+        errors = Path(f"{output}.err")
+        kills.append(
+            {
+                "checkpoint": (checkpoint / "checkpoint.budgetron").exists(),
+                "continued": errors.exists() and "continuing after" in errors.read_text(),
+                "writing": len(list(checkpoint.glob(".budgetron-*.tmp"))),
+            }
+        )
 
 
 def without_times(results):
-    """The results but for times."""
+    """Return the results without times."""
     if isinstance(results, dict):
         return {name: without_times(value) for name, value in results.items() if name not in TIMES}
     return [without_times(value) for value in results] if isinstance(results, list) else results
@@ -113,11 +118,11 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rows", type=int, default=20_000)
     given = parser.parse_args()
-    drawn = random.Random(given.seed)
+    generator = random.Random(given.seed)
     folder = Path(tempfile.mkdtemp())
     kills = []
     try:
-        # A first command, that ends at once: what is imported when one comes is there for all.
+        # A first command that ends at once imports everything for the processes that are forked later.
         with contextlib.redirect_stderr(io.StringIO()), contextlib.suppress(SystemExit):
             command(["run", str(folder / "absent.csv")])
         write_rows(folder / "rows.csv", given.rows)
@@ -126,31 +131,32 @@ def main():
             options = COMMANDS[trial % len(COMMANDS)]
             if options not in whole:
                 (folder / "whole").mkdir()
-                begin = time.monotonic()
+                start_time = time.monotonic()
                 whole[options] = (
                     *run(folder / "rows.csv", options, folder / "whole")[:2],
-                    time.monotonic() - begin,
+                    time.monotonic() - start_time,
                 )
                 shutil.rmtree(folder / "whole")
-            model, results, life = whole[options]
+            model, results, seconds = whole[options]
             (folder / "killed").mkdir()
-            lives = iter(lambda life=life: drawn.uniform(0.0, 1.1 * life), None)
-            killed = run(folder / "rows.csv", options, folder / "killed", lives)
+            lifetimes = iter(lambda seconds=seconds: generator.uniform(0.0, 1.1 * seconds), None)
+            killed = run(folder / "rows.csv", options, folder / "killed", lifetimes)
             shutil.rmtree(folder / "killed")
             assert killed[0] == model, f"trial {trial}, {options}: another model"
             assert killed[1] == results, f"trial {trial}, {options}: other results"
             kills += killed[2]
             if (trial + 1) % 50 == 0 or trial + 1 == given.trials:
-                tell(trial + 1, kills)
+                print_summary(trial + 1, kills)
     finally:
         shutil.rmtree(folder)
 
 
-def tell(trials, kills):
-    kept, again, drafts = (sum(bool(kill[name]) for kill in kills) for name in ("kept", "again", "draft"))
+def print_summary(trials, kills):
+    names = ("checkpoint", "continued", "writing")
+    found, continued, writing = (sum(bool(kill[name]) for kill in kills) for name in names)
     print(
-        f"{trials} trials, {len(kills)} kills: {kept} with a checkpoint there, {again} in a run that went on "
-        f"from one, {drafts} while one was written. Every model and every result is the same.",
+        f"{trials} trials, {len(kills)} kills: {found} after a checkpoint, {continued} in a run that "
+        f"continued from one, {writing} while one was written. Every model and every result is the same.",
         flush=True,
     )
 

@@ -1,4 +1,4 @@
-"""Checkpoints of `budgetron run`: what was stopped ends as if it had never been."""
+"""Checkpoints of `budgetron run`: a run that was stopped ends as if it had never stopped."""
 
 import errno
 import json
@@ -15,14 +15,14 @@ from typer.testing import CliRunner
 
 import budgetron
 from budgetron import evaluate, files
-from budgetron.cli import app
+from budgetron.cli import _pass, app
 from budgetron.cli._learners import names
 
 ROWS = 3000
 
 
 class Crash(BaseException):
-    """What nothing catches, like the end of a process."""
+    """An exception that nothing catches, like the end of a process."""
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def table(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def sparse(tmp_path_factory):
-    """Sparse rows of three classes."""
+    """Return a file of sparse rows of three classes."""
     rng = np.random.default_rng(1)
     lines = []
     for _ in range(ROWS):
@@ -51,7 +51,7 @@ def run(*arguments):
 
 
 def outcome(folder, *arguments):
-    """The bytes of the model and the results but for times."""
+    """Return the bytes of the model, and the results without times."""
     done = run(*arguments, "--save", folder / "m.budgetron", "--json")
     assert done.exit_code == 0, done.output
     return (folder / "m.budgetron").read_bytes(), kill.without_times(json.loads(done.stdout))
@@ -61,12 +61,12 @@ def in_folder(folder, *arguments):
     return outcome(folder, *arguments, "--checkpoint", folder / "checkpoint")
 
 
-def kept(folder):
+def stored(folder):
     return files.load_extras(folder / "checkpoint" / "checkpoint.budgetron")["checkpoint"]
 
 
 def breaking(monkeypatch, home, name, call, error):
-    """Let a function raise at one of its calls, counted from 1, in the middle of its work."""
+    """Make a function raise an error at one of its calls, counted from 1."""
     calls, real = [], getattr(home, name)
 
     def broken(*arguments, **options):
@@ -92,7 +92,7 @@ def folders(tmp_path):
     return tmp_path / "whole", tmp_path / "stopped"
 
 
-# ---------------------------------------------------------------------- the same in the end
+# ---------------------------------------------------------------------- the same result
 
 
 @pytest.mark.parametrize("learner", [*sorted(names()), "--average", "--delay"])
@@ -109,22 +109,22 @@ def test_stopped_anywhere_it_ends_the_same(rows, learner, folders, request, monk
     expected = in_folder(whole, *options)
     drawn = np.random.default_rng(len(learner))
     crash(monkeypatch, stopped, options, evaluate.Comparison, "learn", int(drawn.integers(2, 5)))
-    before = kept(stopped)["rows"]
+    before = stored(stopped)["rows"]
     crash(monkeypatch, stopped, options, os, "replace", int(drawn.integers(2, 4)))
-    assert 0 < before < kept(stopped)["rows"] < 800
+    assert 0 < before < stored(stopped)["rows"] < 800
     assert in_folder(stopped, *options) == expected
-    assert in_folder(stopped, *options) == expected  # as from a run that is complete
+    assert in_folder(stopped, *options) == expected  # now the run is complete
 
 
 def test_no_row_is_lost_or_learned_twice(table, folders, monkeypatch):
     options = [table, "--target", "label", "--every", 500]
     crash(monkeypatch, folders[1], options, evaluate.Comparison, "learn", 4)
-    assert (kept(folders[1])["rows"], kept(folders[1])["done"]) == (1500, False)
+    assert (stored(folders[1])["rows"], stored(folders[1])["done"]) == (1500, False)
     learned, real = [], evaluate.Comparison.learn
 
-    def learn(self, X, y):
+    def learn(self, X, y, own_rows):
         learned.append((self[0].rounds, len(y)))
-        real(self, X, y)
+        real(self, X, y, own_rows)
 
     monkeypatch.setattr(evaluate.Comparison, "learn", learn)
     in_folder(folders[1], *options)
@@ -137,24 +137,24 @@ def test_checkpoints_change_nothing(tmp_path, folders):
     model, results = outcome(folders[0], *options)
     assert in_folder(folders[1], *options, "--every", 4096) == (model, results)
 
-    # Cut more finely, the first block still decides the width, and rounding is all that may differ.
+    # With smaller blocks, the first block still decides the width, and only rounding may differ.
     (tmp_path / "fine").mkdir()
     _, fine = in_folder(tmp_path / "fine", *options, "--every", 300)
-    (one,), (other,) = (next(iter(said["streams"].values()))["results"] for said in (results, fine))
+    (one,), (other,) = (next(iter(output["streams"].values()))["results"] for output in (results, fine))
     assert one["parameters"]["gamma_"] == other["parameters"]["gamma_"]
     assert one["confusion"] == other["confusion"]
 
 
-def test_complete_it_says_the_same_again(table, folders, monkeypatch):
+def test_a_complete_run_prints_the_same_again(table, folders, monkeypatch):
     options = [table, "--target", "label", "--every", 500, "--delay", 3]
     expected = in_folder(folders[0], *options)
-    assert kept(folders[0])["done"]
+    assert stored(folders[0])["done"]
     file = folders[0] / "checkpoint" / "checkpoint.budgetron"
     before = file.stat().st_mtime_ns
     breaking(monkeypatch, evaluate.Comparison, "learn", 1, AssertionError("learned again"))
     assert in_folder(folders[0], *options) == expected
     assert file.stat().st_mtime_ns == before
-    done = run(*options, "--checkpoint", file.parent, "--certify")  # what comes out may be another thing
+    done = run(*options, "--checkpoint", file.parent, "--certify")  # the options for the output may differ
     assert done.exit_code == 2
     assert "leave out --delay" in done.output
     done = run(*options, "--checkpoint", file.parent, "--report", folders[0] / "page.html")
@@ -175,8 +175,8 @@ def test_interrupted_it_keeps_the_last_one(table, folders, monkeypatch):
     expected = in_folder(folders[0], *options)
     real = evaluate.Comparison.learn
 
-    def learn(self, X, y):
-        real(self, X, y)
+    def learn(self, X, y, own_rows):
+        real(self, X, y, own_rows)
         if self[0].rounds == 1200:
             os.kill(os.getpid(), signal.SIGINT)
 
@@ -184,18 +184,32 @@ def test_interrupted_it_keeps_the_last_one(table, folders, monkeypatch):
         patch.setattr(evaluate.Comparison, "learn", learn)
         done = run(*options, "--checkpoint", folders[1] / "checkpoint")
     assert done.exit_code == 130
-    assert kept(folders[1])["rows"] == 1200
+    assert stored(folders[1])["rows"] == 1200
     assert in_folder(folders[1], *options) == expected
 
 
 def test_the_checkpoint_is_a_model(table, folders):
     in_folder(folders[0], table, "--target", "label", "--every", 1000)
-    said = [
+    outputs = [
         CliRunner().invoke(app, ["predict", str(folders[0] / name), str(table)]).stdout
         for name in ("m.budgetron", "checkpoint/checkpoint.budgetron")
     ]
-    assert said[0] == said[1]
-    assert said[0].count("\n") == ROWS + 1
+    assert outputs[0] == outputs[1]
+    assert outputs[0].count("\n") == ROWS + 1
+
+
+def test_a_checkpoint_of_scaled_rows_continues_with_scaled_rows(table, folders, monkeypatch):
+    """Earlier versions passed scaled rows to BudgetClassifier; their checkpoints must not change course."""
+    options = [table, "--target", "label", "--memory", "1MB", "--every", 500]
+    with monkeypatch.context() as patch:
+        patch.setattr(_pass, "scales_rows", lambda model: False)
+        expected = in_folder(folders[0], *options)
+        crash(monkeypatch, folders[1], options, evaluate.Comparison, "learn", 4)
+    file = folders[1] / "checkpoint" / "checkpoint.budgetron"
+    assert files.load_extras(file)["encoder"]["options"]["scale"]
+    assert in_folder(folders[1], *options) == expected
+    assert in_folder(folders[0], *options) == expected  # a complete one as well
+    assert outcome(folders[1], *options) != expected  # a new run gets unscaled rows
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks processes to kill them")
@@ -206,12 +220,12 @@ def test_killed_at_random_moments():
     assert b"20 trials" in done.stdout
 
 
-# ---------------------------------------------------------------------- what is refused
+# ---------------------------------------------------------------------- errors
 
 
 @pytest.fixture
 def half(table, tmp_path, monkeypatch):
-    """A folder with the checkpoint of a run that crashed, and the command."""
+    """Return a folder with the checkpoint of a run that crashed, and the command."""
     rows = tmp_path / "rows.csv"
     rows.write_bytes(table.read_bytes())
     options = [rows, "--target", "label", "--every", 500, "--learner", "forgetron", "--budget", 200]
@@ -220,7 +234,7 @@ def half(table, tmp_path, monkeypatch):
 
 
 def refused(folder, *arguments):
-    """What is said; nothing may have changed."""
+    """Return the error message; the file must not have changed."""
     file = folder / "checkpoint" / "checkpoint.budgetron"
     before = file.read_bytes()
     done = run(*arguments, "--checkpoint", file.parent)
@@ -231,18 +245,21 @@ def refused(folder, *arguments):
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "expected"),
     [
-        (["--budget", 7], "budget was 200 and is 7 now"),
-        (["--learner", "rbp", "--no-scale"], "learner was forgetron and is rbp now; scale was True and is"),
-        (["--rows", 2000], "rows was not given and is 2000 now"),
-        (["--every", 600], "every was 500 and is 600 now"),
+        (["--budget", 7], "budget was 200 and is now 7"),
+        (
+            ["--learner", "rbp", "--no-scale"],
+            "learner was forgetron and is now rbp; scale was True and is now False",
+        ),
+        (["--rows", 2000], "rows was not given and is now 2000"),
+        (["--every", 600], "every was 500 and is now 600"),
     ],
 )
-def test_another_command(half, changed, said):
+def test_another_command(half, changed, expected):
     message = refused(half[0], *half[1], *changed)
     assert "the checkpoint of another run" in message
-    assert said in message
+    assert expected in message
     assert "give another folder, or delete this one" in message
 
 
@@ -253,56 +270,56 @@ def test_another_source(half):
     lines = original.splitlines()
 
     rows.write_text(original + lines[-1] + "\n")
-    assert "was changed since the checkpoint" in refused(folder, *options)
+    assert "has changed since the checkpoint" in refused(folder, *options)
     assert "its size was" in refused(folder, *options)
-    assert "it must stay as it was, without rows added" in refused(folder, *options)
+    assert "the source must not change, not even by added rows" in refused(folder, *options)
 
     rows.write_text("\n".join([*lines[:100], *lines[101:103], lines[100], *lines[103:]]) + "\n")
     assert "its first 1,500 rows are not those that were learned" in refused(folder, *options)
 
-    rows.write_text(original)  # a file that was only touched is the same
+    rows.write_text(original)  # the content decides, not the time of the last change
     in_folder(folder, *options)
 
 
 def test_a_folder_that_is_read_only(half, monkeypatch):
     folder, options = half
-    held = folder / "checkpoint"
+    locked = folder / "checkpoint"
     with monkeypatch.context() as patch:
-        patch.setattr(os, "access", lambda path, mode: mode != os.W_OK or Path(path) != held)
-        assert f"the folder {held} is read-only" in refused(folder, *options)
+        patch.setattr(os, "access", lambda path, mode: mode != os.W_OK or Path(path) != locked)
+        assert f"the folder {locked} is read-only" in refused(folder, *options)
     expected = in_folder(folder, *options)
-    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK or Path(path) != held)
-    assert in_folder(folder, *options) == expected  # it is complete: nothing is written
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK or Path(path) != locked)
+    assert in_folder(folder, *options) == expected  # the run is complete, so nothing is written
 
 
 def test_pipes_and_odd_options(tmp_path, table):
-    for arguments, said in (
+    for arguments, expected in (
         (["-", "--target", "y", "--checkpoint", tmp_path / "c"], "a pipe cannot be read again"),
         ([table, "--target", "label", "--every", 10], "give --checkpoint FOLDER too"),
         ([table, "--target", "label", "--checkpoint", table], "is a file; give the name of a folder"),
         (
             [table, "--target", "label", "--checkpoint", table / "below"],
-            "Not a directory; give a folder where",
+            "Not a directory; give a folder that you can write to",
         ),
         ([table.parent / "nosuch.csv", "--checkpoint", tmp_path / "c" / "d"], "no such file"),
         ([table, "--target", "nosuch", "--checkpoint", tmp_path / "c"], "no column"),
     ):
         done = run(*arguments)
         assert done.exit_code == 2
-        assert said in done.output
+        assert expected in done.output
     assert not (tmp_path / "c").exists()
 
 
-@pytest.mark.skipif(os.name != "posix", reason="folders are held by flock")
-def test_one_run_a_folder(half):
+@pytest.mark.skipif(os.name != "posix", reason="needs flock")
+def test_one_run_per_folder(half):
     import fcntl
 
-    held = os.open(half[0] / "checkpoint", os.O_RDONLY)
-    fcntl.flock(held, fcntl.LOCK_EX)
+    descriptor = os.open(half[0] / "checkpoint", os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
     try:
-        assert "another run is at work in" in refused(half[0], *half[1])
+        assert "another run uses" in refused(half[0], *half[1])
     finally:
-        os.close(held)
+        os.close(descriptor)
     in_folder(half[0], *half[1])
 
 
@@ -319,13 +336,16 @@ def test_a_full_disk_keeps_the_last_one(half, folders, name, monkeypatch):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
         patch.setattr(os, name, full)
-        said = refused(folder, *options)
-    assert "No space left on device; the checkpoint after 1,500 rows is kept" in said
+        message = refused(folder, *options)
+    assert (
+        "No space left on device; the checkpoint after 1,500 rows remains; "
+        "fix this, then run the command again" in message
+    )
     assert [path.name for path in (folder / "checkpoint").iterdir()] == ["checkpoint.budgetron"]
     assert in_folder(folder, *options) == expected
 
 
-def test_drafts_of_killed_runs_are_removed(half):
+def test_temporary_files_of_killed_runs_are_removed(half):
     draft = half[0] / "checkpoint" / ".budgetron-0123456789abcdef.tmp"
     draft.write_bytes(b"half a file")
     in_folder(half[0], *half[1])
@@ -335,19 +355,19 @@ def test_drafts_of_killed_runs_are_removed(half):
 def test_damaged_files(half):
     folder, options = half
     file = folder / "checkpoint" / "checkpoint.budgetron"
-    sound = file.read_bytes()
-    turned = bytearray(sound)
-    turned[len(sound) // 2] ^= 255
-    for damaged in (b"", sound[:-100], bytes(turned), b"not a zip" * 100):
+    valid = file.read_bytes()
+    flipped = bytearray(valid)
+    flipped[len(valid) // 2] ^= 255
+    for damaged in (b"", valid[:-100], bytes(flipped), b"not a zip" * 100):
         file.write_bytes(damaged)
-        said = refused(folder, *options)
-        assert str(file) in said
-        assert "delete this one to begin anew" in said
+        message = refused(folder, *options)
+        assert str(file) in message
+        assert "delete this one to start again" in message
     budgetron.save(budgetron.Forgetron(), file)
-    assert "a model without what is kept of a run" in refused(folder, *options)
-    file.write_bytes(sound)
+    assert "the file holds a model, but not the state of a run" in refused(folder, *options)
+    file.write_bytes(valid)
     extras = files.load_extras(file)
     extras["checkpoint"]["rows"] = 1000
     model = files.load(file)
     budgetron.save(model, file, extras=extras)
-    assert "model and account stand at different rounds" in refused(folder, *options)
+    assert "model and results are at different rounds" in refused(folder, *options)

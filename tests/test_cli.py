@@ -1,4 +1,4 @@
-"""The command line as a user meets it: in a process of its own."""
+"""The command line, run in a process of its own."""
 
 import atexit
 import gzip
@@ -18,8 +18,10 @@ import pandas as pd
 import pytest
 
 import budgetron
-from budgetron import Forgetron, evaluate, river, streams
+from budgetron import BudgetClassifier, Forgetron, evaluate, linear, river, streams
+from budgetron.cli._predict import MODEL_ADVICE
 from budgetron.cli._sources import BUNDLED
+from budgetron.cli._terminal import OPTIONS
 
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "BUDGETRON_DATA"} | {
     "COLUMNS": "200"
@@ -33,13 +35,14 @@ def server():
     return started
 
 
-def budgetron_command(*arguments, stdin=None, cwd=None, anew=False):
-    """Run the command; what it said, on both channels, and its exit code.
+def budgetron_command(*arguments, stdin=None, cwd=None, new_process=False):
+    """Run the command; return its output, on both channels, and its exit code.
 
-    Forked from a process that has imported everything; `anew`, or given an input, Python starts for it.
+    The process is forked from one that has imported everything. With `new_process`, or with an input, a new
+    Python process is started.
     """
     arguments = [str(argument) for argument in arguments]
-    if hasattr(os, "fork") and stdin is None and not anew:
+    if hasattr(os, "fork") and stdin is None and not new_process:
         return server().run(arguments, cwd)
     return subprocess.run(
         [sys.executable, "-m", "budgetron", *arguments],
@@ -57,7 +60,7 @@ def text_of(done):
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
-    """A file with numbers, a category and two classes."""
+    """Return a file with numbers, a category and two classes."""
     rng = np.random.default_rng(0)
     n = 3000
     frame = pd.DataFrame(
@@ -74,19 +77,19 @@ def table(tmp_path_factory):
     return path
 
 
-# ---------------------------------------------------------------------- what it does
+# ---------------------------------------------------------------------- results
 
 
 def test_run_save_predict(table, tmp_path):
     done = budgetron_command(
         *("run", table, "--target", "label", "--budget", 200, "--save", tmp_path / "m.budgetron", "--json"),
-        anew=True,
+        new_process=True,
     )
     assert done.returncode == 0, text_of(done)
-    (said,) = json.loads(done.stdout)["streams"].values()
-    (figures,) = said["results"]
+    (stream_result,) = json.loads(done.stdout)["streams"].values()
+    (figures,) = stream_result["results"]
 
-    # The same by the library
+    # The library gives the same result
     stream = streams.read(table, "label", constant=True)
     result = evaluate.progressive(Forgetron(200), stream)
     assert figures["mistakes"] == result.mistakes
@@ -94,7 +97,7 @@ def test_run_save_predict(table, tmp_path):
     model = budgetron.load(tmp_path / "m.budgetron")
     np.testing.assert_array_equal(model.dual_coef_, result.model.dual_coef_)
 
-    # Predictions of rows without label, in another order of columns
+    # Predict rows without labels, with the columns in another order
     rows = pd.read_csv(table)
     rows[["income", "city", "age"]].head(500).to_csv(tmp_path / "new.csv", index=False)
     done = budgetron_command("predict", tmp_path / "m.budgetron", tmp_path / "new.csv", "--margins")
@@ -122,13 +125,16 @@ def test_run_without_a_choice(table, tmp_path):
     model = budgetron.load(path)
     assert model.get_params() == {"memory": "1MB", "random_state": 0}
     assert model.nbytes_ <= 1 << 20
-    (said,) = json.loads(done.stdout)["streams"].values()
-    (result,) = said["results"]
+    (stream_result,) = json.loads(done.stdout)["streams"].values()
+    (result,) = stream_result["results"]
     assert result["learner"] == "BudgetClassifier"
     assert result["mistakes"] == model.mistakes_
     for options, message in (
-        (["--memory", "1MB", "--budget", "9"], "the learner budget has no --budget"),
-        (["-l", "budget", "--average"], "the learner budget has no --budget, --gamma or --average"),
+        (["--memory", "1MB", "--budget", "9"], "the learner budget has --memory, but not --budget"),
+        (
+            ["-l", "budget", "--average"],
+            "the learner budget has --memory, but not --budget, --gamma or --average",
+        ),
         (["-l", "budget:memory=1MB", "--memory", "2MB"], "memory is given twice"),
         (["--memory", "1MB", "-l", "forgetron"], "--memory is for the learner budget"),
         (["--memory", "much"], "memory must be a number of bytes"),
@@ -137,6 +143,126 @@ def test_run_without_a_choice(table, tmp_path):
         done = budgetron_command("run", table, "--target", "label", *options)
         assert done.returncode == 2
         assert message in " ".join(done.stderr.decode().split())
+
+
+# ---------------------------------------------------------------------- scaling
+
+
+@pytest.fixture(scope="module")
+def measurements(tmp_path_factory):
+    """Return a file with numbers of very different size, some missing, and two classes."""
+    rng = np.random.default_rng(1)
+    n = 1500
+    frame = pd.DataFrame({"small": rng.normal(size=n) / 100, "large": 5000 + 900 * rng.normal(size=n)})
+    score = 100 * frame["small"] * (frame["large"] - 5000) / 900 + 0.3 * rng.normal(size=n)
+    frame["kind"] = rng.choice(["u", "v"], n)
+    frame.loc[::50, "large"] = np.nan
+    frame["label"] = np.where(score > 0, "yes", "no")
+    path = tmp_path_factory.mktemp("data") / "measurements.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+def rows_of(path, scale):
+    """Return all rows and labels, and the encoder."""
+    stream = streams.read(path, "label", constant=True, missing="mean", scale=scale)
+    blocks = list(stream)
+    return np.vstack([X for X, _ in blocks]), np.concatenate([y for _, y in blocks]), stream.encoder
+
+
+def results_of(*arguments):
+    done = budgetron_command(*arguments, "-t", "label", "--missing", "mean", "--json")
+    assert done.returncode == 0, text_of(done)
+    (stream_result,) = json.loads(done.stdout)["streams"].values()
+    return {result["learner"]: result for result in stream_result["results"]}
+
+
+@pytest.mark.parametrize("options", [[], ["--no-scale"]])
+def test_the_budget_classifier_gets_unscaled_rows(measurements, tmp_path, options):
+    path = tmp_path / "m.budgetron"
+    model = BudgetClassifier("1MB", random_state=0)
+    X, y, encoder = rows_of(measurements, scale=False)
+    trace = model.progressive_fit(X, y)
+    (result,) = results_of("run", measurements, "-m", "1MB", "--save", path, *options).values()
+    assert result["mistakes"] == trace.mistakes.sum()
+    saved = budgetron.load(path)
+    np.testing.assert_array_equal(saved.decision_function(X), model.decision_function(X))
+    assert not encoder.scale
+    state = budgetron.files.load_extras(path)["encoder"]
+    assert json.dumps(state, default=np.ndarray.tolist) == json.dumps(
+        encoder.state(), default=np.ndarray.tolist
+    )
+
+    # Predictions also get unscaled rows, with the learned mean for missing values
+    done = budgetron_command("predict", path, measurements, "--margins")
+    assert done.returncode == 0, text_of(done)
+    (new,) = (X for X, _ in streams.read(measurements, encoder=encoder))
+    margins = [float(line.split(",")[1]) for line in done.stdout.decode().splitlines()[1:]]
+    np.testing.assert_allclose(margins, model.decision_function(new), rtol=1e-12)
+
+
+@pytest.mark.parametrize("delay", [0, 3])
+def test_each_learner_of_a_comparison_gets_its_rows(measurements, delay):
+    names = ["forgetron", "rbp", "arow", "linear.pa", "budget:memory=1MB", "budget:memory=2MB"]
+    learners = [word for name in names for word in ("-l", name)]
+    found = results_of("compare", measurements, *learners, "-b", 50, "--delay", delay)
+    models = {
+        "Forgetron": Forgetron(50),
+        "RandomizedBudgetPerceptron": budgetron.RandomizedBudgetPerceptron(50, random_state=0),
+        "linear.AROW": linear.AROW(),
+        "linear.PassiveAggressive": linear.PassiveAggressive(),
+        "BudgetClassifier(memory='1MB')": BudgetClassifier("1MB", random_state=0),
+        "BudgetClassifier(memory='2MB')": BudgetClassifier("2MB", random_state=0),
+    }
+    assert list(found) == list(models)
+    for name, model in models.items():
+        X, y, _ = rows_of(measurements, scale=not isinstance(model, BudgetClassifier))
+        result = evaluate.progressive(model, (X, y), delay=delay)
+        assert found[name]["confusion"] == result.confusion.tolist(), name
+    unscaled = results_of("compare", measurements, *learners, "-b", 50, "--delay", delay, "--no-scale")
+    X, y, _ = rows_of(measurements, scale=False)
+    forgetron = evaluate.progressive(Forgetron(50), (X, y), delay=delay)
+    assert unscaled["Forgetron"]["confusion"] == forgetron.confusion.tolist()
+    for name in list(models)[-2:]:
+        assert unscaled[name]["confusion"] == found[name]["confusion"]
+
+
+def test_a_model_that_learned_scaled_rows_predicts_as_before(measurements, tmp_path):
+    """Earlier versions passed scaled rows to BudgetClassifier, and saved an encoder that scales."""
+    X, y, encoder = rows_of(measurements, scale=True)
+    model = BudgetClassifier("1MB", random_state=0).partial_fit(X, y, classes=["no", "yes"])
+    extras = {"encoder": encoder.state(), "target": "label", "constant": True, "zero_based": False}
+    budgetron.save(model, tmp_path / "old.budgetron", extras=extras)
+    done = budgetron_command("predict", tmp_path / "old.budgetron", measurements, "--margins")
+    assert done.returncode == 0, text_of(done)
+    (new,) = (X for X, _ in streams.read(measurements, encoder=encoder))
+    margins = [float(line.split(",")[1]) for line in done.stdout.decode().splitlines()[1:]]
+    np.testing.assert_allclose(margins, model.decision_function(new), rtol=1e-12)
+
+
+def test_the_certificate_of_the_budget_classifier_is_that_of_its_rows(measurements):
+    done = budgetron_command(
+        *("compare", measurements, "-t", "label", "--missing", "mean", "-l", "budget", "-l", "perceptron"),
+        *("--certify", "--json"),
+    )
+    (stream_result,) = json.loads(done.stdout)["streams"].values()
+    certificate = stream_result["certificates"]["BudgetClassifier"]
+    X, y, _ = rows_of(measurements, scale=False)
+    model = BudgetClassifier(random_state=0)
+    trace = model.progressive_fit(X, y, ledger=True)
+    expected = budgetron.certificates.certify(model, X, y, trace)
+    assert certificate["count"] == expected.count
+    assert certificate["bound"] == expected.bound
+
+
+def test_every_advice_has_words_for_the_command_line():
+    for table in (OPTIONS, MODEL_ADVICE):
+        assert set(table) == set(streams.Advice)
+        for text in table.values():
+            assert not re.search(r"n_features|zero_based|header=|missing=|set ", text)
+
+
+# ---------------------------------------------------------------------- compare, tune and certify
 
 
 def test_compare_without_options(table, tmp_path):
@@ -154,8 +280,8 @@ def test_compare_budgets_as_json(table):
     done = budgetron_command(
         "compare", table, "-t", "label", "-l", "forgetron", "-l", "rbp:budget=7", "-b", 10, "-b", 40, "--json"
     )
-    (said,) = json.loads(done.stdout)["streams"].values()
-    assert [(r["learner"], r["supports"]) for r in said["results"]] == [
+    (stream_result,) = json.loads(done.stdout)["streams"].values()
+    assert [(r["learner"], r["supports"]) for r in stream_result["results"]] == [
         ("Forgetron(budget=10)", 10),
         ("Forgetron(budget=40)", 40),
         ("RandomizedBudgetPerceptron", 7),
@@ -176,20 +302,20 @@ def test_every_form_gives_the_same(table, tmp_path, form):
         frame.to_parquet(source)
     done = budgetron_command("run", source, "-t", "label", "-b", 200, "--json", stdin=stdin)
     assert done.returncode == 0, text_of(done)
-    (said,) = json.loads(done.stdout)["streams"].values()
+    (stream_result,) = json.loads(done.stdout)["streams"].values()
     stream = streams.read(table, "label", constant=True)
-    assert said["results"][0]["mistakes"] == evaluate.progressive(Forgetron(200), stream).mistakes
+    assert stream_result["results"][0]["mistakes"] == evaluate.progressive(Forgetron(200), stream).mistakes
 
 
 def test_tune_gives_a_command_that_runs(table):
     near = budgetron_command("tune", table, "-t", "label", "--rows", 200, "-g", 0.10001, "-g", 0.10002)
     assert near.returncode == 0, text_of(near)
     done = budgetron_command("tune", table, "-t", "label", "--rows", 1500, "-b", 20, "-b", 100, "--json")
-    said = json.loads(done.stdout)
-    assert said["rounds"] == 1500
-    assert len(said["tried"]) == 14
-    least = min(entry["error_rate"] for entry in said["tried"])
-    advice = said["advice"]
+    output = json.loads(done.stdout)
+    assert output["rounds"] == 1500
+    assert len(output["tried"]) == 14
+    least = min(entry["error_rate"] for entry in output["tried"])
+    advice = output["advice"]
     assert advice["error_rate"] <= 1.05 * least
     X, y = zip(*streams.read(table, "label", constant=True), strict=True)
     X, y = np.vstack(X)[:1500], np.concatenate(y)[:1500]
@@ -207,10 +333,10 @@ def test_certify(tmp_path):
     done = budgetron_command(
         "run", tmp_path / "rows.libsvm", "-l", "linear.perceptron", "--no-constant", "--certify", "--json"
     )
-    (said,) = json.loads(done.stdout)["streams"].values()
-    (certificate,) = said["certificates"].values()
+    (stream_result,) = json.loads(done.stdout)["streams"].values()
+    (certificate,) = stream_result["certificates"].values()
     assert certificate["holds"]
-    assert certificate["count"] == said["results"][0]["mistakes"] <= certificate["bound"] < 400
+    assert certificate["count"] == stream_result["results"][0]["mistakes"] <= certificate["bound"] < 400
 
 
 @pytest.mark.parametrize("options", [[], ["--no-scale", "--rows", "2500"]])
@@ -219,19 +345,22 @@ def test_the_certificate_is_that_of_the_run(table, options):
         "compare", table, "-t", "label", "-l", "perceptron", "-l", "pa", *options, "--certify", "--json"
     )
     assert done.returncode == 0, text_of(done)
-    (said,) = json.loads(done.stdout)["streams"].values()
-    perceptron = said["results"][0]
-    assert said["certificates"]["KernelPerceptron"]["count"] == perceptron["mistakes"]
-    assert said["certificates"]["KernelPerceptron"]["rounds"] == perceptron["rounds"]
+    (stream_result,) = json.loads(done.stdout)["streams"].values()
+    perceptron = stream_result["results"][0]
+    assert stream_result["certificates"]["KernelPerceptron"]["count"] == perceptron["mistakes"]
+    assert stream_result["certificates"]["KernelPerceptron"]["rounds"] == perceptron["rounds"]
 
 
-def test_a_prefix_is_all_that_a_saved_model_has_seen(table, tmp_path):
-    done = budgetron_command("run", table, "-t", "label", "--rows", 100, "--save", tmp_path / "m.budgetron")
+@pytest.mark.parametrize(("learner", "scale"), [("budget", False), ("forgetron", True)])
+def test_a_saved_model_has_seen_only_the_prefix(table, tmp_path, learner, scale):
+    done = budgetron_command(
+        *("run", table, "-t", "label", "-l", learner, "--rows", 100, "--save", tmp_path / "m.budgetron")
+    )
     assert done.returncode == 0, text_of(done)
     assert budgetron.load(tmp_path / "m.budgetron").rounds_ == 100
     short = pd.read_csv(table).head(100)
     (tmp_path / "short.csv").write_text(short.to_csv(index=False))
-    stream = streams.read(tmp_path / "short.csv", "label", constant=True)
+    stream = streams.read(tmp_path / "short.csv", "label", constant=True, scale=scale)
     list(stream)
     saved = budgetron.files.load_extras(tmp_path / "m.budgetron")["encoder"]
     assert json.dumps(saved, default=np.ndarray.tolist) == json.dumps(
@@ -244,28 +373,28 @@ def test_labels_of_rows_to_predict(tmp_path):
     (tmp_path / "train.csv").write_text("\n".join(["a,b,y", *rows]))
     assert budgetron_command("run", "train.csv", "-t", "y", "--save", "m", cwd=tmp_path).returncode == 0
     (tmp_path / "numbers.csv").write_text("\n".join(["y,b,a", "1,0,0", "2,1,1", "1,4,4"]))
-    said = budgetron_command("predict", "m", "numbers.csv", cwd=tmp_path)
-    predicted = said.stdout.decode().split()[1:]
+    done = budgetron_command("predict", "m", "numbers.csv", cwd=tmp_path)
+    predicted = done.stdout.decode().split()[1:]
     wrong = sum(p != label for p, label in zip(predicted, ["1", "2", "1"], strict=True))
-    assert f"{100 * wrong / 3:.2f} % of those with a label differ" in said.stderr.decode()
+    assert f"{100 * wrong / 3:.2f} % of those with a label differ" in done.stderr.decode()
     (tmp_path / "gaps.csv").write_text("\n".join(["a,b,y", "0,0,", "1,1,", "4,4,never"]))
-    said = budgetron_command("predict", "m", "gaps.csv", cwd=tmp_path)
-    assert said.returncode == 0, text_of(said)
-    assert said.stderr.decode() == "3 rows predicted\n"
+    done = budgetron_command("predict", "m", "gaps.csv", cwd=tmp_path)
+    assert done.returncode == 0, text_of(done)
+    assert done.stderr.decode() == "3 rows predicted\n"
 
-    # LIBSVM rows with labels that mean nothing, and a model that does not know about columns
+    # LIBSVM rows with labels that are not classes, and a model that was not saved by the command line
     (tmp_path / "train.svm").write_text(
         "\n".join(f"{1 if i % 2 else -1} 1:{i % 2} 2:{i % 7}" for i in range(99))
     )
     assert budgetron_command("run", "train.svm", "--save", "s", cwd=tmp_path).returncode == 0
     (tmp_path / "new.svm").write_text("0 1:1 2:3\n0 2:5\n")
-    said = budgetron_command("predict", "s", "new.svm", cwd=tmp_path)
-    assert said.stdout.decode().split() == ["prediction", "1", "-1"]
-    assert said.stderr.decode() == "2 rows predicted\n"
+    done = budgetron_command("predict", "s", "new.svm", cwd=tmp_path)
+    assert done.stdout.decode().split() == ["prediction", "1", "-1"]
+    assert done.stderr.decode() == "2 rows predicted\n"
     budgetron.save(Forgetron().fit([[0.0, 1.0], [1.0, 0.0]], [0, 1]), tmp_path / "bare")
-    said = budgetron_command("predict", "bare", "gaps.csv", cwd=tmp_path)
-    assert said.returncode == 2
-    assert "not saved by `budgetron run`" in said.stderr.decode()
+    done = budgetron_command("predict", "bare", "gaps.csv", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "not saved by `budgetron run`" in done.stderr.decode()
 
 
 def test_an_average_is_saved(table, tmp_path):
@@ -279,13 +408,13 @@ def test_an_average_is_saved(table, tmp_path):
     np.testing.assert_allclose(model.decision_function(X), expected.decision_function(X))
 
 
-def test_it_tells_how_it_read_and_what_to_do_next(table):
+def test_it_prints_how_rows_are_read_and_what_to_do_next(table):
     done = budgetron_command(
         "compare", table, "-t", "label", "-l", "forgetron", "-l", "rbp", "--ignore", "age"
     )
-    said = done.stderr.decode()
-    assert "table.csv: 6 features: 1 numeric (income), 1 one-hot (city), constant; 2 classes: no, yes" in said
-    command = said.partition("Next: budgetron ")[2].partition("  (")[0].split()
+    text = done.stderr.decode()
+    assert "table.csv: 6 features: 1 numeric (income), 1 one-hot (city), constant; 2 classes: no, yes" in text
+    command = text.partition("Next: budgetron ")[2].partition("  (")[0].split()
     assert command[:2] == ["tune", str(table)]
     next_done = budgetron_command(*command, "--rows", 300)
     assert next_done.returncode == 0, text_of(next_done)
@@ -294,8 +423,8 @@ def test_it_tells_how_it_read_and_what_to_do_next(table):
     assert budgetron_command(*last, "--rows", 300).returncode == 0
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
-def test_nothing_is_replaced_but_files(table, tmp_path):
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_only_regular_files_are_replaced(table, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path):
         done = budgetron_command("run", table, "-t", "label", "--save", path)
@@ -320,7 +449,7 @@ def test_rows_without_header(table, tmp_path):
     assert len(done.stdout.decode().split()) == 1 + 5
     (tmp_path / "numbers.csv").write_text("1,2,0\n" * 5 + "2,1,1\n" * 5)
     done = budgetron_command("run", "numbers.csv", "-t", -1, cwd=tmp_path)
-    assert "if there is no header, give --no-header" in done.stderr.decode()
+    assert "if the file has no header, give --no-header" in done.stderr.decode()
 
 
 def test_tabs_and_gaps(tmp_path):
@@ -342,18 +471,21 @@ def test_the_same_stream_twice(table):
 
 def test_datasets_and_help():
     done = budgetron_command("datasets", "--json")
-    said = json.loads(done.stdout)
-    assert {"adult", "mnist", "vehicle"} <= {entry["name"] for entry in said["datasets"]}
-    assert {"digits", "two-gaussians"} == {entry["name"] for entry in said["bundled"]}
-    assert {"name", "rows", "features", "classes", "description"} == set(said["bundled"][0])
-    for entry in said["bundled"]:
+    output = json.loads(done.stdout)
+    assert {"adult", "mnist", "vehicle"} <= {entry["name"] for entry in output["datasets"]}
+    assert {"digits", "two-gaussians"} == {entry["name"] for entry in output["bundled"]}
+    assert {"name", "rows", "features", "classes", "description"} == set(output["bundled"][0])
+    for entry in output["bundled"]:
         X, y = BUNDLED[entry["name"]].load()
         assert (entry["rows"], entry["features"], entry["classes"]) == (*X.shape, len(np.unique(y)))
     assert " 1,797 " in budgetron_command("datasets").stdout.decode()
     listed = budgetron_command("--help").stdout.decode()
     for command in ("run", "compare", "predict", "tune", "reproduce", "datasets"):
         assert f" {command} " in listed
-    assert budgetron_command("--version", anew=True).stdout.decode() == f"budgetron {budgetron.__version__}\n"
+    assert (
+        budgetron_command("--version", new_process=True).stdout.decode()
+        == f"budgetron {budgetron.__version__}\n"
+    )
 
 
 def test_a_learner_by_each_of_its_names():
@@ -362,10 +494,10 @@ def test_a_learner_by_each_of_its_names():
     for name in [*names(), *ALIASES]:
         (model,) = learners_of([name], [30], ["0.5"], seed=1)
         X, y = streams.two_gaussians(60, random_state=0)
-        model.fit(np.abs(X), y)  # plain Winnow takes no negative weights, but any rows
+        model.fit(np.abs(X), y)  # plain Winnow has no negative weights, but takes any rows
 
 
-# ---------------------------------------------------------------------- how it ends
+# ---------------------------------------------------------------------- errors
 
 
 def truncated(path):
@@ -412,50 +544,56 @@ def test_bad_files(name, tmp_path):
     out.mkdir()
     wanted = ["--save", out / "model.budgetron", "--report", out / "page.html"]
     done = budgetron_command("run", path, "--target", "y", *options, *wanted)
-    said = done.stderr.decode()
+    message = done.stderr.decode()
     assert done.returncode == 2, text_of(done)
-    assert said.startswith("budgetron: ")
-    assert said.count("\n") == 1
-    assert path.name in said
-    assert where in said
-    assert "Traceback" not in said
+    assert message.startswith("budgetron: ")
+    assert message.count("\n") == 1
+    assert path.name in message
+    assert where in message
+    assert "Traceback" not in message
     assert done.stdout == b""
     assert list(out.iterdir()) == []
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (["run", "t.csv", "-t", "label", "-l", "forgetron:budge=3"], "no parameter budge; it has budget"),
         (["run", "t.csv", "-t", "label", "-l", "forgtron"], "there is no learner 'forgtron'"),
         (["run", "t.csv", "-t", "label", "-g", "-1"], "'gamma' parameter"),
         (["run", "t.csv", "-t", "label", "--save", "no/such/m"], "there is no folder"),
-        (["run", "data:nosuch"], "there is no data set 'nosuch'; there are digits"),
+        (["run", "data:nosuch"], "there is no data set 'nosuch'; the data sets are digits"),
         (["run", "data:digit"], "there is no data set 'digit'; did you mean data:digits?"),
-        (["run", "digits"], "digits: no such file; the data set of this name is data:digits"),
-        (["run", "https://example.org/a.csv"], "addresses are not read; fetch the file first"),
-        (["run", "t.csv"], 'which column is the target? Give --target; there are "age"'),
+        (["run", "digits"], "digits: no such file; for the data set of this name give data:digits"),
+        (["run", "https://example.org/a.csv"], "URLs are not supported; download the file first"),
+        (
+            ["run", "t.csv"],
+            'no target column given; the columns are "age", "city", "income", "label"; give --target',
+        ),
         (["run", "t.csv", "-t", "income"], 'column "income": more than 1000 different labels'),
         (["predict", "t.csv", "t.csv"], "t.csv"),
         (["tune", "t.csv", "-t", "label", "-l", "arow"], "no width to tune"),
-        (["run", "t.csv", "-t", "label", "--certify", "--delay", "3"], "labels that come at once"),
+        (
+            ["run", "t.csv", "-t", "label", "--certify", "--delay", "3"],
+            "the theorems assume that labels are not delayed",
+        ),
         (["reproduce", "nosuch"], "studies are adult"),
         (["run"], "Missing argument"),
         (["run", "t.csv", "--nosuch"], "No such option"),
     ],
 )
-def test_bad_arguments(table, tmp_path, arguments, said):
+def test_bad_arguments(table, tmp_path, arguments, expected):
     (tmp_path / "t.csv").write_bytes(table.read_bytes())
     done = budgetron_command(*arguments, cwd=tmp_path)
     assert done.returncode == 2, text_of(done)
-    assert said in done.stderr.decode()
+    assert expected in done.stderr.decode()
     assert "Traceback" not in done.stderr.decode()
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
 
 
 @pytest.fixture(scope="module")
 def rows_and_models(tmp_path_factory):
-    """Files of each kind, and a model of each that was learned from one of them."""
+    """Return a folder with files of each kind, and a model learned from some of them."""
     folder = tmp_path_factory.mktemp("models")
     (folder / "t.csv").write_text("a,b,y\n" + "1.5,red,u\n-0.5,blue,v\n" * 20)
     (folder / "bare.csv").write_text("1.5,red,u\n-0.5,blue,v\n" * 20)
@@ -468,7 +606,7 @@ def rows_and_models(tmp_path_factory):
         "one.libsvm": [],
         "zero.libsvm": ["--zero-based"],
     }.items():
-        # Not the default, which would learn that labels alternate
+        # Not the default learner, which would learn that labels alternate
         done = budgetron_command("run", source, *options, "-b", 200, "--save", f"{source}.model", cwd=folder)
         assert done.returncode == 0, text_of(done)
     budgetron.save(river.Forgetron(), folder / "river.model")
@@ -476,34 +614,54 @@ def rows_and_models(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("model", "source", "options", "said"),
+    ("model", "source", "options", "expected"),
     [
         (
             "t.csv",
             "less.csv",
             [],
-            'column "a" is missing; columns must be named as those that the model learned',
+            'column "a" is missing; the columns are "b", "y"; give the columns that the model learned',
         ),
-        ("t.csv", "bare.csv", ["--no-header"], 'learned, and are "c1", "c2", "c3"'),
-        ("t.csv", "one.libsvm", [], "and the model learned a table; give rows with its columns"),
-        ("t.csv", "digits", [], "the data set of this name is data:digits"),
+        (
+            "t.csv",
+            "bare.csv",
+            ["--no-header"],
+            'the columns are "c1", "c2", "c3"; give the columns that the model learned',
+        ),
+        ("t.csv", "one.libsvm", [], "the model learned a table; give rows with the same columns"),
+        ("t.csv", "digits", [], "for the data set of this name give data:digits"),
         (
             "one.libsvm",
             "wide.libsvm",
             [],
-            "index 9 is above 2, the highest that the model knows; leave it out",
+            "index 9 is above 2, the highest expected; the model does not have this feature; remove it",
         ),
-        ("one.libsvm", "zero.libsvm", [], "indices count from 1, as in the rows that the model learned"),
-        ("one.libsvm", "t.csv", [], "the model takes LIBSVM rows, of which a line is `label index:value"),
-        ("one.libsvm", "t.csv", ["--format", "csv"], "the model takes LIBSVM rows; t.csv is csv"),
-        ("river", "one.libsvm", [], "cannot be asked here; load it in Python"),
+        (
+            "one.libsvm",
+            "zero.libsvm",
+            [],
+            "index 0, but indices count from 1; the model learned rows whose indices count from 1",
+        ),
+        (
+            "one.libsvm",
+            "t.csv",
+            [],
+            "the model learned LIBSVM rows, in which a line has the form `label index:value",
+        ),
+        (
+            "one.libsvm",
+            "t.csv",
+            ["--format", "csv"],
+            "t.csv: the format is csv; the model learned LIBSVM rows; give rows in this format",
+        ),
+        ("river", "one.libsvm", [], "cannot predict rows of a file; use it in Python"),
     ],
 )
-def test_rows_that_a_model_cannot_take(rows_and_models, model, source, options, said):
+def test_rows_that_a_model_cannot_predict(rows_and_models, model, source, options, expected):
     done = budgetron_command("predict", f"{model}.model", source, *options, cwd=rows_and_models)
     message = done.stderr.decode()
     assert done.returncode == 2, text_of(done)
-    assert said in message
+    assert expected in message
     known = {
         "--output",
         "--margins",
@@ -517,10 +675,10 @@ def test_rows_that_a_model_cannot_take(rows_and_models, model, source, options, 
     assert set(re.findall(r"--[a-z]+", message)) <= known
 
 
-def test_words_for_one_and_for_many(rows_and_models):
+def test_singular_and_plural(rows_and_models):
     done = budgetron_command("predict", "one.libsvm.model", "-", stdin=b"1 1:2\n", cwd=rows_and_models)
     assert done.stderr.decode().startswith("1 row predicted")
-    note = "A budget is for one class; supports are those of all."
+    note = "The budget is per class; supports are those of all classes."
     done = budgetron_command("run", "data:digits", "--rows", 50, "--average", "-g", "auto")
     assert note in done.stdout.decode().splitlines()
     done = budgetron_command("run", "data:digits", "--rows", 50, "-l", "arow")
@@ -528,34 +686,37 @@ def test_words_for_one_and_for_many(rows_and_models):
     assert note not in done.stdout.decode()
 
 
-def test_a_quantity_is_no_class(rows_and_models, tmp_path):
+def test_a_quantity_is_not_a_class(rows_and_models, tmp_path):
     done = budgetron_command("run", "t.csv", "-t", "a", cwd=rows_and_models)
     assert done.returncode == 2
-    assert (
-        't.csv: column "a" has decimals, like -0.5, and what learns here are classifiers; choose another '
-        in (done.stderr.decode())
+    assert 't.csv: column "a" cannot be classes because of decimals, like -0.5; choose another ' in (
+        done.stderr.decode()
     )
     (tmp_path / "a.libsvm").write_text("1.5 1:1\n2 1:2\n")
     done = budgetron_command("run", "a.libsvm", cwd=tmp_path)
     assert done.returncode == 2
-    assert "its labels have decimals, like 1.5" in done.stderr.decode()
+    assert "the labels cannot be classes because of decimals, like 1.5" in done.stderr.decode()
 
 
 def test_indices_from_zero(rows_and_models):
     done = budgetron_command("run", "zero.libsvm", cwd=rows_and_models)
     assert done.returncode == 2
-    assert "index 0; indices count from 1, unless --zero-based is given" in done.stderr.decode()
+    assert (
+        "index 0, but indices count from 1; if they count from 0, give --zero-based" in done.stderr.decode()
+    )
     predicted = budgetron_command("predict", "zero.libsvm.model", "zero.libsvm", cwd=rows_and_models)
     assert predicted.returncode == 0, text_of(predicted)
     assert "40 rows predicted, 0.00 %" in predicted.stderr.decode()
     advised = budgetron_command("compare", "zero.libsvm", "--zero-based", "--json", cwd=rows_and_models)
     assert advised.returncode == 0, text_of(advised)
     done = budgetron_command("run", "t.csv", "-t", "y", "--zero-based", cwd=rows_and_models)
-    assert "--features and --zero-based are for LIBSVM files; t.csv is csv" in done.stderr.decode()
+    assert (
+        "t.csv: the format is csv; --features and --zero-based are for LIBSVM files" in done.stderr.decode()
+    )
 
 
 def wait_until_idle(process):
-    """Until the process has worked, and then for a second has not."""
+    """Wait until the process has worked, and then has been idle for a second."""
     worked, since = 0, time.monotonic()
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and (worked < 100 or time.monotonic() - since < 1.0):
@@ -566,7 +727,7 @@ def wait_until_idle(process):
         time.sleep(0.05)
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at /proc to see when to interrupt")
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to find when to interrupt")
 def test_interrupted_it_saves_what_it_learned(tmp_path):
     model = tmp_path / "m.budgetron"
     process = subprocess.Popen(
@@ -590,16 +751,16 @@ def test_interrupted_it_saves_what_it_learned(tmp_path):
         stderr=subprocess.PIPE,
         env=ENVIRONMENT,
     )
-    process.stdin.write(b"a,b,y\n" + ROW * 60_000)  # more than the first piece, which decides the types
+    process.stdin.write(b"a,b,y\n" + ROW * 60_000)  # more than the first chunk, which decides the types
     process.stdin.flush()
     wait_until_idle(process)  # it waits for more rows
     process.send_signal(signal.SIGINT)
-    said, error = process.communicate(timeout=60)
+    output, error = process.communicate(timeout=60)
     assert process.returncode == 130, error
     assert "Interrupted after 120,000 rounds" in error.decode()
     assert "Traceback" not in error.decode()
     assert budgetron.load(model).rounds_ == 120_000
-    assert b"Forgetron" in said
+    assert b"Forgetron" in output
 
 
 def test_without_the_packages_of_the_command_line(tmp_path):

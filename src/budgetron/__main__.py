@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command line, if what it needs is installed."""
+    """Run the command line; if a package that it needs is missing, say how to install it."""
     try:
         from budgetron.cli import app
     except ImportError as error:

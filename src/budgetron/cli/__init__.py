@@ -1,4 +1,4 @@
-"""The command line. Options and messages here; everything that is done is done by the library."""
+"""The command line: its options and messages. The library does the work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from budgetron.cli._predict import predict
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Learn to classify endless streams in fixed memory.",
+    help="Classify endless streams in fixed memory.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -23,8 +23,8 @@ for command in (run, compare, predict, tune, reproduce, datasets):
     app.command()(command)
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"budgetron {version('budgetron')}")
         raise typer.Exit
 
@@ -32,7 +32,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Learn to classify endless streams in fixed memory."""
+    """Classify endless streams in fixed memory."""

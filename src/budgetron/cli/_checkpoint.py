@@ -1,8 +1,9 @@
-"""Checkpoints: a run that was killed goes on where it was, and ends as if it had never stopped.
+"""Checkpoints: a run that was killed continues, and ends as if it had never stopped.
 
-All is in one file, so that a crash cannot mix two states: the model, as `run --save` keeps it, and beside it
-the account, the number of rows learned, and what the command and its source were. Rows that were learned are
-read again and skipped: so encoder and blocks are those of a run that never stopped.
+Everything is in one file, so that a crash cannot mix two states: the model, as `run --save` writes it, the
+results so far, the number of rows learned, the command, and facts about its source. A run that continues
+reads the learned rows again without learning them, so that encoder and blocks are those of a run that never
+stopped.
 """
 
 from __future__ import annotations
@@ -13,63 +14,68 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 from scipy.sparse import issparse
 
 from budgetron import files
 from budgetron._util.atomic import remove_temporary_files
+from budgetron.cli._learners import Learner
+from budgetron.cli._prefix import Block, Prefix, State
 from budgetron.cli._terminal import check_output, err
 from budgetron.evaluate import Comparison
 from budgetron.files import ModelFileError
+from budgetron.streams import Stream
 
 __all__ = ["EVERY", "Checkpoint", "checkpoint_in"]
 
 EVERY = 10_000
-NAME = "checkpoint.budgetron"
-KEPT = {"command", "source", "rows", "digest", "done", "account"}
-BEGIN_ANEW = "give another folder, or delete this one to begin anew"
+FILE_NAME = "checkpoint.budgetron"
+FIELDS = {"command", "source", "rows", "digest", "done", "account"}
+START_AGAIN = "give another folder, or delete this one to start again"
 
 
 @contextmanager
 def checkpoint_in(
-    folder: Path | None, every: int | None, source: str, command: dict[str, Any]
+    folder: Path | None, every: int | None, source: str, command: State
 ) -> Iterator[Checkpoint | None]:
-    """The checkpoint in a folder, which no other run can use meanwhile; None if no folder was given."""
+    """Open the checkpoint in a folder, and lock the folder; None if no folder is given."""
     if folder is None:
         if every is not None:
-            raise ValueError("--every says how often --checkpoint is written; give --checkpoint FOLDER too")
+            raise ValueError(
+                "--every is the number of rows between checkpoints; give --checkpoint FOLDER too"
+            )
         yield None
         return
     if source == "-" or (os.path.exists(source) and not (os.path.isfile(source) or os.path.isdir(source))):
-        raise ValueError("--checkpoint: a pipe cannot be read again after a crash; put its rows into a file")
+        raise ValueError("--checkpoint: a pipe cannot be read again after a crash; write its rows to a file")
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--checkpoint: {folder} is a file; give the name of a folder")
-    new = [place for place in (folder, *folder.parents) if not place.exists()]
+    new_folders = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ValueError(
-            f"--checkpoint: {folder} cannot be made: {error.strerror}; give a folder where you may write"
+            f"--checkpoint: cannot create {folder}: {error.strerror}; give a folder that you can write to"
         ) from None
     try:
-        with _alone(folder):
+        with _locked(folder):
             every = every or EVERY
-            told = {"source": source} | command | {"every": every, "version": version("budgetron")}
-            checkpoint = Checkpoint(folder, every, told)
-            if not checkpoint.complete:  # else nothing will be written
+            full = {"source": source} | command | {"every": every, "version": version("budgetron")}
+            checkpoint = Checkpoint(folder, every, full)
+            if not checkpoint.complete:  # a complete one is not written again
                 check_output(checkpoint.path, [source])
             yield checkpoint
     finally:
-        for place in new:  # if nothing was put there
-            with suppress(OSError):
-                place.rmdir()
+        for path in new_folders:
+            with suppress(OSError):  # not empty
+                path.rmdir()
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Hold a folder; the system lets it go when this process ends, however it ends."""
+def _locked(folder: Path) -> Iterator[None]:
+    """Lock a folder. The system removes the lock when this process ends, for whatever reason."""
     if os.name != "posix":
         yield
         return
@@ -77,106 +83,115 @@ def _alone(folder: Path) -> Iterator[None]:
 
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        with suppress(OSError):  # some network drives know no locks
+        with suppress(OSError):  # some network drives have no locks
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise ValueError(
-                    f"another run is at work in {folder}; wait for it, or give another folder"
+                    f"another run uses {folder}; wait until it ends, or give another folder"
                 ) from None
-            remove_temporary_files(folder)  # of runs that were killed while they wrote
+            remove_temporary_files(folder)  # of runs that were killed while writing
         yield
     finally:
         os.close(descriptor)
 
 
 class Checkpoint:
-    """What is known of a run, in memory and in its file.
+    """The state of a run, in memory and in its file.
 
     Parameters
     ----------
     folder : Path
     every : int
-        The file is written anew after the block that has, or passes, a multiple of this.
+        The file is written after each block that reaches or passes a multiple of this number of rows.
     command : dict
-        What was asked for, as far as it decides what is learned.
+        The options that decide what is learned.
 
     Attributes
     ----------
     rows : int
         Rows learned.
     saved : int
-        Those of them that the file has.
+        Rows learned when the file was written.
+    scaled : bool
+        Whether the file was made by a run that read scaled rows.
     """
 
-    def __init__(self, folder: Path, every: int, command: dict[str, Any]) -> None:
-        self.folder, self.every, self.path = folder, every, folder / NAME
+    def __init__(self, folder: Path, every: int, command: State) -> None:
+        self.folder, self.every, self.path = folder, every, folder / FILE_NAME
         self.rows = self.saved = 0
+        self.scaled = False
         self._command, self._digest = command, ""
-        self._kept: dict[str, Any] | None = None
-        self._model: Any = None
+        self._stored: State | None = None
+        self._model: Learner = None
         if not self.path.exists():
             return
-        with self._sound():
-            kept = (files.load_extras(self.path) or {}).get("checkpoint")
-            if not isinstance(kept, dict) or set(kept) != KEPT:
-                raise ValueError("a model without what is kept of a run")
+        with self._explained():
+            extras = files.load_extras(self.path) or {}
+            stored = extras.get("checkpoint")
+            if not isinstance(stored, dict) or set(stored) != FIELDS:
+                raise ValueError("the file holds a model, but not the state of a run")
+            self.scaled = extras.get("encoder") is not None and bool(extras["encoder"]["options"]["scale"])
             self._model = files.load(self.path)
-        self._refuse_another(kept["command"])
-        self._kept = kept
+        self._check_command(stored["command"])
+        self._stored = stored
 
     @property
     def complete(self) -> bool:
-        """Whether the file is that of a run to its end."""
-        return self._kept is not None and bool(self._kept["done"])
+        """Whether the file is that of a run that reached its end."""
+        return self._stored is not None and bool(self._stored["done"])
 
-    def model(self, fresh: Any) -> Any:
-        """The model that goes on; the given one if there is nothing to go on with."""
-        return fresh if self._model is None else self._model
+    def model(self, new: Learner) -> Learner:
+        """Return the model in the file; if there is none, the given one."""
+        return new if self._model is None else self._model
 
-    def resume(self, comparison: Comparison, blocks: Any, rest: Iterator[tuple[Any, Any]]) -> None:
-        """Bring the account and the stream to where the file is."""
-        if self._kept is None:
-            comparison.start(*blocks.first)
+    def resume(self, comparison: Comparison, blocks: Prefix, remaining: Iterator[Block]) -> None:
+        """Restore the results in the file, and skip the rows that were learned."""
+        if self._stored is None:
+            comparison.start(blocks.first.X, blocks.first.y)
             return
-        kept = self._kept
+        stored = self._stored
         facts = _facts(blocks.stream)
-        for name, before in kept["source"].items():
+        for name, before in stored["source"].items():
             if facts[name] != before:
-                self._changed(blocks, f"its {name} was {_shown(before)} and is {_shown(facts[name])} now")
-        with self._sound():
-            comparison.resume(kept["account"])
-            waiting = comparison.n_waiting
-            if not comparison[0].rounds == kept["rows"] == self._model.rounds_ + waiting:
-                raise ValueError("model and account stand at different rounds")
-        with err.status(f"reading {kept['rows']:,} rows again") if err.is_terminal else nullcontext():
-            while self.rows < kept["rows"]:
-                block = next(rest, None)
+                self._source_changed(
+                    blocks, f"its {name} was {_shown(before)} and is now {_shown(facts[name])}"
+                )
+        with self._explained():
+            comparison.resume(stored["account"])
+            if not comparison[0].rounds == stored["rows"] == self._model.rounds_ + comparison.pending:
+                raise ValueError("model and results are at different rounds")
+        with err.status(f"reading {stored['rows']:,} rows again") if err.is_terminal else nullcontext():
+            while self.rows < stored["rows"]:
+                block = next(remaining, None)
                 if block is None:
-                    self._changed(blocks, f"{kept['rows']:,} rows were learned, and it has {self.rows:,}")
-                self._take(block)
+                    self._source_changed(
+                        blocks, f"{stored['rows']:,} rows were learned, but it has {self.rows:,}"
+                    )
+                self._add(block)
                 blocks.learned(block)
-        if (self.rows, self._digest) != (kept["rows"], kept["digest"]):
-            self._changed(blocks, f"its first {kept['rows']:,} rows are not those that were learned")
+        if (self.rows, self._digest) != (stored["rows"], stored["digest"]):
+            self._source_changed(blocks, f"its first {stored['rows']:,} rows are not those that were learned")
         self.saved = self.rows
-        done = "complete" if kept["done"] else "going on"
-        err.print(f"{self.path}: {done} after {self.rows:,} rows", highlight=False, soft_wrap=True)
+        progress = "complete" if stored["done"] else "continuing"
+        err.print(f"{self.path}: {progress} after {self.rows:,} rows", highlight=False, soft_wrap=True)
 
-    def learned(self, block: tuple[Any, Any], comparison: Comparison, blocks: Any) -> None:
-        """Take note of a block that was learned, and write the file if it is time.
+    def learned(self, block: Block, comparison: Comparison, blocks: Prefix) -> None:
+        """Record that a block was learned, and write the file if it is time.
 
-        That depends on the rows alone, so that a run which goes on does it where one that never stopped does.
+        The time depends only on the rows, so that a run that continues writes at the same rows as one that
+        never stopped.
         """
         before = self.rows
-        self._take(block)
+        self._add(block)
         if self.rows // self.every > before // self.every:
             self.save(comparison, blocks)
 
-    def save(self, comparison: Comparison, blocks: Any, done: bool = False) -> None:
-        """Write the file, if it does not have all of this."""
+    def save(self, comparison: Comparison, blocks: Prefix, done: bool = False) -> None:
+        """Write the file, unless it is up to date."""
         if self.saved == self.rows and (not done or self.complete):
             return
-        kept = {
+        stored = {
             "command": self._command,
             "source": _facts(blocks.stream),
             "rows": self.rows,
@@ -185,54 +200,55 @@ class Checkpoint:
             "account": comparison.state(),
         }
         try:
-            files.save(comparison[0].model, self.path, extras=blocks.extras() | {"checkpoint": kept})
+            files.save(comparison[0].model, self.path, extras=blocks.extras() | {"checkpoint": stored})
         except OSError as error:
-            before = f"the checkpoint after {self.saved:,} rows is kept" if self.saved else "none was written"
-            reason = f"{error.strerror}; {before}: mend this, and give the same command again"
+            kept = f"the checkpoint after {self.saved:,} rows remains" if self.saved else "none was written"
+            reason = f"{error.strerror}; {kept}; fix this, then run the command again"
             raise type(error)(error.errno, reason, error.filename) from None
         self.saved = self.rows
-        # A loaded model is the same but for spare room, which `nbytes_` counts: all go on with that one.
+        # A loaded model equals the saved one except for spare capacity, which `nbytes_` counts. Every run
+        # continues with the loaded one, so that all report the same.
         comparison[0].model = files.load(self.path)
 
-    def _take(self, block: tuple[Any, Any]) -> None:
-        X, y = block
+    def _add(self, block: Block) -> None:
         digest = hashlib.sha256(self._digest.encode())
-        for part in (X.data, X.indices, X.indptr, y) if issparse(X) else (X, y):
+        X = block.X
+        for part in (X.data, X.indices, X.indptr, block.y) if issparse(X) else (X, block.y):
             digest.update(np.ascontiguousarray(part).tobytes())
         self._digest = digest.hexdigest()
-        self.rows += len(y)
+        self.rows += len(block.y)
 
     @contextmanager
-    def _sound(self) -> Iterator[None]:
-        """Say of whatever is wrong with the file which one it is, and what to do."""
+    def _explained(self) -> Iterator[None]:
+        """Add the name of the file, and what to do, to errors in the file."""
         try:
             yield
         except ModelFileError as error:
-            raise ModelFileError(f"{error}; {BEGIN_ANEW}") from error
+            raise ModelFileError(f"{error}; {START_AGAIN}") from error
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-            what = f"not a sound checkpoint: {error}"
-            raise ModelFileError(f"{self.path}: {what}; {BEGIN_ANEW}") from error
+            raise ModelFileError(f"{self.path}: not a valid checkpoint: {error}; {START_AGAIN}") from error
 
-    def _refuse_another(self, before: dict[str, Any]) -> None:
+    def _check_command(self, before: State) -> None:
         differing = [name for name in self._command | before if before.get(name) != self._command.get(name)]
         if differing:
-            said = [
-                f"{name} was {_shown(before.get(name))} and is {_shown(self._command.get(name))} now"
+            changes = [
+                f"{name} was {_shown(before.get(name))} and is now {_shown(self._command.get(name))}"
                 for name in differing
             ]
             raise ValueError(
-                f"{self.folder} has the checkpoint of another run: {'; '.join(said)}; {BEGIN_ANEW}"
+                f"{self.folder} has the checkpoint of another run: {'; '.join(changes)}; {START_AGAIN}"
             )
 
-    def _changed(self, blocks: Any, how: str) -> NoReturn:
+    def _source_changed(self, blocks: Prefix, how: str) -> NoReturn:
         raise ValueError(
-            f"{blocks.name} was changed since the checkpoint in {self.folder}: {how}; it must stay as "
-            f"it was, without rows added: {BEGIN_ANEW}"
+            f"{blocks.name} has changed since the checkpoint in {self.folder} was written: {how}; the source "
+            f"must not change, not even by added rows; restore it, or {START_AGAIN}"
         )
 
 
-def _facts(stream: Any) -> dict[str, Any]:
-    """What shows at once that a source is not what it was; its rows are compared one by one."""
+def _facts(stream: Stream) -> State:
+    """Return facts that show quickly that a source has changed; its rows are compared later."""
+    assert stream.classes is not None
     return {
         "size": stream.size,
         "rows": stream.n_rows,
@@ -241,5 +257,5 @@ def _facts(stream: Any) -> dict[str, Any]:
     }
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return "not given" if value is None else str(value)

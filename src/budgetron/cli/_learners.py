@@ -1,21 +1,35 @@
-"""Learners by name, as one types them: `forgetron`, `forgetron:budget=200,variant=greedy`, `linear.arow`."""
+"""Learners by name, as typed: `forgetron`, `forgetron:budget=200,variant=greedy`, `linear.arow`."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from itertools import product
 from math import log, sqrt
-from typing import Any
+from typing import Any, TypeAlias
 
 from budgetron import kernelized, linear
 from budgetron.portfolio import BudgetClassifier
 
-__all__ = ["DEFAULTS", "learners_of", "names"]
+__all__ = [
+    "DEFAULTS",
+    "Learner",
+    "Learners",
+    "choose_learner",
+    "learners_of",
+    "names",
+    "scales_rows",
+    "with_memory",
+]
 
-# What `compare` takes if nothing is said: the one that needs no choice, budget learners of every kind, and
-# linear ones to beat.
+# Any classifier with partial_fit and predict.
+Learner: TypeAlias = Any
+Learners: TypeAlias = dict[str, Learner]
+Parameter: TypeAlias = bool | int | float | str | None
+
+# The learners of `compare` if none are given: the one with nothing to tune, budget learners of every kind,
+# and linear learners as a baseline.
 DEFAULTS = (
     "budgetclassifier",
     "forgetron",
@@ -45,16 +59,46 @@ ALIASES = {
 
 
 def names() -> dict[str, type]:
-    """Every learner by the name that the command line knows it by."""
+    """Return every learner by its name on the command line."""
     kernel: dict[str, type] = {cls.__name__.lower(): cls for cls in kernelized.learners()}
     kernel["budgetclassifier"] = BudgetClassifier
     return kernel | {f"linear.{cls.__name__.lower()}": cls for cls in linear.learners()}
 
 
-def learners_of(specs: Sequence[str], budgets: Sequence[int], gammas: Sequence[str], seed: int) -> list[Any]:
-    """A learner for each name, and for each budget and width if it has those parameters.
+def scales_rows(learner: Learner) -> bool:
+    """Return whether the learner scales rows itself, and so must get them unscaled."""
+    return isinstance(learner, BudgetClassifier)
 
-    What a name says itself, as in `forgetron:budget=50`, is not varied.
+
+def choose_learner(learner: str | None, memory: str | None, kernel_options: bool) -> str:
+    """Return the name of the learner of `run`, with its memory limit."""
+    if learner is None:
+        learner = "forgetron" if kernel_options and memory is None else "budget"
+    if _is_budget(learner) and kernel_options:
+        raise ValueError(
+            "the learner budget has --memory, but not --budget, --gamma or --average; leave these out, or "
+            "choose another learner"
+        )
+    if memory is not None and not _is_budget(learner):
+        raise ValueError(f"--memory is for the learner budget; {learner} has --budget instead")
+    return with_memory(learner, memory)
+
+
+def with_memory(learner: str, memory: str | None) -> str:
+    """Return the learner's name with the memory limit, if it is a learner that has one."""
+    if memory is None or not _is_budget(learner):
+        return learner
+    if "memory" in _parse(learner)[1]:
+        raise ValueError(f"memory is given twice: by --memory {memory} and by {learner}")
+    return f"{learner}{',' if ':' in learner else ':'}memory={memory}"
+
+
+def learners_of(
+    specs: Sequence[str], budgets: Sequence[int], gammas: Sequence[str], seed: int
+) -> list[Learner]:
+    """Return a learner for each name, and for each budget and width if it has those parameters.
+
+    A parameter that is given with the name, as in `forgetron:budget=50`, is not varied.
     """
     return [
         model
@@ -63,40 +107,53 @@ def learners_of(specs: Sequence[str], budgets: Sequence[int], gammas: Sequence[s
     ]
 
 
+def _is_budget(learner: str) -> bool:
+    return _key(learner.partition(":")[0]) == "budgetclassifier"
+
+
 def _variants(
-    cls: type, said: dict[str, Any], *, budgets: Sequence[int], gammas: Sequence[str], seed: int
-) -> Iterable[Any]:
+    cls: type[Learner],
+    given: dict[str, Parameter],
+    *,
+    budgets: Sequence[int],
+    gammas: Sequence[str],
+    seed: int,
+) -> Iterator[Learner]:
     known = cls().get_params(deep=False)
-    unknown = [name for name in said if name not in known]
+    unknown = [name for name in given if name not in known]
     if unknown:
         parameters = ", ".join(known)
         raise ValueError(f"{cls.__name__} has no parameter {unknown[0]}; it has {parameters}")
-    tried: Sequence[int | None] = budgets if "budget" in known and "budget" not in said else [None]
-    widths: Sequence[str | None] = gammas if "gamma" in known and "gamma" not in said else [None]
+    tried: Sequence[int | None] = budgets if "budget" in known and "budget" not in given else [None]
+    widths: Sequence[str | None] = gammas if "gamma" in known and "gamma" not in given else [None]
     for budget, gamma in product(tried, widths):
-        params = dict(said)
+        params = dict(given)
         if budget is not None:
             params["budget"] = budget
         if gamma is not None:
             params["gamma"] = _value(gamma)
         if "random_state" in known:
             params.setdefault("random_state", seed)
-        if "norm_bound" in known and not {"norm_bound", "eta"} & said.keys():
-            # U of the Forgetron's theorem, as in 002's experiments; what fits a budget of that size.
-            size = max(3, params.get("budget") or 100)
+        if "norm_bound" in known and not {"norm_bound", "eta"} & given.keys():
+            # U of the Forgetron's theorem for a budget of that size, as in 002's experiments.
+            size = params.get("budget")
+            size = max(3, size if isinstance(size, int) and size else 100)
             params["norm_bound"] = round(max(1.0, 0.25 * sqrt((size + 1) / log(size + 1))), 4)
         yield cls(**params)
 
 
-def _parse(spec: str) -> tuple[type, dict[str, Any]]:
-    name, _, rest = spec.partition(":")
+def _key(name: str) -> str:
     key = name.strip().lower().replace("-", "").replace("_", "")
-    key = ALIASES.get(key, key)
-    known = names()
+    return ALIASES.get(key, key)
+
+
+def _parse(spec: str) -> tuple[type[Learner], dict[str, Parameter]]:
+    name, _, rest = spec.partition(":")
+    key, known = _key(name), names()
     if key not in known:
         near = get_close_matches(key, [*known, *ALIASES], 1)
-        meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(known))}"
-        raise ValueError(f"there is no learner {name!r}; {meant}")
+        hint = f"did you mean {near[0]}?" if near else f"the learners are {', '.join(sorted(known))}"
+        raise ValueError(f"there is no learner {name!r}; {hint}")
     params = {}
     for item in filter(None, (part.strip() for part in rest.split(","))):
         parameter, equals, value = item.partition("=")
@@ -106,8 +163,8 @@ def _parse(spec: str) -> tuple[type, dict[str, Any]]:
     return known[key], params
 
 
-def _value(text: str) -> Any:
-    """A number, True, False or None if it reads like one; text otherwise."""
+def _value(text: str) -> Parameter:
+    """Return a number, True, False or None if the text is one, and the text itself otherwise."""
     try:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError):

@@ -1,23 +1,22 @@
-"""The options that several commands have."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-MEMORY = "What the learner budget may keep, as 64kB, 16MB or 1GB, by 1024. [default: 16MB]"
 LEARNER = (
-    "A name, perhaps with parameters, as in forgetron:variant=greedy or budget:memory=4MB. Kernel learners: "
+    "A name, optionally with parameters: forgetron:variant=greedy, budget:memory=4MB. Kernel learners: "
     "budget, secondorder, forgetron, projectron, projectron++, rbp, removeoldest, cks, stoptron, shrinking, "
-    "perceptron, pa, votedkernelperceptron. Linear ones: arow, linear.pa, linear.perceptron, "
+    "perceptron, pa, votedkernelperceptron. Linear learners: arow, linear.pa, linear.perceptron, "
     "linear.marginperceptron, linear.votedperceptron, winnow, onlinesvm."
 )
-SOURCE = "A file (CSV, JSON lines, Parquet, LIBSVM; also compressed), - for standard input, or data:NAME."
-ROWS = "What the rows are"
-RESULTS = "What comes out"
+SOURCE = "A file (CSV, JSON lines, Parquet, LIBSVM; may be compressed), - for standard input, or data:NAME."
+ROWS_PANEL = "Input rows"
+RESULTS_PANEL = "Output"
 
 
 class Format(StrEnum):
@@ -38,72 +37,148 @@ class Encode(StrEnum):
 
 
 class Missing(StrEnum):
-    """What to do about missing values."""
+    """How to treat missing values."""
 
     error = "error"
     mean = "mean"
 
 
 def _rows(*names: str, text: str) -> typer.models.OptionInfo:
-    info: typer.models.OptionInfo = typer.Option(*names, help=text, rich_help_panel=ROWS)
+    info: typer.models.OptionInfo = typer.Option(*names, help=text, rich_help_panel=ROWS_PANEL)
     return info
 
 
-def _results(*names: str, text: str, **more: Any) -> typer.models.OptionInfo:
-    info: typer.models.OptionInfo = typer.Option(*names, help=text, rich_help_panel=RESULTS, **more)
+def _results(
+    *names: str, text: str, metavar: str | None = None, min: int | None = None
+) -> typer.models.OptionInfo:
+    info: typer.models.OptionInfo = typer.Option(
+        *names, help=text, rich_help_panel=RESULTS_PANEL, metavar=metavar, min=min
+    )
     return info
 
+
+# ---------------------------------------------------------------------- the rows
 
 Target = Annotated[
-    str | None, _rows("--target", "-t", text="The column of the labels, or its number from 1 (-1: the last).")
+    str | None,
+    _rows("--target", "-t", text="The label column: its name, or its number counted from 1 (-1: the last)."),
 ]
 FileFormat = Annotated[
-    Format | None, _rows("--format", "-f", text="By default told by the name or the first line.")
+    Format | None, _rows("--format", "-f", text="By default determined by the file name or the first line.")
 ]
 Classes = Annotated[
-    str | None, _rows("--classes", text="All labels, with commas; by default read from the file first.")
+    str | None,
+    _rows(
+        "--classes", text="All labels, separated by commas. By default the file is read once to find them."
+    ),
 ]
 Categorical = Annotated[
-    str | None, _rows("--categorical", text="Columns, with commas, that are categories though numbers.")
+    str | None, _rows("--categorical", text="Columns of numbers that are categories, separated by commas.")
 ]
-Ignore = Annotated[str | None, _rows("--ignore", text="Columns, with commas, to leave out.")]
+Ignore = Annotated[str | None, _rows("--ignore", text="Columns that are not used, separated by commas.")]
 Encoding = Annotated[
-    Encode, _rows("--encode", text="Categories as one column a level, hashed, or by how many there are.")
+    Encode,
+    _rows("--encode", text="Categories: one column per level, hashed, or chosen by the number of levels."),
 ]
 Scale = Annotated[
-    bool, _rows("--scale/--no-scale", text="Standardise numbers by their running mean and deviation.")
+    bool,
+    _rows(
+        "--scale/--no-scale",
+        text="Standardise numbers by their running mean and standard deviation. The learner budget always "
+        "gets unscaled numbers, because it scales them itself.",
+    ),
 ]
 MissingValues = Annotated[
-    Missing, _rows("--missing", text="Refuse missing values, or take the running mean.")
+    Missing, _rows("--missing", text="Missing values are an error, or are replaced by the running mean.")
 ]
 Constant = Annotated[
-    bool, _rows("--constant/--no-constant", text="Add a column of ones: the intercept of linear learners.")
+    bool, _rows("--constant/--no-constant", text="Add a column of ones, the intercept of linear learners.")
 ]
 Header = Annotated[
-    bool, _rows("--header/--no-header", text="Whether the first line of a CSV file has the names.")
+    bool, _rows("--header/--no-header", text="Whether the first line of a CSV file has the column names.")
 ]
-Delimiter = Annotated[str | None, _rows("--delimiter", text="What separates the fields of a CSV file.")]
-Features = Annotated[int | None, _rows("--features", text="Number of features of a LIBSVM file.")]
-ZeroBased = Annotated[bool, _rows("--zero-based", text="Whether indices of a LIBSVM file count from 0.")]
+Delimiter = Annotated[str | None, _rows("--delimiter", text="The delimiter of a CSV file.")]
+Features = Annotated[int | None, _rows("--features", text="The number of features of a LIBSVM file.")]
+ZeroBased = Annotated[bool, _rows("--zero-based", text="Whether the indices of a LIBSVM file count from 0.")]
+Rows = Annotated[int | None, typer.Option("--rows", min=1, help="Learn at most this number of rows.")]
 
-Window = Annotated[int, typer.Option("--window", min=1, help="Rounds that the recent error looks back.")]
-Delay = Annotated[int, typer.Option("--delay", min=0, help="Rounds after which a label comes.")]
-Rows = Annotated[int | None, typer.Option("--rows", min=1, help="Learn no more rows than this.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of learners that draw.")]
-Certify = Annotated[
-    bool, _results("--certify", text="Evaluate each learner's theorem on the stream (kept in memory).")
+# ---------------------------------------------------------------------- the learners
+
+RunLearner = Annotated[
+    str | None,
+    typer.Option(
+        "--learner",
+        "-l",
+        help=LEARNER + " [default: budget, which has nothing to tune; forgetron with --budget, --gamma or "
+        "--average]",
+    ),
 ]
-Json = Annotated[bool, _results("--json", text="Print everything as JSON.")]
-Report = Annotated[Path | None, _results("--report", text="Write a page with curves, tables and confusions.")]
-Save = Annotated[Path | None, _results("--save", text="Keep the model in this file; predict reads it.")]
+CompareLearners = Annotated[
+    list[str] | None, typer.Option("--learner", "-l", help=LEARNER + " May be repeated.")
+]
+TuneLearner = Annotated[str, typer.Option("--learner", "-l", help="A kernel learner.")]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        "--memory",
+        "-m",
+        help="Memory limit of the learner budget, as 64kB, 16MB or 1GB (1 MB = 2^20 bytes). [default: 16MB]",
+    ),
+]
+RunBudget = Annotated[
+    int | None,
+    typer.Option(
+        "--budget", "-b", min=1, help="Largest number of supports of other learners. [default: 200]"
+    ),
+]
+CompareBudgets = Annotated[
+    list[int] | None,
+    typer.Option("--budget", "-b", min=1, help="Largest number of supports. May be repeated."),
+]
+TuneBudgets = Annotated[
+    list[int] | None, typer.Option("--budget", "-b", min=1, help="Budgets to try. May be repeated.")
+]
+RunGamma = Annotated[
+    str | None,
+    typer.Option("--gamma", "-g", help="Kernel width: a number, scale or auto. [default: scale]"),
+]
+CompareGammas = Annotated[
+    list[str] | None, typer.Option("--gamma", "-g", help="Kernel width. May be repeated.")
+]
+TuneGammas = Annotated[
+    list[float] | None, typer.Option("--gamma", "-g", help="Widths to try. May be repeated.")
+]
+Average = Annotated[
+    bool,
+    typer.Option(
+        "--average",
+        help="Learn the average of all hypotheses. It predicts new rows more reliably, but it grows with the "
+        "stream and takes much longer to evaluate.",
+    ),
+]
+Window = Annotated[int, typer.Option("--window", min=1, help="Number of rounds for the recent error.")]
+Delay = Annotated[int, typer.Option("--delay", min=0, help="Rounds until the label of a row is known.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of randomised learners.")]
+
+# ---------------------------------------------------------------------- the output
+
+Certify = Annotated[
+    bool,
+    _results("--certify", text="Evaluate each learner's mistake bound; keeps the stream in memory."),
+]
+Json = Annotated[bool, _results("--json", text="Print the results as JSON.")]
+Report = Annotated[
+    Path | None, _results("--report", text="Write an HTML page with curves, tables and confusion matrices.")
+]
+Save = Annotated[Path | None, _results("--save", text="Write the model to this file, for predict.")]
 Checkpoint = Annotated[
     Path | None,
     _results(
         "--checkpoint",
         metavar="FOLDER",
-        text="Keep the run in this folder: killed, and given again, the command goes on.",
+        text="Save the run in this folder. If it is killed, the same command continues it.",
     ),
 ]
 Every = Annotated[
-    int | None, _results("--every", min=1, text="Rows between two checkpoints; 10,000 by default.")
+    int | None, _results("--every", min=1, text="Rows between two checkpoints. [default: 10,000]")
 ]

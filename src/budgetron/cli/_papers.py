@@ -1,4 +1,4 @@
-"""The commands about the papers: their data sets and their experiments."""
+"""The commands for the papers: their data sets and their experiments."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Protocol
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -19,14 +19,19 @@ from budgetron.cli._terminal import INTERRUPTED, err, friendly, out
 __all__ = ["datasets", "reproduce"]
 
 
+class _Job(Protocol):
+    @property
+    def study(self) -> str: ...
+
+
 def datasets(
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
 ) -> None:
-    """Which data sets are here, and which can be fetched; data:NAME learns one."""
+    """List the data sets, and whether each is on this machine; data:NAME learns one."""
     with friendly():
         records = sets.available()
         if as_json:
-            plain = [{**vars(record)} for record in records]
+            plain = [dict(vars(record)) for record in records]
             facts = ("rows", "features", "classes", "description")
             bundled = [
                 {"name": name} | {fact: getattr(stream, fact) for fact in facts}
@@ -47,33 +52,45 @@ def datasets(
             table.add_row(record.name, rows, str(record.features), str(record.classes), _where(record))
         out.print(table)
         folder = os.environ.get("BUDGETRON_DATA")
-        said = f"BUDGETRON_DATA is {folder}." if folder else "BUDGETRON_DATA names no folder with data."
-        err.print(f"{said} What is not there is fetched from OpenML when it is asked for.", highlight=False)
+        where = f"The data folder is {folder}." if folder else "BUDGETRON_DATA is not set to a data folder."
+        err.print(f"{where} Other data sets are downloaded from OpenML when they are used.", highlight=False)
 
 
-def _where(record: Any) -> str:
+def _where(record: sets.Available) -> str:
     if record.present:
         return "in the folder"
-    return "fetched before" if record.cached else "OpenML"
+    return "downloaded" if record.cached else "OpenML"
 
 
 def reproduce(
     only: Annotated[
         list[str] | None,
-        typer.Argument(help="adult, vehicle, gaussians (002); mnist, usps, census, noise-5, noise-10 (003)."),
+        typer.Argument(
+            help="adult, vehicle, gaussians (Projectron paper); mnist, usps, census, noise-5, noise-10 "
+            "(Forgetron paper). [default: all]"
+        ),
     ] = None,
     quick: Annotated[
         bool,
-        typer.Option("--quick/--full", help="Minutes: fewer permutations, four of the 126 digit problems."),
+        typer.Option(
+            "--quick/--full", help="Takes minutes: fewer permutations, and four of the 126 digit problems."
+        ),
     ] = False,
     page: Annotated[
-        Path, typer.Option("--out", "-o", help="The page; pictures and tables go to a folder of that name.")
+        Path,
+        typer.Option(
+            "--out", "-o", help="The page; figures and tables are written to a folder of the same name."
+        ),
     ] = Path("reproduction.md"),
-    jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes at a time.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", min=1, help="Number of parallel processes.")
+    ] = None,
 ) -> None:
-    """Run the papers' experiments: 002 Tables 1-3, Figures 1-3; 003 Table 8.1, Figures 4-7.
+    """Run the experiments of the Projectron and Forgetron papers.
 
-    Goes on where it was interrupted. The full run takes hours, --quick minutes.
+    These are Tables 1-3 and Figures 1-3 of the Projectron paper, and Table 8.1 and Figures 4-7 of the
+    Forgetron paper. An interrupted run continues when it is started again. The full run takes hours, --quick
+    minutes.
     """
     from budgetron.experiments import reproduce as run
 
@@ -81,19 +98,19 @@ def reproduce(
     with friendly(), Progress(*columns, console=err, disable=not err.is_terminal) as progress:
         task = progress.add_task("starting", total=None)
 
-        def watch(done: int, total: int, job: Any) -> None:
-            name = "starting" if job is None else f"{job.study}"
+        def watch(done: int, total: int, job: _Job | None) -> None:
+            name = "starting" if job is None else job.study
             progress.update(task, completed=done, total=total, description=name)
 
         try:
-            made = run(page, only or None, quick=quick, workers=jobs, watch=watch)
+            result = run(page, only or None, quick=quick, workers=jobs, watch=watch)
         except KeyboardInterrupt:
             progress.stop()
-            err.print("Interrupted; the same command goes on from here.", highlight=False)
+            err.print("Interrupted. The same command continues from here.", highlight=False)
             raise typer.Exit(INTERRUPTED) from None
-    for table in made.tables.values():
+    for table in result.tables.values():
         out.print(table.to_text(), markup=False, highlight=False)
-    for study, reason in made.missing.items():
+    for study, reason in result.missing.items():
         err.print(f"{study} was not run: {reason}", markup=False, highlight=False)
-    for path in made.files:
+    for path in result.files:
         err.print(f"Written: {path}", highlight=False)

@@ -1,4 +1,4 @@
-"""The command that applies a saved model."""
+"""The command that predicts rows with a saved model."""
 
 from __future__ import annotations
 
@@ -8,31 +8,35 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Annotated, TextIO
 
+import numpy as np
 import typer
+from numpy.typing import NDArray
 
 from budgetron import files, streams
 from budgetron._util.atomic import atomic_write
 from budgetron.cli import _options as opt
-from budgetron.cli._sources import check_path, named, tab_of
-from budgetron.cli._terminal import TYPED, check_output, err, friendly
+from budgetron.cli._learners import Learner
+from budgetron.cli._prefix import LabelArray, State
+from budgetron.cli._sources import check_path, delimiter_of, open_named
+from budgetron.cli._terminal import OPTIONS, check_output, err, friendly
+from budgetron.streams import Advice, Stream
 
 __all__ = ["predict"]
 
-# Here the model decides what the other commands have options for.
-DECIDED = {
-    "count from 1, unless zero_based is set": "count from 1, as in the rows that the model learned",
-    "the highest so far or by n_features; give n_features": "the highest that the model knows; leave it out",
-    "; target, encoder, scale, categorical and ignore are for tables": (
-        ", and the model learned a table; give rows with its columns"
-    ),
-    "n_features and zero_based are for LIBSVM files": "the model takes LIBSVM rows",
-    "is not a number; a line is": "is not a number; the model takes LIBSVM rows, of which a line is",
-    "is missing; there are": "is missing; columns must be named as those that the model learned, and are",
-    "; the encoder knows it as numbers": "; the model learned numbers",
-    "if it is not the target, name it in ignore": "give it as the model learned it",
-} | TYPED
+# The model determines what is an option in the other commands.
+MODEL_ADVICE = OPTIONS | {
+    Advice.LIST_CLASSES: "the model does not have this class",
+    Advice.ZERO_BASED: "the model learned rows whose indices count from 1",
+    Advice.SET_FEATURES: "the model does not have this feature; remove it",
+    Advice.CATEGORICAL: "the model learned numbers in this column",
+    Advice.IGNORE_COLUMN: "give the column in the form that the model learned",
+    Advice.TABLE_ONLY: "the model learned a table; give rows with the same columns",
+    Advice.LIBSVM_ONLY: "the model learned LIBSVM rows; give rows in this format",
+    Advice.LIBSVM_LINE: f"the model learned LIBSVM rows, in which {Advice.LIBSVM_LINE.value}",
+    Advice.SAME_COLUMNS: "give the columns that the model learned",
+}
 
 
 def predict(
@@ -40,7 +44,7 @@ def predict(
     source: Annotated[str, typer.Argument(help=opt.SOURCE)],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")] = None,
     margins: Annotated[
-        bool, typer.Option("--margins", help="Write f(x) as well, one column a class.")
+        bool, typer.Option("--margins", help="Also write the margins f(x), one column per class.")
     ] = False,
     format: opt.FileFormat = None,
     header: opt.Header = True,
@@ -48,21 +52,25 @@ def predict(
     target: opt.Target = None,
     missing: Annotated[
         opt.Missing | None,
-        typer.Option("--missing", help="As in run; by default what the model learned with."),
+        typer.Option("--missing", help="As in run. [default: as the model was learned]"),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a row instead of CSV.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Write one JSON object per row instead of CSV.")
+    ] = False,
 ) -> None:
-    """Predict the rows of a file with a saved model, one line a row.
+    """Predict the rows of a file with a saved model, one line per row.
 
-    If the rows have labels, the share of wrong predictions is told at the end.
+    If the rows have labels, the share of wrong predictions is printed at the end.
 
     budgetron predict model.budgetron new.csv > predictions.csv
     """
-    with friendly(DECIDED):
+    with friendly(MODEL_ADVICE):
         check_output(output, [source, str(model)])
         learned = files.load(model)
-        if not hasattr(learned, "classes_"):
-            raise ValueError(f"{model}: this model cannot be asked here; load it in Python (budgetron.load)")
+        if getattr(learned, "classes_", None) is None:  # a river adapter, or a learner that was not fitted
+            raise ValueError(
+                f"{model}: this model cannot predict rows of a file; use it in Python (budgetron.load)"
+            )
         extras = files.load_extras(model) or {}
         stream = _open(learned, extras, source, target, format, header, delimiter, missing)
         if output is None:
@@ -73,31 +81,33 @@ def predict(
                 text = io.TextIOWrapper(file, "utf-8", newline="")
                 wrong, labelled, rows = _write(text, learned, stream, margins, as_json)
                 text.detach()  # flushes, and leaves the file open
-        said = f"{rows:,} row{'' if rows == 1 else 's'} predicted"
+        summary = f"{rows:,} row{'' if rows == 1 else 's'} predicted"
         if labelled:
-            said += f", {100 * wrong / labelled:.2f} % of those with a label differ from it"
-        err.print(said, highlight=False)
+            summary += f", {100 * wrong / labelled:.2f} % of those with a label differ from it"
+        err.print(summary, highlight=False)
 
 
 def _open(
-    model: Any,
-    extras: dict[str, Any],
+    model: Learner,
+    extras: State,
     source: str,
     target: str | None,
     format: opt.Format | None,
     header: bool,
     delimiter: str | None,
     missing: opt.Missing | None,
-) -> Any:
-    """The rows, encoded as those that the model learned."""
+) -> Stream:
+    """Open the rows, encoded like those that the model learned."""
     if source.startswith("data:"):
-        return named(source)
+        return open_named(source)
     check_path(source)
     if extras.get("encoder") is not None:
         try:
             encoder = streams.Encoder.from_state(extras["encoder"])
         except (KeyError, TypeError, ValueError, AttributeError):
-            raise ValueError("the model's file does not tell how columns become features") from None
+            raise ValueError(
+                "the model file does not say how columns become features; save the model again"
+            ) from None
         encoder.missing = missing or encoder.missing
         return streams.read(
             source,
@@ -106,12 +116,12 @@ def _open(
             classes=model.classes_.tolist(),
             encoder=encoder,
             header=header,
-            delimiter=tab_of(delimiter),
+            delimiter=delimiter_of(delimiter),
         )
     if not extras and format != "libsvm":
         raise ValueError(
-            "the model was not saved by `budgetron run`, so that its file does not tell how columns become "
-            "features; give rows as LIBSVM, with --format libsvm"
+            "the model was not saved by `budgetron run`, so its file does not say how columns become "
+            "features; give LIBSVM rows, with --format libsvm"
         )
     constant = bool(extras.get("constant"))
     return streams.read(
@@ -125,8 +135,10 @@ def _open(
     )
 
 
-def _write(text: TextIO, model: Any, stream: Any, margins: bool, as_json: bool) -> tuple[int, int, int]:
-    """Write a line a row; how many differ from their labels, how many have one, and how many there are."""
+def _write(
+    text: TextIO, model: Learner, stream: Stream, margins: bool, as_json: bool
+) -> tuple[int, int, int]:
+    """Write one line per row; return the number of wrong predictions, of labels and of rows."""
     wrong = labelled = rows = 0
     columns = [f"margin {label}" for label in _outputs(model)] if margins else []
     if not as_json:
@@ -136,15 +148,17 @@ def _write(text: TextIO, model: Any, stream: Any, margins: bool, as_json: bool) 
         values = model.decision_function(X).reshape(len(predicted), -1) if margins else None
         for line in _lines(predicted, values, columns, as_json):
             text.write(line)
-        text.flush()  # whoever reads a pipe need not wait for the end
-        # As text, for a class may be a number here and text there.
+        text.flush()  # so that the reader of a pipe gets each block at once
+        # Compare as text: a class may be a number in one file and text in another.
         pairs = zip(predicted.tolist(), [None] * len(predicted) if y is None else y.tolist(), strict=True)
-        differ = [str(said) != str(label) for said, label in pairs if label is not None]
+        differ = [str(prediction) != str(label) for prediction, label in pairs if label is not None]
         wrong, labelled, rows = wrong + sum(differ), labelled + len(differ), rows + len(predicted)
     return wrong, labelled, rows
 
 
-def _lines(predicted: Any, values: Any, columns: list[str], as_json: bool) -> Iterator[str]:
+def _lines(
+    predicted: LabelArray, values: NDArray[np.float64] | None, columns: list[str], as_json: bool
+) -> Iterator[str]:
     for i, label in enumerate(predicted.tolist()):
         numbers = [] if values is None else values[i].tolist()
         if as_json:
@@ -153,13 +167,13 @@ def _lines(predicted: Any, values: Any, columns: list[str], as_json: bool) -> It
             yield _csv([label, *numbers])
 
 
-def _outputs(model: Any) -> list[Any]:
-    """The classes that margins speak for."""
-    labels: list[Any] = model.classes_.tolist()
+def _outputs(model: Learner) -> list[object]:
+    """Return the class of each margin."""
+    labels: list[object] = model.classes_.tolist()
     return labels[1:] if len(labels) == 2 else labels
 
 
-def _csv(fields: list[Any]) -> str:
+def _csv(fields: list[object]) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerow(fields)
     return text.getvalue()

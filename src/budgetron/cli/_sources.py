@@ -1,4 +1,4 @@
-"""Where rows come from: a file, a pipe, or a data set by name."""
+"""Open the source of rows: a file, a pipe, or a data set by name."""
 
 from __future__ import annotations
 
@@ -8,31 +8,35 @@ from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter, Signature, signature
-from typing import Any, NamedTuple, get_type_hints
+from typing import NamedTuple, TypeAlias, get_type_hints
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.datasets import load_digits
 
 from budgetron import datasets, streams
 from budgetron.cli import _options as opt
+from budgetron.streams import Stream
 
-__all__ = ["BUNDLED", "Source", "check_path", "described", "named", "tab_of", "takes_rows"]
+__all__ = ["BUNDLED", "Source", "check_path", "delimiter_of", "description", "open_named", "takes_rows"]
+
+Arrays: TypeAlias = tuple[ArrayLike, ArrayLike]
 
 
-def _digits() -> tuple[Any, Any]:
+def _digits() -> Arrays:
     X, y = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(y))
     return X[order] / 16.0, y[order]
 
 
 class Bundled(NamedTuple):
-    """A stream that needs no file."""
+    """A data set that is part of the package or generated."""
 
     rows: int
     features: int
     classes: int
     description: str
-    load: Callable[[], tuple[Any, Any]]
+    load: Callable[[], Arrays]
 
 
 BUNDLED = {
@@ -41,7 +45,7 @@ BUNDLED = {
         20_000,
         2,
         2,
-        "the papers' two Gaussians, 10 % of the labels turned",
+        "the papers' two Gaussians, 10 % of the labels flipped",
         lambda: streams.two_gaussians(20_000, random_state=0),
     ),
 }
@@ -49,7 +53,7 @@ BUNDLED = {
 
 @dataclass(frozen=True)
 class Source:
-    """What was said about the rows on the command line; `takes_rows` makes options of the fields."""
+    """How to read the rows; `takes_rows` turns the fields into options."""
 
     target: opt.Target = None
     format: opt.FileFormat = None
@@ -66,7 +70,7 @@ class Source:
     zero_based: opt.ZeroBased = False
 
     def typed(self) -> list[str]:
-        """The options as one would type them, without those left alone."""
+        """Return the options as one would type them, without those at their default."""
         words: list[str] = []
         for field in fields(self):
             value = getattr(self, field.name)
@@ -79,10 +83,10 @@ class Source:
                 words += [f"--{option}", str(value)]
         return words
 
-    def open(self, name: str, limit: int | None = None) -> Any:
-        """The stream `data:NAME`, or over a file or standard input ("-")."""
+    def open(self, name: str, limit: int | None = None) -> Stream:
+        """Open the data set `data:NAME`, a file, or standard input ("-")."""
         if name.startswith("data:"):
-            return named(name)
+            return open_named(name)
         check_path(name)
         stream = streams.read(
             name,
@@ -96,7 +100,7 @@ class Source:
             missing=self.missing,
             constant=self.constant,
             header=self.header,
-            delimiter=tab_of(self.delimiter),
+            delimiter=delimiter_of(self.delimiter),
             n_features=self.features,
             zero_based=self.zero_based,
             limit=limit,
@@ -105,22 +109,23 @@ class Source:
         return stream
 
 
-def tab_of(delimiter: str | None) -> str | None:
-    """A delimiter as it was meant: a tab is hard to type."""
-    return "\t" if delimiter in ("\\t", "tab") else delimiter
+def delimiter_of(typed: str | None) -> str | None:
+    """Return the delimiter; a tab may be typed as a backslash and t, or as the word tab."""
+    return "\t" if typed in ("\\t", "tab") else typed
 
 
-def described(stream: Any) -> str:
-    """How the rows of a stream are read, in one line."""
-    encoder = getattr(stream, "encoder", None)
-    features = f"{stream.n_features} features" + (f": {encoder.summary()}" if encoder is not None else "")
-    labels = [str(label) for label in stream.classes.tolist()]
+def description(stream: Stream) -> str:
+    """Return one line that says how the rows of a stream are read."""
+    features = f"{stream.n_features} features"
+    if stream.encoder is not None:
+        features += f": {stream.encoder.summary()}"
+    labels = [] if stream.classes is None else [str(label) for label in stream.classes.tolist()]
     shown = ", ".join(labels if len(labels) <= 10 else [*labels[:9], "..."])
     return f"{stream.name}: {features}; {len(labels)} classes: {shown}"
 
 
 def takes_rows(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the fields of `Source` as options, in the place of its parameter `settings`."""
+    """Replace the parameter `settings` of a command by options, one for each field of `Source`."""
     types = get_type_hints(Source, include_extras=True)
     options = [
         Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=types[field.name])
@@ -129,52 +134,52 @@ def takes_rows(command: Callable[..., None]) -> Callable[..., None]:
     own = [p for p in signature(command, eval_str=True).parameters.values() if p.name != "settings"]
 
     @wraps(command)
-    def run(**given: Any) -> None:
-        said = {field.name: given.pop(field.name) for field in fields(Source)}
-        command(settings=Source(**said), **given)
+    def run(**given: object) -> None:
+        settings = {field.name: given.pop(field.name) for field in fields(Source)}
+        command(settings=Source(**settings), **given)  # type: ignore[arg-type]  # typer checks them
 
     own = [p.replace(kind=Parameter.KEYWORD_ONLY) for p in own]
-    run.__signature__ = Signature([*own, *options])  # type: ignore[attr-defined]
+    run.__signature__ = Signature([*own, *options])  # type: ignore[attr-defined]  # read by typer
     run.__annotations__ = {p.name: p.annotation for p in [*own, *options]}
     return run
 
 
-def named(name: str) -> Any:
-    """The stream `data:NAME` over a bundled or a known data set."""
+def open_named(name: str) -> Stream:
+    """Open `data:NAME`, a bundled or a known data set."""
     key = name.removeprefix("data:")
     loaders = _loaders()
     if key not in loaders:
         near = get_close_matches(key, loaders, 1)
-        meant = f"did you mean data:{near[0]}?" if near else f"there are {', '.join(loaders)}"
-        raise ValueError(f"there is no data set {key!r}; {meant}")
+        hint = f"did you mean data:{near[0]}?" if near else f"the data sets are {', '.join(loaders)}"
+        raise ValueError(f"there is no data set {key!r}; {hint}")
     X, y = loaders[key]()
     return streams.arrays(X, y, name=key)
 
 
 def check_path(name: str) -> None:
-    """Refuse what is no path, with a word on what was meant."""
+    """Raise `ValueError`, with a hint, if the name is not a path but a URL or the name of a data set."""
     if os.path.exists(name):
         return
     if "://" in name:
-        raise ValueError(f"{name}: addresses are not read; fetch the file first, or pipe it and give -")
+        raise ValueError(f"{name}: URLs are not supported; download the file first, or pipe it and give -")
     if name in _loaders():
-        raise ValueError(f"{name}: no such file; the data set of this name is data:{name}")
+        raise ValueError(f"{name}: no such file; for the data set of this name give data:{name}")
 
 
-def _loaders() -> dict[str, Callable[[], tuple[Any, Any]]]:
+def _loaders() -> dict[str, Callable[[], Arrays]]:
     bundled = {name: stream.load for name, stream in BUNDLED.items()}
     return bundled | {record.name: getattr(datasets, record.loader) for record in datasets.available()}
 
 
-def _check_labels(stream: Any) -> None:
-    """Refuse a quantity: what learns here are classifiers."""
-    odd = next((label for label in stream.classes.tolist() if isinstance(label, float) and label % 1), None)
-    if odd is not None:
-        target = getattr(stream, "target", None)
-        what = f'column "{target}" has' if target is not None else "its labels have"
+def _check_labels(stream: Stream) -> None:
+    """Raise `ValueError` if the labels have decimals: a quantity is not a class."""
+    labels = [] if stream.classes is None else stream.classes.tolist()
+    decimal = next((label for label in labels if isinstance(label, float) and label % 1), None)
+    if decimal is not None:
+        where = "the labels" if stream.target is None else f'column "{stream.target}"'
         raise ValueError(
-            f"{stream.name}: {what} decimals, like {odd:g}, and what learns here are classifiers; "
-            "choose another column, or cut it into classes first"
+            f"{stream.name}: {where} cannot be classes because of decimals, like {decimal:g}; "
+            "choose another column, or bin it into classes first"
         )
 
 

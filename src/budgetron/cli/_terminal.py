@@ -1,14 +1,14 @@
-"""What people see: messages, tables, progress, and a clean end."""
+"""Messages, tables, progress, and exit codes."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 import typer
 from rich import box
@@ -24,35 +24,41 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._util.atomic import check_target
 from budgetron._util.units import format_bytes
 from budgetron.evaluate import Comparison, Result
+from budgetron.streams import Advice, StreamError
 
 __all__ = [
     "BAD_INPUT",
-    "TYPED",
+    "INTERRUPTED",
+    "OPTIONS",
     "check_output",
+    "err",
     "friendly",
     "interruptible",
     "out",
+    "progress",
     "results_table",
-    "watching",
 ]
 
 BAD_INPUT, INTERRUPTED = 2, 130
 
-# What the library says to those who write Python, as one types it here
-TYPED = {
-    'set missing to "mean"': "give --missing mean",
-    "if there is no header, say so": "if there is no header, give --no-header",
-    "; give classes": "; give --classes",
-    "is the target? There": "is the target? Give --target; there",
-    "unless zero_based is set": "unless --zero-based is given",
-    "n_features and zero_based are": "--features and --zero-based are",
-    "as categorical": "by --categorical",
-    "name it in ignore": "give --ignore and its name",
-    "target, encoder, scale, categorical and ignore": "--target, --categorical and --ignore",
-    "by n_features; give n_features": "by --features; give --features",
+# The advice of `budgetron.streams`, in terms of options instead of parameters
+OPTIONS = {
+    Advice.FILL_MISSING: "fill it in, or give --missing mean",
+    Advice.NO_HEADER: "if the file has no header, give --no-header",
+    Advice.LIST_CLASSES: "give all labels with --classes",
+    Advice.NAME_TARGET: "give --target",
+    Advice.ZERO_BASED: "if they count from 0, give --zero-based",
+    Advice.SET_FEATURES: "give --features",
+    Advice.CATEGORICAL: "if the column holds categories, give its name with --categorical",
+    Advice.IGNORE_COLUMN: "unless it is the target, give its name with --ignore",
+    Advice.TABLE_ONLY: "--target, --categorical and --ignore are for tables",
+    Advice.LIBSVM_ONLY: "--features and --zero-based are for LIBSVM files",
+    Advice.LIBSVM_LINE: Advice.LIBSVM_LINE.value,
+    Advice.SAME_COLUMNS: Advice.SAME_COLUMNS.value,
 }
 
 # Results go to standard output, everything else to standard error.
@@ -61,35 +67,37 @@ err = Console(stderr=True)
 
 
 @contextmanager
-def friendly(typed: Mapping[str, str] = TYPED) -> Iterator[None]:
-    """Turn what a user can mend into one message and exit code 2, in the words of the command line."""
+def friendly(advice: Mapping[Advice, str] = OPTIONS) -> Iterator[None]:
+    """Turn errors that the user can fix into one message and exit code 2."""
     try:
         yield
-        sys.stdout.flush()  # here, where a full disk can still be told of
+        sys.stdout.flush()  # here, so that a full disk is reported
     except KeyboardInterrupt:
         err.print("Interrupted before anything was learned.", highlight=False)
         raise typer.Exit(INTERRUPTED) from None
-    except BrokenPipeError:  # as in `budgetron predict ... | head`: nobody is listening any more
+    except BrokenPipeError:  # as in `budgetron predict ... | head`: the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(1) from None
     except (ValueError, TypeError, ImportError, OSError) as error:
         if isinstance(error, OSError) and error.filename is None and error.strerror:
             error.filename = "standard output"
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        reason = (
-            f"{error.filename}: {error.strerror}"
-            if isinstance(error, OSError) and error.strerror
-            else str(error)
-        )
-        for said, here in typed.items():
-            reason = reason.replace(said, here)
-        err.print(f"budgetron: {reason}", style="red", markup=False, highlight=False, soft_wrap=True)
+        message = f"budgetron: {_message(error, advice)}"
+        err.print(message, style="red", markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(BAD_INPUT) from None
+
+
+def _message(error: Exception, advice: Mapping[Advice, str]) -> str:
+    if isinstance(error, StreamError) and error.advice is not None:
+        return f"{error.problem}; {advice[error.advice]}"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Heed Ctrl-C, whatever the shell that started us thinks of it."""
+    """Let Ctrl-C raise KeyboardInterrupt, even if the shell that started this process disabled it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
@@ -98,23 +106,33 @@ def interruptible() -> Iterator[None]:
 
 
 def check_output(path: Path | None, sources: Sequence[str]) -> None:
-    """Say now, not after an hour of learning, that a file cannot be written."""
+    """Raise an error now, not after an hour of learning, if a file cannot be written."""
     if path is None:
         return
     check_target(path)
     folder = path.absolute().parent
     if any(os.path.exists(source) and path.exists() and path.samefile(source) for source in sources):
-        raise ValueError(f"{path} is where the rows are; give the name of another file")
+        raise ValueError(f"{path} is an input file; give the name of another file")
     if not folder.is_dir():
         raise ValueError(f"{path} cannot be written: there is no folder {folder}")
     if not os.access(folder, os.W_OK):
         raise ValueError(f"{path} cannot be written: the folder {folder} is read-only")
 
 
+class _Rows(Protocol):
+    """Rows whose progress can be shown; in bytes if `n_rows` is None."""
+
+    n_rows: int | None
+    size: int | None
+
+    @property
+    def position(self) -> int: ...
+
+
 @contextmanager
-def watching(stream: Any, title: str, comparison: Comparison) -> Iterator[Any]:
-    """A live line with error, supports and rate, on a terminal; elsewhere nothing."""
-    before = comparison[0].rounds  # by a run that this one goes on with
+def progress(rows: _Rows, title: str, comparison: Comparison) -> Iterator[Callable[[], None]]:
+    """On a terminal, show a line with error, supports and rate; yield the function that updates it."""
+    before = comparison[0].rounds  # of the run that this one continues
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -123,34 +141,35 @@ def watching(stream: Any, title: str, comparison: Comparison) -> Iterator[Any]:
         TimeElapsedColumn(),
         TimeRemainingColumn(compact=True),
     )
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
-        total = stream.n_rows or stream.size
-        done = before if stream.n_rows else stream.position if before else 0
-        task: TaskID = progress.add_task(title, total=total, completed=done, figures="")
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        total = rows.n_rows or rows.size
+        done = before if rows.n_rows else rows.position if before else 0
+        task: TaskID = bar.add_task(title, total=total, completed=done, figures="")
 
         def show() -> None:
             best = comparison.best()
-            seconds = progress.tasks[0].elapsed or 1e-9
-            done = best.rounds if stream.n_rows else stream.position
+            seconds = bar.tasks[0].elapsed or 1e-9
+            done = best.rounds if rows.n_rows else rows.position
             figures = (
                 f"{best.rounds:,} rounds, {100 * best.error_rate:.2f} % error ({100 * best.window_error:.1f} "
-                f"lately), {best.supports:,} supports, {short((best.rounds - before) / seconds)}/s"
+                f"recently), {best.supports:,} supports, {short((best.rounds - before) / seconds)}/s"
             )
-            progress.update(task, completed=done, figures=figures)
+            bar.update(task, completed=done, figures=figures)
 
         yield show
 
 
 def results_table(results: Sequence[Result], title: str) -> Table:
-    """The learners, the best first; with the error of always answering the commonest class."""
+    """Return a table of the learners, the best first; the title has the error of the most frequent class."""
     counts = results[0].confusion.sum(axis=1)
     most = counts.argmax()
-    always = 100 - 100 * counts[most] / max(1, counts.sum())
-    title += f"; always answering {results[0].classes[most]} errs in {always:.2f} %"
+    baseline = 100 - 100 * counts[most] / max(1, counts.sum())
+    title += f"; always predicting {results[0].classes[most]} has {baseline:.2f} % error"
     many = len(counts) > 2 and any(result.supports for result in results)
-    widths = sorted({f"{result.model.gamma_:.4g}" for result in results if hasattr(result.model, "gamma_")})
+    kernel_models = [result.model for result in results if isinstance(result.model, KernelClassifier)]
+    widths = sorted({f"{model.gamma_:.4g}" for model in kernel_models})
     notes = [f"gamma {', '.join(widths)}."] if widths else []
-    notes += ["A budget is for one class; supports are those of all."] if many else []
+    notes += ["The budget is per class; supports are those of all classes."] if many else []
     table = Table(
         caption=" ".join(notes) or None,
         caption_justify="left",
@@ -178,7 +197,7 @@ def results_table(results: Sequence[Result], title: str) -> Table:
 
 
 def short(n: float) -> str:
-    """A number in three digits or so."""
+    """Return a number with about three digits."""
     for unit in ("", "k"):
         if n < 1000:
             return f"{n:.0f}{unit}"

@@ -1,11 +1,13 @@
-"""Streams to learn from: arrays, files and pipes; synthetic ones, and adversaries that make the bounds tight.
+"""Streams of labelled rows: arrays, files and pipes; synthetic streams; adversaries that make bounds tight.
 
-Nothing here imports a learner. `_bytes` opens files and pipes, `_text`, `_libsvm` and `_table` make rows of
-their bytes, `_labels` and `_encoder` make classes and features of columns, `_read` picks among them.
+Nothing here imports a learner. `_bytes` opens files and pipes. `_text`, `_libsvm` and `_table` parse them
+into rows. `_labels` and `_encoder` turn columns into classes and features; `_running` keeps the mean and
+standard deviation. `_read` chooses the reader. `_errors` holds the errors that all of them raise.
 """
 
-from budgetron.streams._base import Stream, StreamError, arrays
+from budgetron.streams._base import Stream, arrays
 from budgetron.streams._encoder import Encoder
+from budgetron.streams._errors import Advice, StreamError
 from budgetron.streams._read import frame, read
 from budgetron.streams._synthetic import (
     UnitVectors,
@@ -21,6 +23,7 @@ from budgetron.streams._synthetic import (
 )
 
 __all__ = [
+    "Advice",
     "Encoder",
     "Stream",
     "StreamError",

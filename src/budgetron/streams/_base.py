@@ -1,4 +1,4 @@
-"""What a stream is; and the plainest one, over arrays in memory."""
+"""The base class of streams, and the stream over arrays in memory."""
 
 from __future__ import annotations
 
@@ -6,57 +6,76 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix, issparse
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
-from budgetron.streams._encoder import Running
+from budgetron._util.blocks import row_blocks
+from budgetron.streams._encoder import Encoder
+from budgetron.streams._errors import StreamError
+from budgetron.streams._running import Running
 
-__all__ = ["Block", "Stream", "StreamError", "arrays"]
+__all__ = ["Block", "LabelArray", "Rows", "Stream", "arrays"]
 
-# Rows, dense or CSR, and their labels (None if the source has none).
-Block: TypeAlias = tuple[Any, "NDArray[Any] | None"]
+# Rows are dense float64 or CSR. Labels are integers, booleans, floats or text; objects if some are unknown.
+Rows: TypeAlias = "NDArray[np.float64] | csr_matrix"
+LabelArray: TypeAlias = NDArray[Any]
 
-MOST_CLASSES = 1000
+# Rows and their labels; the labels are None if the source has none.
+Block: TypeAlias = "tuple[Rows, LabelArray | None]"
 
-
-class StreamError(ValueError):
-    """A source that cannot be read on: the message says where, what is wrong, and what would be right."""
+MAX_CLASSES = 1000
 
 
 class Stream:
-    """Blocks of rows and labels, in order, from anywhere.
+    """Blocks of rows and labels, in order, from any source.
 
-    Iterating it yields ``(X, y)``: `X` a C-contiguous float64 array of shape (n, `n_features`) or a
-    CSR matrix, `y` an array of n labels, or None if the source has no labels. A block has at most
-    `block` rows; how the rows are cut into blocks never changes a value. Iterating again starts
-    again, except for a pipe, which can be read only once.
+    Iterating over a stream yields ``(X, y)``: `X` is a C-contiguous float64 array of shape (n, `n_features`)
+    or a CSR matrix; `y` is an array of n labels, or None if the source has no labels. The size of the blocks
+    never changes a value. Iterating again starts from the first row, except for a pipe, which can be
+    read only once.
 
     Attributes
     ----------
     name : str
-        What is read, for messages and reports.
+        The name of the source, for messages and reports.
     n_rows : int or None
-        Number of rows, None if that is not known before the end.
+        Number of rows; None if it is not known before the end.
     n_features : int
     classes : ndarray or None
         The sorted labels; None if the source has no labels.
     feature_names : list of str or None
+    target : str or None
+        The name of the label column, if there is one.
+    encoder : Encoder or None
+        The encoder of a table, with its current mean and deviation.
+    zero_based : bool
+        Whether the indices of a LIBSVM file count from 0.
     position, size : int, int or None
-        Bytes read in the present pass, and bytes in all as far as known: what a progress bar needs
-        when `n_rows` is None. Sources that know `n_rows` may leave them at 0 and None.
+        Bytes read in the current pass, and bytes in total if known. A progress bar needs them when `n_rows`
+        is None. Streams that know `n_rows` may leave them at 0 and None.
     """
 
     name: str
     n_rows: int | None = None
     n_features: int
-    classes: NDArray[Any] | None = None
+    classes: LabelArray | None = None
     feature_names: list[str] | None = None
+    target: str | None = None
+    encoder: Encoder | None = None
+    zero_based: bool = False
     position: int = 0
     size: int | None = None
 
     def __iter__(self) -> Iterator[Block]:
         raise NotImplementedError
+
+    def with_unscaled(self) -> Iterator[tuple[Rows, Rows, LabelArray | None]]:
+        """Iterate over ``(X, unscaled, y)``: each block also as it is before scaling.
+
+        Without scaling, `unscaled` is `X`. This is one pass, like iterating over the stream.
+        """
+        return ((X, X, y) for X, y in self)
 
     def __repr__(self) -> str:
         rows = "rows" if self.n_rows is None else f"{self.n_rows} rows"
@@ -67,22 +86,22 @@ class Stream:
 class Arrays(Stream):
     """Blocks of arrays in memory; see `arrays`."""
 
-    def __init__(self, X: Any, y: Any, block: int, scale: bool, name: str) -> None:
+    def __init__(self, X: ArrayLike, y: ArrayLike | None, block: int, scale: bool, name: str) -> None:
         check_block(block)
         self.name = name
         if scale and issparse(X):
             raise StreamError(
-                f"{name}: sparse rows cannot be scaled, for subtracting a mean fills every zero; "
-                "give scale=False, or dense rows"
+                f"{name}: sparse rows cannot be scaled, because subtracting a mean removes the zeros; "
+                "set scale=False, or give dense rows"
             )
         try:
-            # Blocks become float64 one by one, so that a large float32 array is not copied whole.
+            # Blocks are converted to float64 one by one, so that a large float32 array is not copied whole.
             self._X = check_array(X, accept_sparse="csr", dtype="numeric", ensure_min_features=1)
             self._y = None if y is None else column_or_1d(y)
             check_consistent_length(self._X, self._y)
             if self._y is not None:
                 if self._y.dtype.kind == "f" and not np.isfinite(self._y).all():
-                    raise ValueError("a label is NaN or infinite; every row needs one")
+                    raise ValueError("a label is NaN or infinite; every row needs a label")
                 self.classes = np.unique(self._y)
                 check_classes(len(self.classes))
         except (ValueError, TypeError) as error:
@@ -91,22 +110,23 @@ class Arrays(Stream):
         self._block, self._scale = block, scale
 
     def __iter__(self) -> Iterator[Block]:
+        return ((X, y) for X, _, y in self.with_unscaled())
+
+    def with_unscaled(self) -> Iterator[tuple[Rows, Rows, LabelArray | None]]:
         running = Running(self.n_features) if self._scale else None
-        for start in range(0, len(self), self._block):
-            X = self._X[start : start + self._block]
-            if issparse(X):
-                X = csr_matrix(X, dtype=np.float64)
-            else:
-                X = np.ascontiguousarray(X, np.float64)
-                X = X if running is None else running.standardise(X)
-            yield X, None if self._y is None else self._y[start : start + self._block]
+        for rows in row_blocks(len(self), self._block):
+            X = self._X[rows]
+            X = csr_matrix(X, dtype=np.float64) if issparse(X) else np.ascontiguousarray(X, np.float64)
+            y = None if self._y is None else self._y[rows]
+            yield X if running is None else running.standardise(X), X, y
 
     def __len__(self) -> int:
-        assert self.n_rows is not None
-        return self.n_rows
+        return int(self._X.shape[0])
 
 
-def arrays(X: Any, y: Any = None, *, block: int = 4096, scale: bool = False, name: str = "arrays") -> Stream:
+def arrays(
+    X: ArrayLike, y: ArrayLike | None = None, *, block: int = 4096, scale: bool = False, name: str = "arrays"
+) -> Stream:
     """Stream arrays in memory.
 
     Parameters
@@ -116,11 +136,11 @@ def arrays(X: Any, y: Any = None, *, block: int = 4096, scale: bool = False, nam
     y : array-like of shape (n,), optional
         Labels.
     block : int, default=4096
-        The most rows a block may have.
+        The largest number of rows in a block.
     scale : bool, default=False
         Standardise by the running mean and standard deviation, as `Encoder` does. Not for sparse rows.
     name : str, default="arrays"
-        For messages and reports.
+        The name in messages and reports.
 
     Examples
     --------
@@ -134,15 +154,17 @@ def arrays(X: Any, y: Any = None, *, block: int = 4096, scale: bool = False, nam
 
 
 def check_block(block: int) -> None:
+    """Raise `ValueError` unless this is a valid number of rows."""
     if int(block) != block or block < 1:
-        raise ValueError(f"block must be a whole number of at least 1; got {block}")
+        raise ValueError(f"block must be an integer of at least 1; got {block}")
 
 
-def check_classes(found: int) -> None:
-    if found < 2:
-        raise ValueError(f"{found} class found; at least two are needed to learn anything")
-    if found > MOST_CLASSES:
+def check_classes(count: int) -> None:
+    """Raise `ValueError` unless a classifier can learn this number of classes."""
+    if count < 2:
+        raise ValueError(f"{count} class found; at least two are needed")
+    if count > MAX_CLASSES:
         raise ValueError(
-            f"more than {MOST_CLASSES} different labels: looks like a quantity, not a class; "
-            "choose another column, or cut it into classes"
+            f"more than {MAX_CLASSES} different labels: this looks like a quantity, not a class; "
+            "choose another column, or bin it into classes"
         )

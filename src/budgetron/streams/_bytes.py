@@ -1,4 +1,4 @@
-"""Bytes to read: files again and again, pipes once, decompressed, in pieces of whole lines."""
+"""Read bytes from files and pipes: decompress them and cut them into chunks of whole lines."""
 
 from __future__ import annotations
 
@@ -16,29 +16,40 @@ import zlib
 from collections.abc import Callable, Iterator
 from io import BytesIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple, Protocol, TypeAlias
 
-from budgetron.streams._base import StreamError
+from budgetron._util.units import format_bytes
+from budgetron.streams._errors import StreamError
 
-__all__ = ["Chunk", "Source", "need_pyarrow", "records"]
+__all__ = ["Chunk", "Opened", "Source", "need_pyarrow", "records"]
+
+# The pyarrow module, which has no types.
+Arrow: TypeAlias = Any
 
 CHUNK = 1 << 20
-PATIENCE = 5.0  # seconds that the first chunk of a pipe may take to fill
+FIRST_CHUNK_SECONDS = 5.0  # how long to wait until the first chunk of a pipe is full
 BOM = b"\xef\xbb\xbf"
-LONGEST = 1 << 26  # of one line
+MAX_LINE = 1 << 26  # bytes
 _HEAD = 1 << 16
+DAMAGED = "the compressed file is cut short or damaged; get it again"
 _BROKEN = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 
 
+class ByteReader(Protocol):
+    """A file of bytes, decompressed if necessary."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+
 class Chunk(NamedTuple):
-    """Whole lines of text, and the number of the first, from 1."""
+    """Whole lines of text, and the line number of the first, counted from 1."""
 
     data: bytes
     line: int
 
 
-def need_pyarrow(what: str) -> Any:
-    """The pyarrow module, or an ImportError that says how to get it."""
+def need_pyarrow(what: str) -> Arrow:
+    """Return the pyarrow module; raise an ImportError that says how to install it if it is missing."""
     try:
         import pyarrow
     except ImportError as error:
@@ -52,19 +63,19 @@ class Source:
     Attributes
     ----------
     name : str
-        For messages.
+        The name in messages.
     suffixes : list of str
-        Of the path, without those of a compression.
+        The suffixes of the path, without those of compressed files.
     again : bool
         Whether it can be read more than once.
     size : int or None
-        Bytes in all, before decompression.
+        Size in bytes, before decompression.
     """
 
-    def __init__(self, source: Any) -> None:
+    def __init__(self, source: str | os.PathLike[str] | IO[bytes]) -> None:
         self.size: int | None = None
         self.again = False
-        self.file: Any = None
+        self.file: IO[bytes] | None = None
         self.path: str | None = None
         self._opened: Opened | None = None
         self._used = False
@@ -77,7 +88,7 @@ class Source:
             name = getattr(source, "name", None)
             self.name, self.file = name if isinstance(name, str) else "stream", source
             if isinstance(source, io.TextIOBase):
-                raise StreamError(f"{self.name}: opened as text; open it in binary mode")
+                raise StreamError(f"{self.name}: the file was opened as text; open it in binary mode")
             self.again = bool(getattr(source, "seekable", bool)())
             self._start = source.tell() if self.again else 0
         else:
@@ -91,12 +102,12 @@ class Source:
         except OSError as error:
             raise StreamError(_os_text(path, error)) from error
         if stat.S_ISDIR(status.st_mode):
-            raise StreamError(f"{path}: a directory; give a file")
+            raise StreamError(f"{path}: this is a directory; give a file")
         self.again = stat.S_ISREG(status.st_mode)
         self.size = status.st_size if self.again else None
 
     def head(self) -> bytes:
-        """The first bytes, decompressed, which stay to be read."""
+        """Return the first bytes, decompressed; `open` returns them again."""
         if self.again:
             opened = self._open()
             try:
@@ -109,21 +120,22 @@ class Source:
         return head
 
     def open(self) -> Opened:
-        """The bytes from the beginning."""
+        """Open the source at its first byte."""
         if self.again:
             return self._open()
         if self._used:
             raise StreamError(
-                f"{self.name}: a pipe can be read only once; save it to a file to read it again"
+                f"{self.name}: a pipe can be read only once; write it to a file to read it again"
             )
         self._used = True
         return self._opened or self._open()
 
     def _open(self) -> Opened:
-        if self.path is None:
+        if self.file is not None:
             if self.again:
                 self.file.seek(self._start)
             return Opened(self.file, self.name, lambda: None)
+        assert self.path is not None
         try:
             file = open(self.path, "rb")  # noqa: SIM115 - closed by Opened
         except OSError as error:
@@ -132,12 +144,12 @@ class Source:
 
 
 class Opened:
-    """One pass over the bytes of a source; `position` counts them as they are in the source."""
+    """One pass over the bytes of a source; `position` counts bytes before decompression."""
 
-    def __init__(self, file: Any, name: str, close: Callable[[], None]) -> None:
+    def __init__(self, file: IO[bytes], name: str, close: Callable[[], None]) -> None:
         self.name, self.close = name, close
-        self._counted = _Counted(file)
-        self._back = b""
+        self._counted = _CountingReader(file)
+        self._unread = b""
         buffered = io.BufferedReader(self._counted, _HEAD)
         try:
             self._file = _decompressed(buffered, buffered.peek(6)[:6])
@@ -146,69 +158,67 @@ class Opened:
 
     @property
     def position(self) -> int:
+        """Bytes read so far."""
         return self._counted.count
 
     def unread(self, data: bytes) -> None:
-        self._back = data + self._back
+        """Put back bytes, to be read next."""
+        self._unread = data + self._unread
 
     def head(self) -> bytes:
-        """The first line, and more as it comes."""
+        """Return the first line, and whatever was read with it."""
         head = b""
         while b"\n" not in head and (data := self.read_some(_HEAD - len(head), 0.0)):
             head += data
         return head
 
-    def read_some(self, size: int, patience: float) -> bytes:
-        """As many bytes as come within some seconds, at the most those asked for; none only at the end."""
-        parts, self._back = [self._back[:size]], self._back[size:]
-        wanted = size - len(parts[0])
+    def read_some(self, size: int, seconds: float) -> bytes:
+        """Return the bytes that arrive within some seconds, at most `size`; none only at the end."""
+        parts, self._unread = [self._unread[:size]], self._unread[size:]
+        remaining = size - len(parts[0])
         read = getattr(self._file, "read1", self._file.read)
-        end = time.monotonic() + patience
+        end = time.monotonic() + seconds
         try:
-            # What was read before was a whole line or more: it need not wait for others.
-            while wanted and (not parts[0] or self._counted.is_ready(end)) and (data := read(wanted)):
+            # Bytes that were put back hold at least one line, so there is no need to wait for more.
+            while remaining and (not parts[0] or self._counted.is_ready(end)) and (data := read(remaining)):
                 parts.append(data)
-                wanted -= len(data)
+                remaining -= len(data)
                 if not self._counted.is_ready(end):
                     break
         except _BROKEN as error:
-            raise StreamError(
-                f"{self.name}: the compressed file is cut short or damaged; get it again"
-            ) from error
+            raise StreamError(f"{self.name}: {DAMAGED}") from error
         except OSError as error:
-            # bz2 and zst have no error class of their own, and their errors no number.
-            what = "the compressed file is cut short or damaged; get it again"
-            text = f"{self.name}: {what}" if error.errno is None else _os_text(self.name, error)
+            # Errors of bz2 and zst have no class of their own, and no number.
+            text = f"{self.name}: {DAMAGED}" if error.errno is None else _os_text(self.name, error)
             raise StreamError(text) from error
         return b"".join(parts)
 
     def chunks(self, delimiter: str | None = None) -> Iterator[Chunk]:
-        """Pieces of whole lines, of about a megabyte; with a delimiter, of whole CSV records."""
+        """Yield whole lines, about a megabyte at a time; with a delimiter, whole CSV records."""
         line, rest, size = 1, b"", CHUNK
-        # The first is a full one if it comes soon, for it decides the types and classes; after that a slow
-        # pipe is not waited for.
-        while data := self.read_some(size, PATIENCE if line == 1 else 0.0):
+        # Wait for a full first chunk, because it decides types and classes. Later chunks of a slow pipe are
+        # returned as they arrive.
+        while data := self.read_some(size, FIRST_CHUNK_SECONDS if line == 1 else 0.0):
             rest += data if line > 1 or rest else data.removeprefix(BOM)
             end = _cut(rest, delimiter)
             if end:
                 yield Chunk(rest[:end], line)
                 line += rest.count(b"\n", 0, end)
                 rest, size = rest[end:], CHUNK
-            elif len(rest) >= LONGEST:
+            elif len(rest) >= MAX_LINE:
                 quoted = "" if delimiter is None else ", or a quote that is not closed"
-                raise StreamError(
-                    f"{self.name}:{line}: a line of more than {LONGEST >> 20} MB{quoted}; is it text?"
-                )
+                problem = f"{self.name}:{line}: a line of more than {format_bytes(MAX_LINE)}{quoted}"
+                raise StreamError(f"{problem}; check that this is a text file")
             else:
-                size = len(rest)  # doubling, so that a long line is searched in linear time
+                size = len(rest)  # doubled each time, so that a long line is searched in linear time
         if rest:
             yield Chunk(rest, line)
 
 
-class _Counted(io.RawIOBase):
-    """Counts what is read."""
+class _CountingReader(io.RawIOBase):
+    """A file that counts the bytes read from it."""
 
-    def __init__(self, file: Any) -> None:
+    def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self.count = 0
 
@@ -216,15 +226,15 @@ class _Counted(io.RawIOBase):
         return True
 
     def is_ready(self, end: float) -> bool:
-        """Whether more can be read until then, as far as can be told."""
+        """Return whether more bytes arrive before `end`; true if that cannot be determined."""
         if not hasattr(self._file, "read1"):
             return True
         try:
             return bool(select.select([self._file], [], [], max(0.0, end - time.monotonic()))[0])
-        except (OSError, ValueError, TypeError):  # not a file of the system's, or not on this system
+        except (OSError, ValueError, TypeError):  # not a file descriptor, or select does not support it
             return True
 
-    def readinto(self, buffer: Any) -> int:
+    def readinto(self, buffer: Any) -> int:  # a writable buffer, which has no type before Python 3.12
         read = getattr(self._file, "read1", self._file.read)
         data = read(len(buffer))
         buffer[: len(data)] = data
@@ -232,7 +242,7 @@ class _Counted(io.RawIOBase):
         return len(data)
 
 
-def _decompressed(file: Any, magic: bytes) -> Any:
+def _decompressed(file: io.BufferedReader[_CountingReader], magic: bytes) -> ByteReader:
     if magic.startswith(b"\x1f\x8b"):
         return gzip.GzipFile(fileobj=file)
     if re.match(rb"BZh[1-9]1A", magic):
@@ -240,7 +250,8 @@ def _decompressed(file: Any, magic: bytes) -> Any:
     if magic == b"\xfd7zXZ\x00":
         return lzma.LZMAFile(file)
     if magic.startswith(b"\x28\xb5\x2f\xfd"):
-        return need_pyarrow("a .zst file").CompressedInputStream(file, "zstd")
+        reader: ByteReader = need_pyarrow("a .zst file").CompressedInputStream(file, "zstd")
+        return reader
     return file
 
 
@@ -248,16 +259,16 @@ def _os_text(name: str, error: OSError) -> str:
     if isinstance(error, FileNotFoundError):
         return f"{name}: no such file"
     if isinstance(error, PermissionError):
-        return f"{name}: permission denied; it must be readable"
+        return f"{name}: permission denied; make it readable"
     return f"{name}: cannot be read: {error.strerror or error}"
 
 
 def _cut(data: bytes, delimiter: str | None) -> int:
-    """Where the last whole record ends; 0 if there is none."""
+    """Return the end of the last whole record; 0 if there is none."""
     end = data.rfind(b"\n") + 1
     if delimiter is None or data.count(b'"', 0, end) % 2 == 0:
         return end
-    # Perhaps the last line break is inside quotes: walk over the quoted fields.
+    # The last line break may be inside quotes: go through the quoted fields.
     last = at = 0
     for field in _quoted(delimiter).finditer(data):
         last = data.rfind(b"\n", at, field.start()) + 1 or last
@@ -272,7 +283,7 @@ def _quoted(delimiter: str) -> re.Pattern[bytes]:
 
 
 def records(chunk: Chunk, delimiter: str | None = None) -> Iterator[tuple[int, bytes]]:
-    """The lines, or CSV records, that are not blank, each with its number. Slow: for what is rare."""
+    """Yield the lines, or CSV records, that are not blank, each with its line number. Slow; for errors."""
     pending, start = b"", chunk.line
     for number, line in enumerate(BytesIO(chunk.data), chunk.line):
         if not pending:

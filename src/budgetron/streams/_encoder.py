@@ -1,164 +1,34 @@
-"""Columns of a table become features, by what was seen so far and never by what comes."""
+"""Columns of a table become features, using only the rows seen so far."""
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Encoder", "Fault", "Running"]
+from budgetron.streams._errors import Advice, Fault
+from budgetron.streams._running import Floats, Running, State
 
-Floats: TypeAlias = NDArray[np.float64]
+__all__ = ["Category", "Columns", "Encoder"]
 
-#: A categorical column: for each row the number of its level (-1 where missing), and the levels.
+# A categorical column: the index of each row's level (-1 if missing), and the levels.
 Category: TypeAlias = tuple[NDArray[np.int64], list[str]]
 
-MOST_LEVELS = 64
-_SEGMENT = 4096
+# A block of a table: for each column numbers (NaN if missing) or categories.
+Columns: TypeAlias = dict[str, Floats | Category]
 
-
-class Fault(Exception):  # noqa: N818 - told to no one as it is
-    """A value that cannot be used: `row` counts from 0 in the block at hand."""
-
-    def __init__(self, row: int, text: str) -> None:
-        super().__init__(text)
-        self.row = row
-
-
-class Running:
-    """Mean and standard deviation of each column over the rows up to each one; NaN is skipped.
-
-    Sums are taken about the mean of an earlier row, relative to the column's first value, so that a
-    mean far from 0 costs no digits. That reference moves every 4096 rows whatever the blocks
-    are, so that the results are the same bit for bit in every cut of the stream.
-    """
-
-    # What is kept: the first value of each column; the reference, counted from it; how many values
-    # and which sum of squares about their own mean there were when it was set; the values since, the sum
-    # of their distances from the reference, and the sum of the squares of these.
-    _fields = ("origin", "reference", "count", "squares", "since", "sum1", "sum2")
-
-    def __init__(self, n_columns: int) -> None:
-        self.rows = 0
-        self.origin = np.full(n_columns, np.nan)
-        self.reference, self.count, self.squares = np.zeros((3, n_columns))
-        self.since, self.sum1, self.sum2 = np.zeros((3, n_columns))
-
-    @property
-    def mean(self) -> Floats:
-        """Mean of each column; 0 where there was no value yet."""
-        n = np.maximum(self.count + self.since, 1.0)
-        mean: Floats = np.nan_to_num(self.origin) + (self.reference + self.sum1 / n)
-        return mean
-
-    @property
-    def std(self) -> Floats:
-        """Standard deviation of each column (of the values seen, not of a population)."""
-        n = np.maximum(self.count + self.since, 1.0)
-        return np.sqrt(np.maximum(self.squares + (self.sum2 - self.sum1**2 / n), 0.0) / n)
-
-    def standardise(self, X: Floats) -> Floats:
-        """(x - mean) / std with each row counted before it is standardised; 0 where that is undefined."""
-        out = np.empty_like(X)
-        for start, rows in self._segments(X):
-            distance, sums, variances, n = self._advance(rows)
-            distance -= sums / n
-            variances = np.sqrt(np.maximum(variances, 0.0) / n, out=variances)
-            flat = variances == 0
-            variances[flat] = 1.0
-            distance /= variances
-            distance[flat | np.isnan(rows)] = 0.0
-            out[start : start + len(rows)] = distance
-        return out
-
-    def fill(self, X: Floats) -> Floats:
-        """X with each gap replaced by the mean of the earlier rows."""
-        out = X.copy()
-        for start, rows in self._segments(X):
-            base, before = self.reference, np.nan_to_num(self.origin)
-            _, sums, _, n = self._advance(rows)
-            # A gap leaves the sums as they were, so those at its row are those before it. A column
-            # without any value before has sum 0 there, and its origin must not be told early.
-            started = np.cumsum(~np.isnan(rows), axis=0) > 0
-            origin = np.where(started, np.nan_to_num(self.origin), before)
-            means = origin + (base + sums / n)
-            gaps = np.isnan(rows)
-            out[start : start + len(rows)][gaps] = means[gaps]
-        return out
-
-    def frozen(self, X: Floats) -> Floats:
-        """X standardised by the mean and deviation as they are; gaps become 0."""
-        distance: Floats = X - np.nan_to_num(self.origin)
-        distance -= self.reference + self.sum1 / np.maximum(self.count + self.since, 1.0)
-        std = self.std
-        distance /= np.where(std == 0, 1.0, std)
-        distance[:, std == 0] = 0.0
-        distance[np.isnan(distance)] = 0.0
-        return distance
-
-    def state(self) -> dict[str, Any]:
-        return {"rows": self.rows} | {name: getattr(self, name).copy() for name in self._fields}
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Running:
-        self = cls(0)
-        self.rows = int(state["rows"])
-        for name in cls._fields:
-            setattr(self, name, np.array(state[name], np.float64))
-        return self
-
-    def _segments(self, X: Floats) -> Any:
-        start = 0
-        while start < len(X):
-            stop = start + _SEGMENT - self.rows % _SEGMENT
-            rows = X[start:stop]
-            yield start, rows
-            start = stop
-            self.rows += len(rows)
-            if self.rows % _SEGMENT == 0:
-                self._rebase()
-
-    def _advance(self, rows: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Take in rows; per row: distance from the reference, their sum, squares about the mean, count."""
-        gaps = np.isnan(rows)
-        some = gaps.any()
-        fresh = np.isnan(self.origin)
-        if fresh.any():
-            first = gaps.argmin(axis=0)
-            self.origin = np.where(fresh, rows[first, np.arange(rows.shape[1])], self.origin)
-        distance = rows - self.origin
-        distance -= self.reference
-        if some:
-            distance[gaps] = 0.0
-            since = np.cumsum(~gaps, axis=0) + self.since
-        else:
-            since = np.arange(1.0, len(rows) + 1)[:, None] + self.since
-        # The carry goes into the first row, so that the additions are those of one long sum.
-        sum1, sum2 = distance.copy(), distance**2
-        sum1[0] += self.sum1
-        sum2[0] += self.sum2
-        np.cumsum(sum1, axis=0, out=sum1)
-        np.cumsum(sum2, axis=0, out=sum2)
-        self.since, self.sum1, self.sum2 = since[-1], sum1[-1].copy(), sum2[-1].copy()
-        n = np.maximum(since + self.count, 1.0)
-        sum2 -= sum1**2 / n
-        sum2 += self.squares
-        return distance, sum1, sum2, n
-
-    def _rebase(self) -> None:
-        n = np.maximum(self.count + self.since, 1.0)
-        self.squares = np.maximum(self.squares + (self.sum2 - self.sum1**2 / n), 0.0)
-        self.reference = self.reference + self.sum1 / n
-        self.count = self.count + self.since
-        self.since, self.sum1, self.sum2 = np.zeros((3, len(n)))
+MAX_LEVELS = 64
+MAX_NUMBER = float(np.finfo(np.float64).max)
+MAX_SCALED_NUMBER = 1e150  # its square must be finite
 
 
 @dataclass(frozen=True)
 class _Column:
-    """How one column becomes features: a number, one feature a level, or hashed."""
+    """How one column becomes features: a number, one feature per level, or hashed."""
 
     name: str
     kind: str  # "number", "onehot" or "hash"
@@ -166,6 +36,7 @@ class _Column:
     missing: bool = False  # whether "missing" is a level of its own
 
     def features(self, hash_columns: int) -> list[str]:
+        """Return the names of this column's features."""
         if self.kind == "number":
             return [self.name]
         if self.kind == "hash":
@@ -173,40 +44,39 @@ class _Column:
         names = [f"{self.name}={level}" for level in self.levels]
         for extra in ["missing", "?"] if self.missing else ["?"]:
             name = f"{self.name}={extra}"
-            while name in names:  # some tables write "?" themselves
+            while name in names:  # some tables use "?" as a level
                 name += "?"
             names.append(name)
         return names
 
-    def places(self, category: Category, hash_columns: int) -> NDArray[np.int64]:
-        """Which of this column's features is 1, row by row."""
+    def positions(self, category: Category, hash_columns: int) -> NDArray[np.int64]:
+        """Return for each row which of this column's features is 1."""
         codes, levels = category
         if self.kind == "hash":
             salt = crc32(self.name.encode())
-            at = [crc32(level.encode(), salt) % hash_columns for level in levels]
-            gap = crc32(b"\0missing", salt) % hash_columns
+            by_level = [crc32(level.encode(), salt) % hash_columns for level in levels]
+            missing = crc32(b"\0missing", salt) % hash_columns
         else:
             known = {level: i for i, level in enumerate(self.levels)}
-            gap = len(known)
-            other = gap + self.missing
-            at = [known.get(level, other) for level in levels]
-        return np.array([*at, gap])[codes]  # code -1 is the last: the gap
+            missing = len(known)
+            other = missing + self.missing
+            by_level = [known.get(level, other) for level in levels]
+        return np.array([*by_level, missing])[codes]  # code -1 selects the last entry
 
 
 class Encoder:
-    """Numbers and categories become features, row by row, without looking ahead.
+    """Turn numbers and categories into features, row by row, without looking ahead.
 
-    - A numeric column stays one column. With `scale` it is standardised by the mean and standard
-      deviation of the rows up to and including the present one; while these are all equal it is 0.
-    - A categorical column whose first rows show at most 64 levels becomes one column a level
-      (``name=level``, in sorted order), 0 or 1, and one more for any level not seen then (``name=?``).
-      With more levels it is hashed into `hash_columns` columns (``name#0``...) by the CRC-32 of its name
-      and level.
+    - A numeric column stays one column. With `scale` it is standardised by the mean and standard deviation of
+      the rows up to and including the current one. While all values are equal, the feature is 0.
+    - A categorical column with at most 64 levels in the first rows becomes one column per level
+      (``name=level``, in sorted order), 0 or 1, and one more for any other level (``name=?``). With more
+      levels it is hashed into `hash_columns` columns (``name#0``...) by the CRC-32 of its name and level.
     - The first rows are the first 4096, or those in the first megabyte of text if these are fewer.
-    - Columns keep the order of the file; `constant` appends a column of ones.
-    - Missing values are an error, or with ``missing="mean"``: a number becomes the mean of the earlier rows
-      (0 before any), which leaves mean and deviation as they are; a category becomes the level
-      ``name=missing`` if the first rows had gaps too, otherwise ``name=?``.
+    - Columns keep the order of the file. `constant` appends a column of ones.
+    - Missing values are an error, unless ``missing="mean"``. Then a missing number becomes the mean of the
+      earlier rows (0 if there are none) and does not change the mean and the deviation. A missing category
+      becomes the level ``name=missing`` if the first rows had missing values too, and ``name=?`` otherwise.
 
     Parameters
     ----------
@@ -214,13 +84,13 @@ class Encoder:
         How categorical columns are encoded; "auto" is the rule above.
     hash_columns : int, default=64
     scale : bool, default=True
+        Whether numbers are standardised.
     missing : {"error", "mean"}, default="error"
     constant : bool, default=False
 
     Notes
     -----
-    A row costs O(features). `state` holds all there is, so that rows can be encoded elsewhere and later
-    as they were when it was taken.
+    The cost of a row is O(features). An encoder restored from its `state` encodes rows as the original does.
     """
 
     def __init__(
@@ -237,7 +107,7 @@ class Encoder:
         if missing not in ("error", "mean"):
             raise ValueError(f'missing must be "error" or "mean"; got {missing!r}')
         if int(hash_columns) != hash_columns or hash_columns < 1:
-            raise ValueError(f"hash_columns must be a whole number of at least 1; got {hash_columns}")
+            raise ValueError(f"hash_columns must be an integer of at least 1; got {hash_columns}")
         self.encode, self.hash_columns = encode, int(hash_columns)
         self.scale, self.missing, self.constant = bool(scale), missing, bool(constant)
         self._columns: list[_Column] = []
@@ -247,7 +117,7 @@ class Encoder:
         return f"<Encoder: {self.summary()}>"
 
     def summary(self) -> str:
-        """How the columns are read, in one line."""
+        """Return one line that says how each column is encoded."""
         words = {"number": "numeric", "onehot": "one-hot", "hash": "hashed"}
         kinds = {kind: [c.name for c in self._columns if c.kind == kind] for kind in words}
         parts = [
@@ -259,22 +129,23 @@ class Encoder:
 
     @property
     def columns(self) -> dict[str, bool]:
-        """The columns that are read, in order, and whether each is a number."""
+        """The columns that are read, in order, and whether each is numeric."""
         return {column.name: column.kind == "number" for column in self._columns}
 
     @property
     def feature_names(self) -> list[str]:
+        """The names of the features, in order."""
         names = [name for column in self._columns for name in column.features(self.hash_columns)]
         return [*names, "constant"] if self.constant else names
 
     @property
     def scaling(self) -> dict[str, tuple[float, float]]:
-        """The mean and the deviation of each numeric column: its feature is (x - mean) / deviation.
+        """The current mean and deviation of each numeric column: its feature is (x - mean) / deviation.
 
-        As they are now; so are rows to predict encoded. A column that never changed has an infinite
-        deviation: its feature is 0. Without `scale` they are 0 and 1.
+        Rows to predict are encoded by these. A column that never changed has an infinite deviation, so that
+        its feature is 0. Without `scale` they are 0 and 1.
         """
-        names = [name for name, number in self.columns.items() if number]
+        names = self._numeric_names
         if not self.scale:
             return dict.fromkeys(names, (0.0, 1.0))
         deviations = np.where(self._running.std == 0.0, np.inf, self._running.std)
@@ -282,57 +153,46 @@ class Encoder:
             zip(names, zip(self._running.mean.tolist(), deviations.tolist(), strict=True), strict=True)
         )
 
-    def start(self, first: dict[str, Floats | Category]) -> Encoder:
-        """Fix the features by the first rows of a table; returns self."""
-        self._columns = [self._column(name, values) for name, values in first.items()]
-        return self.anew()
+    @property
+    def _numeric_names(self) -> list[str]:
+        return [name for name, number in self.columns.items() if number]
 
-    def anew(self) -> Encoder:
-        """Forget mean and deviation, but not which features there are; returns self."""
-        self._running = Running(sum(self.columns.values()))
+    def start(self, first: Columns) -> Encoder:
+        """Determine the features from the first rows of a table; return self."""
+        self._columns = [self._column(name, values) for name, values in first.items()]
+        return self.reset()
+
+    def reset(self) -> Encoder:
+        """Forget the mean and deviation, but keep the features; return self."""
+        self._running = Running(len(self._numeric_names))
         return self
 
-    def transform(self, block: dict[str, Floats | Category], learn: bool = True) -> Floats:
-        """Features of a block of rows; `learn` takes these into the running mean and deviation.
+    def transform(self, block: Columns, learn: bool = True) -> Floats:
+        """Return the features of a block of rows.
 
         Parameters
         ----------
         block : dict of str to ndarray or (codes, levels)
-            For each column numbers, with NaN for gaps, or each row's level, with -1 for gaps.
+            For each column the numbers, NaN if missing, or the index of each row's level, -1 if missing.
         learn : bool, default=True
+            Whether the rows update the running mean and deviation.
         """
-        n = len(next(values if isinstance(values, np.ndarray) else values[0] for values in block.values()))
-        sizes = [len(column.features(self.hash_columns)) for column in self._columns]
-        starts = np.cumsum([0, *sizes])
-        X = np.zeros((n, int(starts[-1]) + self.constant))
-        numbers, at = [], []
-        rows = np.arange(n)
-        faults: list[Fault] = []
-        for column, start in zip(self._columns, starts[:-1], strict=True):
-            values = block[column.name]
-            if isinstance(values, np.ndarray):
-                numbers.append(values)
-                at.append(start)
-            else:
-                if self.missing == "error" and (gap := values[0] < 0).any():
-                    faults.append(Fault(int(gap.argmax()), _no_value(column.name)))
-                X[rows, start + column.places(values, self.hash_columns)] = 1.0
-        if numbers:
-            table = np.stack(numbers, axis=1)
-            faults += self._check(table, [name for name, number in self.columns.items() if number])
-        if faults:
-            raise min(faults, key=lambda fault: fault.row)
-        if numbers:
-            encoded = self._numbers(table, learn)
-            if encoded.shape == X.shape:
-                return np.ascontiguousarray(encoded)
-            X[:, at] = encoded
-        if self.constant:
-            X[:, -1] = 1.0
-        return X
+        features, numbers = self._split(block)
+        scaled = self._scaled(numbers, learn) if self.scale else self._filled(numbers, learn, self._running)
+        return self._joined(features, scaled)
 
-    def state(self) -> dict[str, Any]:
-        """Everything as numbers, text, lists, dicts and arrays."""
+    def transform_both(self, block: Columns, learn: bool = True) -> tuple[Floats, Floats]:
+        """Return the features of a block of rows, as `transform` does, and the same without scaling."""
+        if not self.scale:
+            unscaled = self.transform(block, learn)
+            return unscaled, unscaled
+        features, numbers = self._split(block)
+        filled = self._filled(numbers, learn, copy(self._running))  # the original is updated by `_scaled`
+        scaled = self._scaled(numbers, learn)
+        return self._joined(features.copy(), scaled), self._joined(features, filled)
+
+    def state(self) -> State:
+        """Return everything as numbers, text, lists, dicts and arrays."""
         options = ("encode", "hash_columns", "scale", "missing", "constant")
         columns = [
             {"name": c.name, "kind": c.kind, "levels": list(c.levels), "missing": c.missing}
@@ -345,8 +205,8 @@ class Encoder:
         }
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Encoder:
-        """The encoder whose `state` this was."""
+    def from_state(cls, state: State) -> Encoder:
+        """Return an encoder with this `state`."""
         self = cls(**state["options"])
         self._columns = [
             _Column(c["name"], c["kind"], tuple(c["levels"]), bool(c["missing"])) for c in state["columns"]
@@ -359,32 +219,69 @@ class Encoder:
             return _Column(name, "number")
         codes, levels = values
         present = np.unique(codes)
-        if self.encode == "hash" or (self.encode == "auto" and (present >= 0).sum() > MOST_LEVELS):
+        if self.encode == "hash" or (self.encode == "auto" and (present >= 0).sum() > MAX_LEVELS):
             return _Column(name, "hash")
-        seen = sorted({levels[code] for code in present if code >= 0})
-        return _Column(name, "onehot", tuple(seen), bool((codes < 0).any()))
+        found = sorted({levels[code] for code in present if code >= 0})
+        return _Column(name, "onehot", tuple(found), bool((codes < 0).any()))
 
-    def _check(self, table: Floats, names: list[str]) -> list[Fault]:
-        most = 1e150 if self.scale else np.finfo(np.float64).max  # squares must be finite too
-        if table.min() >= -most and table.max() <= most:  # false if there is a NaN
+    def _split(self, block: Columns) -> tuple[Floats, Floats]:
+        """Return the features with all but the numbers filled in, and the numbers; check both."""
+        n = len(next(values if isinstance(values, np.ndarray) else values[0] for values in block.values()))
+        features, start, rows = np.zeros((n, len(self.feature_names))), 0, np.arange(n)
+        numbers: list[Floats] = []
+        faults: list[Fault] = []
+        for column in self._columns:
+            values = block[column.name]
+            if isinstance(values, np.ndarray):
+                numbers.append(values)
+            else:
+                if self.missing == "error" and (gap := values[0] < 0).any():
+                    faults.append(_no_value(int(gap.argmax()), column.name))
+                features[rows, start + column.positions(values, self.hash_columns)] = 1.0
+            start += len(column.features(self.hash_columns))
+        if self.constant:
+            features[:, -1] = 1.0
+        table = np.stack(numbers, axis=1) if numbers else np.empty((n, 0))
+        faults += self._check(table)
+        if faults:
+            raise min(faults, key=lambda fault: fault.row)
+        return features, table
+
+    def _joined(self, features: Floats, numbers: Floats) -> Floats:
+        """Return the features with the numbers filled in."""
+        if numbers.shape == features.shape:
+            return np.ascontiguousarray(numbers)
+        sizes = [len(column.features(self.hash_columns)) for column in self._columns]
+        starts = np.cumsum([0, *sizes])[:-1]
+        features[:, starts[[column.kind == "number" for column in self._columns]]] = numbers
+        return features
+
+    def _check(self, table: Floats) -> list[Fault]:
+        """Return the first number that is missing or too large, if there is one."""
+        limit = MAX_SCALED_NUMBER if self.scale else MAX_NUMBER
+        if table.size == 0 or (table.min() >= -limit and table.max() <= limit):  # false if there is a NaN
             return []
-        bad = np.abs(table) > most
+        bad = np.abs(table) > limit
         if self.missing == "error":
             bad |= np.isnan(table)
         if not bad.any():
             return []
-        row, column = divmod(int(bad.argmax()), table.shape[1])
-        if np.isnan(table[row, column]):
-            return [Fault(row, _no_value(names[column]))]
-        return [Fault(row, f'column "{names[column]}" has {table[row, column]}; numbers must be finite')]
+        row, place = divmod(int(bad.argmax()), table.shape[1])
+        name, value = self._numeric_names[place], table[row, place]
+        if np.isnan(value):
+            return [_no_value(row, name)]
+        return [Fault(row, f'column "{name}" has {value}; numbers must be finite')]
 
-    def _numbers(self, table: Floats, learn: bool) -> Floats:
-        if self.scale:
-            return self._running.standardise(table) if learn else self._running.frozen(table)
-        if learn:
-            return self._running.fill(table) if self.missing == "mean" else table
-        return np.where(np.isnan(table), self._running.mean, table)
+    def _scaled(self, numbers: Floats, learn: bool) -> Floats:
+        return self._running.standardise(numbers) if learn else self._running.frozen(numbers)
+
+    def _filled(self, numbers: Floats, learn: bool, running: Running) -> Floats:
+        """Return unscaled numbers, with the running mean in place of missing values."""
+        if not learn:
+            return np.where(np.isnan(numbers), running.mean, numbers)
+        with np.errstate(over="ignore", invalid="ignore"):  # squares may overflow, but only the mean is used
+            return running.fill(numbers)
 
 
-def _no_value(name: str) -> str:
-    return f'column "{name}" has no value; set missing to "mean", or fill the gap'
+def _no_value(row: int, name: str) -> Fault:
+    return Fault(row, f'column "{name}" has no value', Advice.FILL_MISSING)

@@ -1,66 +1,77 @@
-"""Labels of a file become classes: whole numbers, truth values, numbers or text."""
+"""Labels of a file become classes: integers, booleans, floats or text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.streams._base import MOST_CLASSES, check_classes
-from budgetron.streams._encoder import Fault
+from budgetron.streams._base import MAX_CLASSES, LabelArray, check_classes
+from budgetron.streams._errors import Advice, Fault
 
-__all__ = ["Labels"]
+__all__ = ["Label", "Labels"]
+
+Label: TypeAlias = bool | int | float | str
 
 _TRUTH = {"true": True, "false": False}
+_WORDS = {"bool": "a truth value", "int": "an integer", "float": "a number", "text": "text"}
 
 
 class Labels:
-    """The classes of a stream, and which of them a label read is.
+    """The classes of a stream, and the class of each label that is read.
 
     Parameters
     ----------
     values : iterable
-        Labels as read or as given by the user.
+        Labels as read from the source or as given by the user.
     like : iterable, optional
-        Labels as read, whose kind decides if the user's are text: "0" is 0 in a column of numbers.
+        Labels as read from the source. They decide the type if the user's labels are text: "0" is 0 in a
+        column of numbers.
     typed : bool, default=False
-        Whether text is text. In a CSV file everything is text, and "1" means 1 if all labels are like that.
+        Whether text is text. In a CSV file everything is text, and "1" means 1 if all labels are numbers.
     optional : bool, default=False
-        For rows to predict: less than two classes are in order, and a label that is missing or none of
-        them is None.
+        For rows to predict: fewer than two classes are allowed, and a label that is missing or unknown
+        becomes None.
     """
 
     def __init__(
-        self, values: Iterable[Any], *, like: Iterable[Any] = (), typed: bool = False, optional: bool = False
+        self,
+        values: Iterable[object],
+        *,
+        like: Iterable[object] = (),
+        typed: bool = False,
+        optional: bool = False,
     ) -> None:
         self._optional = optional
         values = [_plain(value) for value in values]
-        kinds = {_kind(value, typed) for value in like or values}
-        self._kind = _common(kinds)
-        known = {_convert(value, self._kind) for value in values}
-        if None in known:
-            odd = next(value for value in values if _convert(value, self._kind) is None)
-            raise ValueError(f"class {odd!r} is no {_WORDS[self._kind]}, as the labels are")
-        if not optional or len(known) > MOST_CLASSES:
-            check_classes(len(known))
-        self.classes: NDArray[Any] = np.array(sorted(known))
+        self._kind = _common({_kind(value, typed) for value in like or values})
+        found: set[Label] = set()
+        for value in values:
+            label = _convert(value, self._kind)
+            if label is None:
+                raise ValueError(f"class {value!r} is not {_WORDS[self._kind]}, but the labels are")
+            found.add(label)
+        if not optional or len(found) > MAX_CLASSES:
+            check_classes(len(found))
+        self.classes: LabelArray = np.array(sorted(found))
         self._index = {label: i for i, label in enumerate(self.classes.tolist())}
 
-    def lookup(self, codes: NDArray[np.int64], values: list[Any]) -> NDArray[Any]:
-        """The classes of rows given by the number of their value; raises `Fault` for one unknown."""
-        known = [self._index.get(_convert(_plain(value), self._kind), -1) for value in values]
-        places = np.array([*known, -1])[codes]
+    def lookup(self, codes: NDArray[np.int64], values: list[object]) -> LabelArray:
+        """Return the class of each row, given the index of its value; raise `Fault` if it is unknown."""
+        index = [self._index.get(_convert(_plain(value), self._kind), -1) for value in values]
+        places = np.array([*index, -1])[codes]
         if self._optional:
-            found: NDArray[Any] = np.array([*self.classes.tolist(), None], object)[places]
+            found: LabelArray = np.array([*self.classes.tolist(), None], object)[places]
             return found
         if (bad := places < 0).any():
             row = int(bad.argmax())
             if codes[row] < 0:
-                raise Fault(row, "the label is missing; every row needs one")
-            raise Fault(row, f"label {values[codes[row]]!r} is not among the classes {self}; give classes")
-        y: NDArray[Any] = self.classes[places]
+                raise Fault(row, "the label is missing; every row needs a label")
+            problem = f"label {values[codes[row]]!r} is not among the classes {self}"
+            raise Fault(row, problem, Advice.LIST_CLASSES)
+        y: LabelArray = self.classes[places]
         return y
 
     def __str__(self) -> str:
@@ -68,14 +79,11 @@ class Labels:
         return ", ".join(names if len(names) <= 8 else [*names[:7], "...", names[-1]])
 
 
-_WORDS = {"bool": "truth value", "int": "whole number", "float": "number", "text": "text"}
-
-
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _kind(value: Any, typed: bool) -> str:
+def _kind(value: object, typed: bool) -> str:
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, str):
@@ -90,18 +98,20 @@ def _kind(value: Any, typed: bool) -> str:
 
 
 def _common(kinds: set[str]) -> str:
+    """Return the type that fits all labels."""
     if kinds <= {"int", "float"} and kinds:
         return "float" if "float" in kinds else "int"
     return kinds.pop() if len(kinds) == 1 else "text"
 
 
-def _number(value: Any) -> int | float | None:
-    """A finite number, as int where it is whole; None for anything else."""
+def _number(value: object) -> int | float | None:
+    """Return a finite number, as int where it is whole; None for anything else."""
+    number: int | float
     try:
-        number: int | float = int(value) if isinstance(value, str | int) else float(value)
+        number = int(value) if isinstance(value, str | int) else _float(value)
     except (TypeError, ValueError):
         try:
-            number = float(value)
+            number = _float(value)
         except (TypeError, ValueError):
             return None
     if not abs(number) < 2**63 or (isinstance(value, str) and "_" in value):
@@ -109,8 +119,12 @@ def _number(value: Any) -> int | float | None:
     return int(number) if number == int(number) else number
 
 
-def _convert(value: Any, kind: str) -> Any:
-    """The value as this kind, None if it is not one."""
+def _float(value: object) -> float:
+    return float(value)  # type: ignore[arg-type]  # TypeError is caught
+
+
+def _convert(value: object, kind: str) -> Label | None:
+    """Return the value as this type, or None if it is not of this type."""
     if kind == "text":
         return str(value)
     if kind == "bool":

@@ -1,13 +1,15 @@
-"""Files, pipes and frames as streams."""
+"""Open files, pipes and data frames as streams."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
-from typing import Any
+from typing import IO
 
-from budgetron.streams._base import Stream, StreamError
+from budgetron.streams._base import Stream
 from budgetron.streams._bytes import Source
 from budgetron.streams._encoder import Encoder
+from budgetron.streams._errors import Advice, StreamError
 from budgetron.streams._libsvm import LINE, Libsvm
 from budgetron.streams._table import Frame, Parquet, Reader, Table
 from budgetron.streams._text import Csv, JsonLines
@@ -31,11 +33,11 @@ _FORMATS = ("csv", "jsonl", "parquet", "libsvm")
 
 
 def read(
-    source: Any,
+    source: str | os.PathLike[str] | IO[bytes],
     target: str | int | None = None,
     *,
     format: str | None = None,
-    classes: Iterable[Any] | None = None,
+    classes: Iterable[object] | None = None,
     categorical: Iterable[str] | None = None,
     ignore: Iterable[str] = (),
     encode: str = "auto",
@@ -54,50 +56,51 @@ def read(
 ) -> Stream:
     r"""Stream a file or a pipe: CSV, JSON lines, Parquet or LIBSVM, also compressed (gz, bz2, xz, zst).
 
-    Memory stays bounded whatever the size. Types of CSV and JSON columns are decided by the first
-    megabyte: numbers are numeric, everything else is categorical. How columns become features is told
-    under `Encoder`. All but LIBSVM need pyarrow.
+    Memory use is bounded, regardless of the size of the file. The first megabyte determines the types of CSV
+    and JSON columns: numbers are numeric, everything else is categorical. `Encoder` describes how columns
+    become features. All formats except LIBSVM need pyarrow.
 
     Parameters
     ----------
     source : path, "-" or binary file
-        "-" is standard input. Compression is recognised by the first bytes. A file is read from
-        where it stands, and is left open.
+        "-" is standard input. Compression is recognised by the first bytes. An open file is read from its
+        current position, and is left open.
     target : str or int, optional
-        The column of the labels, or its number from 1 (-1 is the last). Not for LIBSVM.
+        The name of the label column, or its number counted from 1 (-1 is the last). Not for LIBSVM.
     format : {"csv", "jsonl", "parquet", "libsvm"}, optional
-        By default told by the name (.csv, .tsv, .jsonl, .ndjson, .parquet, .libsvm, .svm) or else by the
-        first line. Parquet cannot come by a pipe: its index is at the end.
+        By default determined by the suffix (.csv, .tsv, .jsonl, .ndjson, .parquet, .libsvm, .svm) or, if it
+        is none of these, by the first line. Parquet cannot be read from a pipe: its index is at the end.
     classes : iterable, optional
-        All labels there are. By default a file is read through once for them; a pipe must
-        show all of them in its first megabyte. Text is converted if the labels are numbers.
+        All labels that occur. By default a file is read once to find them; the first megabyte of a pipe must
+        contain all of them. Text is converted if the labels are numbers.
     categorical : iterable of str, optional
-        Columns that are categories though they look like numbers.
+        Columns of numbers that are categories.
     ignore : iterable of str, optional
-        Columns to leave out.
+        Columns that are not used.
     encode, hash_columns, missing, constant
-        See `Encoder`; of these LIBSVM has only `constant`.
+        See `Encoder`. For LIBSVM, only `constant` is used.
     scale : bool, optional
-        See `Encoder`. True by default; not offered for LIBSVM, whose rows are sparse.
+        See `Encoder`. True by default. Not for LIBSVM, whose rows are sparse.
     encoder : Encoder, optional
-        Encode by this one as it is, and learn nothing: for rows to predict. Columns may stand in
-        another order and further ones are ignored. If there is no target, `y` is None in the blocks;
-        if there is, a label that is missing or no class is None.
+        Encode rows by this fitted encoder, without updating it; for rows to predict. Columns may have another
+        order, and further columns are ignored. Without a target column, `y` is None in the blocks. With
+        one, a label that is missing or unknown is None.
     header : bool, default=True
-        Whether the first line of a CSV file has the names; otherwise they are c1, c2...
+        Whether the first line of a CSV file has the column names. Otherwise they are c1, c2...
     delimiter : str, optional
-        Of a CSV file; by default a tab in .tsv files, in others the first of comma, tab and semicolon
-        that the first line has.
+        The delimiter of a CSV file. By default a tab in .tsv files, and otherwise the first of comma, tab and
+        semicolon that occurs in the first line.
     n_features : int, optional
-        Of a LIBSVM file; by default the highest index in the file, or in the first megabyte of a pipe.
+        The number of features of a LIBSVM file. By default the highest index in the file, or in the first
+        megabyte of a pipe.
     zero_based : bool, default=False
         Whether the indices of a LIBSVM file count from 0.
     optional_labels : bool, default=False
-        For LIBSVM rows to predict: a label that is no class is None.
+        For LIBSVM rows to predict: an unknown label is None.
     limit : int, optional
         Read no more rows than this.
     block : int, default=4096
-        The most rows a block may have.
+        The largest number of rows in a block.
 
     Returns
     -------
@@ -106,7 +109,7 @@ def read(
     Raises
     ------
     StreamError
-        With the file, the line or row (counted from 1), what is wrong, and what would be right.
+        The message says where (file, line or row, counted from 1), what is wrong, and what to do.
 
     Examples
     --------
@@ -122,19 +125,17 @@ def read(
     """
     if format not in (None, *_FORMATS):
         raise ValueError(f"format must be one of {', '.join(_FORMATS)}; got {format!r}")
-    bytes_ = Source(source)
-    head = bytes_.head()
+    opened = Source(source)
+    head = opened.head()
     if not head:
-        raise StreamError(f"{bytes_.name}: no rows; an empty file has nothing to learn from")
-    format = format or _format(bytes_, head)
+        raise StreamError(f"{opened.name}: no rows; the file is empty")
+    format = format or _format(opened, head)
     if format == "libsvm":
         if target is not None or encoder is not None or scale or categorical or list(ignore):
-            raise StreamError(
-                f"{bytes_.name}: a LIBSVM file has sparse rows that begin with their label; "
-                "target, encoder, scale, categorical and ignore are for tables"
-            )
+            problem = f"{opened.name}: a LIBSVM file has sparse rows that start with their label"
+            raise StreamError(problem, Advice.TABLE_ONLY)
         return Libsvm(
-            bytes_,
+            opened,
             n_features=n_features,
             classes=classes,
             zero_based=zero_based,
@@ -144,21 +145,18 @@ def read(
             limit=limit,
         )
     if n_features is not None or zero_based:
-        raise ValueError(f"n_features and zero_based are for LIBSVM files; {bytes_.name} is {format}")
-    reader: Reader
-    if format == "csv":
-        reader = Csv(bytes_, header, _delimiter(bytes_, head) if delimiter is None else delimiter)
-    elif format == "jsonl":
-        reader = JsonLines(bytes_)
-    else:
-        reader = Parquet(bytes_)
-    fresh = Encoder(
-        encode=encode, hash_columns=hash_columns, scale=scale is not False, missing=missing, constant=constant
-    )
+        raise StreamError(f"{opened.name}: the format is {format}", Advice.LIBSVM_ONLY)
     return Table(
-        reader,
+        _reader(opened, format, header, _delimiter(opened, head) if delimiter is None else delimiter),
         target,
-        encoder=encoder or fresh,
+        encoder=encoder
+        or Encoder(
+            encode=encode,
+            hash_columns=hash_columns,
+            scale=scale is not False,
+            missing=missing,
+            constant=constant,
+        ),
         frozen=encoder is not None,
         classes=classes,
         categorical=categorical,
@@ -169,10 +167,10 @@ def read(
 
 
 def frame(
-    df: Any,
+    df: object,
     target: str | int | None = None,
     *,
-    classes: Iterable[Any] | None = None,
+    classes: Iterable[object] | None = None,
     categorical: Iterable[str] | None = None,
     ignore: Iterable[str] = (),
     encode: str = "auto",
@@ -184,9 +182,9 @@ def frame(
     block: int = 4096,
     name: str = "frame",
 ) -> Stream:
-    """Stream a pandas or polars frame, or an arrow table; needs pyarrow.
+    """Stream a pandas or polars data frame, or an arrow table; needs pyarrow.
 
-    Parameters are those of `read` for tables; `name` is for messages, in which rows count from 1.
+    The parameters are those of `read` for tables. `name` is used in messages, in which rows count from 1.
 
     Examples
     --------
@@ -215,15 +213,21 @@ def frame(
     )
 
 
+def _reader(source: Source, format: str, header: bool, delimiter: str) -> Reader:
+    if format == "csv":
+        return Csv(source, header, delimiter)
+    return JsonLines(source) if format == "jsonl" else Parquet(source)
+
+
 def _format(source: Source, head: bytes) -> str:
-    """By the name, or else by the first line."""
+    """Return the format, determined by the name or, if it says nothing, by the first line."""
     suffix = source.suffixes[-1] if source.suffixes else ""
     if head.startswith(b"PAR1"):
         return "parquet"
     if suffix in _SUFFIXES:
         return _SUFFIXES[suffix]
     line = _first_line(head)
-    if line.startswith((b"{", b"[")):  # an array is no JSON lines, but is told so there
+    if line.startswith((b"{", b"[")):  # an array is not JSON lines, but that reader explains it
         return "jsonl"
     return "libsvm" if LINE.match(line) else "csv"
 

@@ -1,14 +1,14 @@
 """Synthetic streams, and adversaries that make the bounds tight.
 
-Each returns arrays, rows and labels of -1 and +1 unless it says otherwise; where a good competitor is
-known, it comes along.
+Each function returns arrays: rows, and labels of -1 and +1 unless its docstring says otherwise. Where a good
+competitor is known, it is returned as well.
 """
 
 from __future__ import annotations
 
 from itertools import pairwise
 from math import cos, pi, sin, sqrt
-from typing import Any
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,23 +27,42 @@ __all__ = [
     "unit_vectors",
 ]
 
-Vector = NDArray[np.float64]
+Vector: TypeAlias = NDArray[np.float64]
+RandomState: TypeAlias = int | np.random.RandomState | None
+
+# A competitor that changes: the first round of each, and its weights.
+Competitors: TypeAlias = list[tuple[int, Vector]]
+
+
+class _Player(Protocol):
+    """A learner that the adversary `UnitVectors` plays against."""
+
+    def play(self, x: Vector, y: float, classes: list[float]) -> float: ...
+
+
+class _ExpertAlgorithm(Protocol):
+    """An expert algorithm that the adversary `contradict` plays against."""
+
+    def predict(self, advice: Vector) -> float: ...
+    def update(self, advice: Vector, outcome: float) -> object: ...
 
 
 def two_gaussians(
-    n: int, noise: float = 0.1, spread: str = "variance", random_state: Any = None
+    n: int, noise: float = 0.1, spread: str = "variance", random_state: RandomState = None
 ) -> tuple[Vector, Vector]:
-    """Two overlapping Gaussians in the plane, about (-1, -1) and (1, 1), as in 002 and 003.
+    """Draw two overlapping Gaussians in the plane, centred at (-1, -1) and (1, 1).
+
+    The Projectron paper and the Forgetron paper use this stream.
 
     Parameters
     ----------
     n : int
         Number of rows.
     noise : float, default=0.1
-        Share of the labels that are turned.
+        Share of the labels that are flipped.
     spread : {"variance", "std"}, default="variance"
-        Whether the papers' (0.2, 2) are the variances of the two features, as 002 has them, or
-        their standard deviations, as 003.
+        Whether the papers' numbers (0.2, 2) are the variances of the two features, as in the Projectron
+        paper, or their standard deviations, as in the Forgetron paper.
     random_state : int, RandomState instance or None
     """
     if spread not in ("variance", "std"):
@@ -59,9 +78,9 @@ def two_gaussians(
 
 
 def separable(
-    n: int, features: int, margin: float, random_state: Any = None
+    n: int, features: int, margin: float, random_state: RandomState = None
 ) -> tuple[Vector, Vector, Vector]:
-    """Rows of length 1 that a hyperplane through the origin separates by `margin`.
+    """Draw rows of length 1 that a hyperplane through the origin separates by `margin`.
 
     Returns
     -------
@@ -69,7 +88,7 @@ def separable(
         Rows, labels, and weights of norm 1 with y w . x >= margin on every row.
     """
     if not 0 <= margin < 1:
-        raise ValueError(f"margin must be from 0 to below 1, the length of the rows; got {margin}")
+        raise ValueError(f"margin must be at least 0 and below 1, the length of the rows; got {margin}")
     if features < 2:
         raise ValueError(f"features must be at least 2; got {features}")
     rng = check_random_state(random_state)
@@ -84,13 +103,17 @@ def separable(
     return X, y, w
 
 
-def majority(n: int, features: int, relevant: int, random_state: Any = None) -> tuple[Vector, Vector, Vector]:
-    """Rows of -1 and +1, labelled by the majority of some of their features (001 section 3).
+def majority(
+    n: int, features: int, relevant: int, random_state: RandomState = None
+) -> tuple[Vector, Vector, Vector]:
+    """Draw rows of -1 and +1, labelled by the majority of some of their features.
+
+    Section 3 of the CS269 lecture on the Perceptron.
 
     Returns
     -------
     X, y, w
-        Rows, labels, and the weights of norm 1: 1 / sqrt(relevant) for the features that matter.
+        Rows, labels, and weights of norm 1: 1 / sqrt(relevant) for the relevant features.
     """
     if relevant % 2 == 0 or not 0 < relevant <= features:
         raise ValueError(f"relevant must be odd and at most {features}; got {relevant}")
@@ -102,19 +125,19 @@ def majority(n: int, features: int, relevant: int, random_state: Any = None) -> 
 
 
 def unit_vectors(n: int) -> tuple[Vector, Vector]:
-    """Each unit vector once, all of one class: the Perceptron errs on all, as its bound allows.
+    """Return each unit vector once, all of one class: the Perceptron errs on all, so its bound is tight.
 
-    004 exercise 8.3.
+    Foundations of Machine Learning, exercise 8.3.
     """
     return np.eye(n), np.ones(n)
 
 
 def exponential(features: int) -> tuple[Vector, Vector]:
-    """Rows on which the Perceptron, run until it separates them, makes 2^(N - 1) updates or more.
+    """Return rows on which the Perceptron, run until it separates them, makes at least 2^(N - 1) updates.
 
-    004 exercise 8.1. y_i x_i is -1 in the features before i and +1 at i, so that each weight must
-    exceed the sum of those before it. (As printed, with i leading features instead of i - 1, no
-    such bound holds.)
+    Foundations of Machine Learning, exercise 8.1. y_i x_i is -1 in the features before i and +1 at i, so that
+    each weight must exceed the sum of those before it. (The book has i leading features instead of i - 1;
+    then no such bound holds.)
     """
     signed = np.eye(features) - np.tril(np.ones((features, features)), -1)
     y = np.where(np.arange(1, features + 1) % 2 == 1, 1.0, -1.0)
@@ -122,12 +145,14 @@ def exponential(features: int) -> tuple[Vector, Vector]:
 
 
 class UnitVectors:
-    """The adversary that no budget survives: always a unit vector that is not a support (003 section 2).
+    """The adversary that defeats every budget: each row is a unit vector that is not a support.
+
+    Section 2 of the Forgetron paper.
 
     Parameters
     ----------
     budget : int
-        Of the learner; there is one more unit vector than that.
+        The budget of the learner. The number of unit vectors is larger by one.
 
     Examples
     --------
@@ -143,20 +168,16 @@ class UnitVectors:
 
     @property
     def competitor(self) -> tuple[Vector, Vector]:
-        """(rows, coefficients) of the sum of all unit vectors: no loss, and a norm of sqrt(budget + 1)."""
+        """Rows and coefficients of the sum of all unit vectors: no loss, and a norm of sqrt(budget + 1)."""
         return np.eye(self.budget + 1), np.ones(self.budget + 1)
 
-    def row(self, model: Any) -> Vector:
-        """The lowest unit vector that is not among the supports of the model."""
-        stored = (
-            {int(row.argmax()) for row in model.support_vectors_}
-            if hasattr(model, "support_vectors_")
-            else set()
-        )
+    def row(self, model: _Player) -> Vector:
+        """Return the lowest unit vector that is not among the supports of the model."""
+        stored = {int(row.argmax()) for row in getattr(model, "support_vectors_", ())}  # none before a round
         return np.asarray(np.eye(self.budget + 1)[min(set(range(self.budget + 1)) - stored)])
 
-    def against(self, model: Any, rounds: int) -> tuple[Vector, Vector, Vector]:
-        """Play against a model: the rows, the labels, and the margins."""
+    def against(self, model: _Player, rounds: int) -> tuple[Vector, Vector, Vector]:
+        """Play against a model; return the rows, the labels, and the margins."""
         rows, margins = [], []
         for _ in range(rounds):
             rows.append(self.row(model))
@@ -164,20 +185,20 @@ class UnitVectors:
         return np.array(rows), np.ones(rounds), np.array(margins)
 
 
-def coin_flips(n: int, random_state: Any = None) -> Vector:
-    """Losses of two experts, (0, 1) or (1, 0) by a fair coin: nobody's expected regret is small.
+def coin_flips(n: int, random_state: RandomState = None) -> Vector:
+    """Draw losses of two experts, (0, 1) or (1, 0) by a fair coin: no algorithm has a small expected regret.
 
-    004 Theorem 8.5.
+    Foundations of Machine Learning, Theorem 8.5.
     """
     first = check_random_state(random_state).randint(0, 2, n).astype(float)
     return np.column_stack([first, 1 - first])
 
 
-def contradict(algorithm: Any, rounds: int) -> tuple[Vector, Vector]:
-    """Play against a deterministic expert algorithm: the outcome is always what it did not predict.
+def contradict(algorithm: _ExpertAlgorithm, rounds: int) -> tuple[Vector, Vector]:
+    """Play against a deterministic expert algorithm: the outcome is always the one it did not predict.
 
-    004 section 8.2.3. Of two experts one always says 0 and one always 1, so that one of them is
-    right half of the time.
+    Foundations of Machine Learning, section 8.2.3. One expert always predicts 0 and the other always 1, so
+    that one of them is right at least half of the time.
 
     Returns
     -------
@@ -197,20 +218,20 @@ def rotating_hyperplane(
     steps: int = 10,
     margin: float = 0.1,
     norm: float = 1.0,
-    random_state: Any = None,
-) -> tuple[Vector, Vector, list[tuple[int, Vector]], float]:
-    """Rows of length 1 in the plane, separated by a line that turns step by step.
+    random_state: RandomState = None,
+) -> tuple[Vector, Vector, Competitors, float]:
+    """Draw rows of length 1 in the plane, separated by a line that turns in steps.
 
     Returns
     -------
     X, y, competitors, shift
-        Rows, labels, (first round, weights) for each position of the line with weights of this
-        `norm`, and the way that these drift in all.
+        Rows; labels; (first round, weights) for each position of the line, with weights of this `norm`; and
+        the total distance by which the weights move.
     """
     if not 0 <= margin < 1:
-        raise ValueError(f"margin must be from 0 to below 1, the length of the rows; got {margin}")
+        raise ValueError(f"margin must be at least 0 and below 1, the length of the rows; got {margin}")
     if not 1 <= steps <= n:
-        raise ValueError(f"steps must be from 1 to the number of rows, {n}; got {steps}")
+        raise ValueError(f"steps must be between 1 and the number of rows, {n}; got {steps}")
     rng = check_random_state(random_state)
     starts = [n * i // steps for i in range(steps)]
     turns = [angle * i / max(1, steps - 1) for i in range(steps)]
@@ -221,7 +242,7 @@ def rotating_hyperplane(
         w, v = np.array([cos(turn), sin(turn)]), np.array([-sin(turn), cos(turn)])
         X[start:end] = along[:, None] * w + across[:, None] * v
     weights = [norm * np.array([cos(turn), sin(turn)]) for turn in turns]
-    return X, y, list(zip(starts, weights, strict=True)), _way(weights)
+    return X, y, list(zip(starts, weights, strict=True)), _path_length(weights)
 
 
 def drifting_gaussians(
@@ -230,32 +251,32 @@ def drifting_gaussians(
     noise: float = 0.0,
     steps: int = 10,
     norm: float = 1.0,
-    random_state: Any = None,
-) -> tuple[Vector, Vector, list[tuple[int, Vector]], float]:
-    """Two Gaussians, each about a centre that moves on the unit circle, opposite each other.
+    random_state: RandomState = None,
+) -> tuple[Vector, Vector, Competitors, float]:
+    """Draw two Gaussians whose centres move on the unit circle, opposite each other.
 
     Parameters
     ----------
     n : int
         Number of rows.
     angle : float, default=2 pi
-        How far the centres turn over the stream.
+        The angle by which the centres turn over the stream.
     noise : float, default=0.0
-        Share of the labels that are turned.
+        Share of the labels that are flipped.
     steps, norm : int, default=10, and float, default=1.0
-        How often the competitors turn, and their norm.
+        The number of competitors, and their norm.
     random_state : int, RandomState instance or None
 
     Returns
     -------
     X, y, competitors, shift
-        Rows, labels, (first round, weights) of competitors that follow the centres in steps, and the
-        way that these drift in all.
+        Rows; labels; (first round, weights) of competitors that follow the centres in steps; and the total
+        distance by which the weights move.
     """
     if not 0 <= noise <= 1:
         raise ValueError(f"noise must be between 0 and 1; got {noise}")
     if not 1 <= steps <= n:
-        raise ValueError(f"steps must be from 1 to the number of rows, {n}; got {steps}")
+        raise ValueError(f"steps must be between 1 and the number of rows, {n}; got {steps}")
     rng = check_random_state(random_state)
     y = rng.choice([-1.0, 1.0], n)
     turn = np.linspace(0.0, angle, n)
@@ -265,9 +286,9 @@ def drifting_gaussians(
     middles = [(start + end) // 2 for start, end in pairwise([*starts, n])]
     weights = [norm * centres[middle] for middle in middles]
     y = np.where(rng.random_sample(n) < noise, -y, y)
-    return X, y, list(zip(starts, weights, strict=True)), _way(weights)
+    return X, y, list(zip(starts, weights, strict=True)), _path_length(weights)
 
 
-def _way(weights: list[Vector]) -> float:
-    """The way from the first through all others to the last."""
+def _path_length(weights: list[Vector]) -> float:
+    """Return the distance from the first weights through all others to the last."""
     return sum(float(np.linalg.norm(b - a)) for a, b in pairwise(weights))

@@ -1,46 +1,57 @@
-"""Streams over tables: which columns are labels, numbers and categories, and the rows block by block."""
+"""Streams over tables: find the columns of labels, numbers and categories, and encode the rows."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.streams._base import MOST_CLASSES, Block, Stream, StreamError, check_block, check_classes
+from budgetron._util.blocks import row_blocks
+from budgetron.streams._base import MAX_CLASSES, Block, LabelArray, Rows, Stream, check_block, check_classes
 from budgetron.streams._bytes import Source, need_pyarrow
-from budgetron.streams._encoder import Category, Encoder, Fault, Floats
+from budgetron.streams._encoder import Category, Columns, Encoder
+from budgetron.streams._errors import Advice, Fault, StreamError
 from budgetron.streams._labels import Labels
+from budgetron.streams._running import Floats
 
-__all__ = ["FIRST_ROWS", "Frame", "Parquet", "Piece", "Reader", "Table"]
+__all__ = ["FIRST_ROWS", "ArrowTable", "ArrowType", "Frame", "Parquet", "Piece", "Reader", "Schema", "Table"]
+
+# pyarrow has no types. A schema maps the names of columns to their arrow types.
+ArrowTable: TypeAlias = Any
+ArrowColumn: TypeAlias = Any
+ArrowType: TypeAlias = Any
+ParquetFile: TypeAlias = Any
+Schema: TypeAlias = dict[str, ArrowType]
 
 _TRUTH = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}
-FIRST_ROWS = 4096  # the encoder looks at these, whatever the blocks are
+FIRST_ROWS = 4096  # the encoder determines the features from these, regardless of the blocks
 
-# What looks like a number; and the share of them from which on a column must hold nothing else.
-NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
+# A column in which more than this share of the values look like numbers may contain nothing but numbers.
 MOSTLY = 0.5
+NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 
 
 class Piece(NamedTuple):
-    """Some rows as an arrow table, and how to say where a row of it stands."""
+    """Some rows as an arrow table, and a function that says where a row is, for messages."""
 
-    table: Any
+    table: ArrowTable
     locate: Callable[[int], str]
 
 
 class Reader:
-    """Pieces of a table, from some format.
+    """A table in some format, read in pieces.
 
     Attributes
     ----------
     again : bool
         Whether it can be read more than once.
     typed : bool
-        Whether text in it is text; in CSV a number is text too.
+        Whether the format distinguishes text from numbers; CSV does not.
     """
 
     name: str
@@ -50,33 +61,27 @@ class Reader:
     position: int = 0
     size: int | None = None
 
-    def schema(self) -> dict[str, Any]:
-        """Columns and their arrow types, as far as the first rows tell."""
+    def schema(self) -> Schema:
+        """Return the columns and their arrow types, as determined by the first rows."""
         raise NotImplementedError
 
-    def read_as(self, kind: Any, number: bool) -> Any:
-        """The arrow type to read a column as that has this type in the first rows."""
+    def read_as(self, kind: ArrowType, number: bool) -> ArrowType:
+        """Return the arrow type to read a column as, given its type in the first rows."""
         return kind
 
-    def first(self, columns: dict[str, Any]) -> Piece:
-        """The first rows, which stay to be read."""
+    def first(self, columns: Schema) -> Piece:
+        """Return the first rows; `pieces` returns them again."""
         raise NotImplementedError
 
-    def pieces(self, columns: dict[str, Any]) -> Iterator[Piece]:
-        """All rows, of these columns as these types."""
+    def pieces(self, columns: Schema) -> Iterator[Piece]:
+        """Yield all rows, with these columns read as these types."""
         raise NotImplementedError
 
 
 class Table(Stream):
-    """A table as a stream; see `read` and `frame`.
+    """A table as a stream; see `read` and `frame`."""
 
-    Attributes
-    ----------
-    encoder : Encoder
-        The one of the present (or last) pass, with what it has learned so far.
-    target : str or None
-        The column of the labels, if there is one.
-    """
+    encoder: Encoder  # that of the current or last pass
 
     def __init__(
         self,
@@ -85,7 +90,7 @@ class Table(Stream):
         *,
         encoder: Encoder,
         frozen: bool,
-        classes: Iterable[Any] | None,
+        classes: Iterable[object] | None,
         categorical: Iterable[str] | None,
         ignore: Iterable[str],
         block: int,
@@ -97,7 +102,7 @@ class Table(Stream):
         schema = reader.schema()
         self.target = _find_target(reader.name, target, list(schema), optional=frozen)
         if frozen and not encoder.columns:
-            raise ValueError("encoder knows no columns yet; give that of a stream that was read")
+            raise ValueError("encoder has no columns yet; give the encoder of a stream that was read")
         categories = _names(categorical)
         numbers = self._numbers(schema, categories, _names(ignore), encoder)
         for name in [*numbers, *([] if self.target is None else [self.target])]:
@@ -110,7 +115,7 @@ class Table(Stream):
         self._is_number = features
         first = reader.first(self._types)
         if first.table.num_rows == 0:
-            raise StreamError(f"{self.name}: no rows; a header alone has nothing to learn from")
+            raise StreamError(f"{self.name}: no rows; the file has only a header")
         self._labels = None if self.target is None else self._find_labels(first, classes)
         self.classes = None if self._labels is None else self._labels.classes
         if not frozen:
@@ -124,67 +129,75 @@ class Table(Stream):
         self.n_features = len(self.feature_names)
 
     def __iter__(self) -> Iterator[Block]:
-        # A copy, so that a second pass starts anew and leaves alone what the first has learned.
-        encoder = self.encoder = copy(self.encoder) if self._frozen else copy(self.encoder).anew()
-        left = self._limit
+        return ((X, y) for X, _, y in self._blocks(with_unscaled=False))
+
+    def with_unscaled(self) -> Iterator[tuple[Rows, Rows, LabelArray | None]]:
+        return self._blocks(with_unscaled=True)
+
+    def _blocks(self, with_unscaled: bool) -> Iterator[tuple[Floats, Floats, LabelArray | None]]:
+        # A copy, so that a second pass starts from the first row and does not change the state of the first.
+        encoder = self.encoder = copy(self.encoder) if self._frozen else copy(self.encoder).reset()
+        remaining = self._limit
+        # Small blocks are cut from larger ones: encoding has a cost per call, and cuts do not change it.
+        step = self._block * max(1, FIRST_ROWS // self._block)
         for piece in self._reader.pieces(self._types):
             self.position = self._reader.position
-            if left is not None:  # before they are encoded, for that is learning too
-                piece = piece._replace(table=piece.table.slice(0, left))
-                left -= piece.table.num_rows
+            if remaining is not None:  # before encoding, which updates the encoder
+                piece = piece._replace(table=piece.table.slice(0, remaining))
+                remaining -= piece.table.num_rows
             columns = self._columns(piece)
-            label = None if self.target is None else _label(piece.table[self.target])
-            # Small blocks are cut from larger ones: encoding has a cost per call, and cuts change nothing.
-            step = self._block * max(1, FIRST_ROWS // self._block)
-            for start in range(0, piece.table.num_rows, step):
-                rows = slice(start, start + step)
+            labels = None if self.target is None else _codes(piece.table[self.target])
+            for rows in row_blocks(piece.table.num_rows, step):
+                part = {name: _slice(values, rows) for name, values in columns.items()}
                 try:
                     y = None
-                    if label is not None and self._labels is not None:
-                        y = self._labels.lookup(label[0][rows], label[1])
-                    part = {name: _rows(values, rows) for name, values in columns.items()}
-                    X = encoder.transform(part, learn=not self._frozen)
+                    if labels is not None and self._labels is not None:
+                        y = self._labels.lookup(labels[0][rows], labels[1])
+                    if with_unscaled:
+                        X, unscaled = encoder.transform_both(part, learn=not self._frozen)
+                    else:
+                        X = unscaled = encoder.transform(part, learn=not self._frozen)
                 except Fault as fault:
-                    raise _error(piece, fault, start) from None
-                for at in range(0, len(X), self._block):
-                    part_rows = slice(at, at + self._block)
-                    yield X[part_rows], None if y is None else y[part_rows]
-            if left == 0:
+                    raise fault.at(piece.locate(rows.start + fault.row)) from None
+                for block in row_blocks(len(X), self._block):
+                    yield X[block], unscaled[block], None if y is None else y[block]
+            if remaining == 0:
                 break
         self.position = self._reader.position
 
     def _numbers(
-        self, schema: dict[str, Any], categorical: list[str], ignore: list[str], encoder: Encoder
+        self, schema: Schema, categorical: list[str], ignore: list[str], encoder: Encoder
     ) -> dict[str, bool]:
-        """The columns to encode, and whether each is a number."""
+        """Return the columns to encode, and whether each is numeric."""
         if self._frozen:
             for name in encoder.columns:
                 if name not in schema:
-                    raise StreamError(f'{self.name}: column "{name}" is missing; there are {_list(schema)}')
+                    problem = f'{self.name}: column "{name}" is missing; the columns are {_list(schema)}'
+                    raise StreamError(problem, Advice.SAME_COLUMNS)
             return encoder.columns
         for name in [*categorical, *ignore]:
             if name not in schema:
-                raise StreamError(f'{self.name}: no column "{name}"; there are {_list(schema)}')
+                raise StreamError(f'{self.name}: no column "{name}"; the columns are {_list(schema)}')
         chosen = [name for name in schema if name != self.target and name not in ignore]
         if not chosen:
-            raise StreamError(f"{self.name}: no column besides the target; at least one is needed")
+            raise StreamError(f"{self.name}: no column besides the target; at least one feature is needed")
         return {name: _is_number(schema[name]) and name not in categorical for name in chosen}
 
-    def _find_labels(self, first: Piece, classes: Iterable[Any] | None) -> Labels:
+    def _find_labels(self, first: Piece, classes: Iterable[object] | None) -> Labels:
         target, typed = self.target, self._reader.typed
         assert target is not None
         try:
             if classes is not None:
-                like = _seen(first, target) if typed else ()
+                like = _labels_in(first, target) if typed else ()
                 return Labels(classes, like=like, typed=typed, optional=self._frozen)
             if not self._reader.again:
-                return Labels(_seen(first, target), typed=typed, optional=self._frozen)
-            found: dict[Any, None] = {}
+                return Labels(_labels_in(first, target), typed=typed, optional=self._frozen)
+            found: dict[object, None] = {}
             rows = 0
             for piece in self._reader.pieces({target: self._types[target]}):
-                found.update(dict.fromkeys(_seen(piece, target)))
+                found.update(dict.fromkeys(_labels_in(piece, target)))
                 rows += piece.table.num_rows
-                if len(found) > MOST_CLASSES:
+                if len(found) > MAX_CLASSES:
                     check_classes(len(found))
             self.n_rows = rows
             return Labels(found, typed=typed, optional=self._frozen)
@@ -193,7 +206,7 @@ class Table(Stream):
         except ValueError as error:
             raise StreamError(f'{self.name}, column "{target}": {error}') from error
 
-    def _columns(self, piece: Piece) -> dict[str, Floats | Category]:
+    def _columns(self, piece: Piece) -> Columns:
         return {
             name: _floats(piece, name) if number else _category(piece.table[name])
             for name, number in self._is_number.items()
@@ -203,7 +216,7 @@ class Table(Stream):
 class Frame(Reader):
     """A table in memory."""
 
-    def __init__(self, df: Any, name: str) -> None:
+    def __init__(self, df: object, name: str) -> None:
         pa = need_pyarrow("frames")
         self.name = name
         try:
@@ -215,25 +228,23 @@ class Frame(Reader):
                 self._table = pa.table(df)
         except (pa.ArrowException, TypeError, ValueError) as error:
             raise StreamError(
-                f"{name}: {type(df).__name__} cannot become an arrow table, which has one type a column"
+                f"{name}: {type(df).__name__} cannot become an arrow table; each column must have one type"
             ) from error
         self.n_rows = self._table.num_rows
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> Schema:
         return _schema(self.name, self._table.schema)
 
-    def first(self, columns: dict[str, Any]) -> Piece:
+    def first(self, columns: Schema) -> Piece:
         return self._piece(0, columns)
 
-    def pieces(self, columns: dict[str, Any]) -> Iterator[Piece]:
-        for start in range(0, self._table.num_rows, FIRST_ROWS):
-            yield self._piece(start, columns)
+    def pieces(self, columns: Schema) -> Iterator[Piece]:
+        for rows in row_blocks(self._table.num_rows, FIRST_ROWS):
+            yield self._piece(rows.start, columns)
 
-    def _piece(self, start: int, columns: dict[str, Any]) -> Piece:
-        return Piece(
-            self._table.select(list(columns)).slice(start, FIRST_ROWS),
-            lambda row: f"{self.name}, row {start + row + 1}",
-        )
+    def _piece(self, start: int, columns: Schema) -> Piece:
+        table = self._table.select(list(columns)).slice(start, FIRST_ROWS)
+        return Piece(table, partial(_row_name, self.name, start))
 
 
 class Parquet(Reader):
@@ -244,7 +255,7 @@ class Parquet(Reader):
         self.name = source.name
         if not source.again:
             raise StreamError(
-                f"{self.name}: Parquet keeps its index at the end and cannot be piped; give a file"
+                f"{self.name}: a Parquet file has its index at the end and cannot be piped; give a file"
             )
         self._source = source
         file = self._open()
@@ -252,10 +263,10 @@ class Parquet(Reader):
         self.n_rows = file.metadata.num_rows
         file.close()
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> Schema:
         return _schema(self.name, self._schema)
 
-    def first(self, columns: dict[str, Any]) -> Piece:
+    def first(self, columns: Schema) -> Piece:
         import pyarrow as pa
 
         batches, rows = [], 0
@@ -265,45 +276,46 @@ class Parquet(Reader):
             if rows >= FIRST_ROWS:
                 break
         table = pa.concat_tables(batches) if batches else self._schema.empty_table()
-        return Piece(table, lambda row: f"{self.name}, row {row + 1}")
+        return Piece(table, partial(_row_name, self.name, 0))
 
-    def pieces(self, columns: dict[str, Any]) -> Iterator[Piece]:
+    def pieces(self, columns: Schema) -> Iterator[Piece]:
         import pyarrow as pa
 
         file, rows = self._open(), 0
         try:
             for batch in file.iter_batches(FIRST_ROWS, columns=list(columns), use_threads=False):
-                start = rows
+                yield Piece(pa.Table.from_batches([batch]), partial(_row_name, self.name, rows))
                 rows += batch.num_rows
-                yield Piece(
-                    pa.Table.from_batches([batch]),
-                    lambda row, start=start: f"{self.name}, row {start + row + 1}",  # type: ignore[misc]
-                )
         except (pa.ArrowException, OSError) as error:
             raise StreamError(f"{self.name}, after row {rows}: the file is damaged; get it again") from error
         finally:
             file.close()
 
-    def _open(self) -> Any:
+    def _open(self) -> ParquetFile:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        opened = self._source.open()  # for its errors, which are plainer
+        opened = self._source.open()  # its error messages are clearer than those of pyarrow
         opened.close()
         try:
             return pq.ParquetFile(self._source.path or self._source.file)
         except (pa.ArrowException, OSError) as error:
             raise StreamError(
-                f"{self.name}: not a Parquet file, or damaged or cut short; get it again"
+                f"{self.name}: not a Parquet file, or it is damaged or cut short; get it again"
             ) from error
+
+
+def _row_name(name: str, start: int, row: int) -> str:
+    return f"{name}, row {start + row + 1}"
 
 
 def _find_target(name: str, target: str | int | None, columns: list[str], optional: bool) -> str | None:
     if target is None:
         if optional:
             return None
-        raise StreamError(f"{name}: which column is the target? There are {_list(columns)}")
-    if str(target) in columns:  # first, for the columns of a frame may be called 0, 1...
+        problem = f"{name}: no target column given; the columns are {_list(columns)}"
+        raise StreamError(problem, Advice.NAME_TARGET)
+    if str(target) in columns:  # names go first, because the columns of a data frame may be called 0, 1...
         return str(target)
     try:
         number = int(target)
@@ -311,7 +323,7 @@ def _find_target(name: str, target: str | int | None, columns: list[str], option
     except (ValueError, IndexError):
         if optional:
             return None
-        raise StreamError(f'{name}: no column "{target}"; there are {_list(columns)}') from None
+        raise StreamError(f'{name}: no column "{target}"; the columns are {_list(columns)}') from None
 
 
 def _names(given: Iterable[str] | None) -> list[str]:
@@ -323,14 +335,14 @@ def _list(names: Iterable[str]) -> str:
     return ", ".join(shown if len(shown) <= 12 else [*shown[:11], "...", shown[-1]])
 
 
-def _schema(name: str, schema: Any) -> dict[str, Any]:
+def _schema(name: str, schema: ArrowType) -> Schema:
     for column, count in Counter(schema.names).items():
         if count > 1:
-            raise StreamError(f'{name}: column "{column}" stands twice; names must differ')
+            raise StreamError(f'{name}: duplicate column "{column}"; names must differ')
     return dict(zip(schema.names, schema.types, strict=True))
 
 
-def _is_number(kind: Any) -> bool:
+def _is_number(kind: ArrowType) -> bool:
     from pyarrow import types
 
     tests = (types.is_integer, types.is_floating, types.is_decimal, types.is_null)
@@ -338,64 +350,55 @@ def _is_number(kind: Any) -> bool:
 
 
 def _check_mixed(first: Piece, columns: list[str], categorical: list[str]) -> None:
-    """Text here and there in a column of numbers is a fault, not a category."""
+    """Raise an error if a column of numbers contains some text: that is a mistake, not a category."""
     from pyarrow import compute
 
     for name in columns:
-        is_number = compute.match_substring_regex(first.table[name], NUMBER).drop_null()
-        share = compute.mean(is_number).as_py()
+        is_number = compute.match_substring_regex(first.table[name], NUMBER)
+        share = compute.mean(is_number.drop_null()).as_py()
         if name not in categorical and share is not None and MOSTLY < share < 1.0:
-            looks = compute.match_substring_regex(first.table[name], NUMBER).to_pylist()
-            row = looks.index(False)
-            raise StreamError(
-                f'{first.locate(row)}: column "{name}" has {first.table[name][row].as_py()!r} among numbers; '
-                f'if these are categories, name "{name}" as categorical'
-            )
+            row = is_number.to_pylist().index(False)
+            value = first.table[name][row].as_py()
+            problem = f'{first.locate(row)}: column "{name}" has {value!r} among numbers'
+            raise StreamError(problem, Advice.CATEGORICAL)
 
 
-def _check_type(name: str, column: str, kind: Any) -> None:
+def _check_type(name: str, column: str, kind: ArrowType) -> None:
     from pyarrow import types
 
     if types.is_nested(kind) or types.is_binary(kind) or types.is_large_binary(kind):
-        raise StreamError(
-            f'{name}: column "{column}" is of type {kind}, neither number nor category; '
-            "if it is not the target, name it in ignore"
-        )
+        problem = f'{name}: column "{column}" is of type {kind}, neither number nor category'
+        raise StreamError(problem, Advice.IGNORE_COLUMN)
 
 
-def _rows(values: Floats | Category, rows: slice) -> Floats | Category:
+def _slice(values: Floats | Category, rows: slice) -> Floats | Category:
     return values[rows] if isinstance(values, np.ndarray) else (values[0][rows], values[1])
 
 
-def _error(piece: Piece, fault: Fault, start: int = 0) -> StreamError:
-    return StreamError(f"{piece.locate(start + fault.row)}: {fault}")
-
-
-def _whole(column: Any) -> Any:
-    """One array of a column in chunks."""
+def _whole(column: ArrowColumn) -> ArrowColumn:
+    """Return a column as one array; arrow may store it in chunks."""
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _floats(piece: Piece, name: str) -> Floats:
-    """Numbers, NaN where missing."""
+    """Return the numbers of a column, NaN if missing."""
     import pyarrow as pa
 
     column = _whole(piece.table[name])
     if not _is_number(column.type):
-        raise _error(
-            piece, Fault(0, f'column "{name}" is of type {column.type}; the encoder knows it as numbers')
-        )
+        problem = f'column "{name}" is of type {column.type}, but was numeric in the rows that were learned'
+        raise StreamError(f"{piece.locate(0)}: {problem}; give numbers")
     values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     return np.asarray(values, np.float64)
 
 
-def _codes(column: Any) -> tuple[NDArray[np.int64], list[Any]]:
-    """The number of each row's value, -1 where missing, and the values."""
+def _codes(column: ArrowColumn) -> tuple[NDArray[np.int64], list[object]]:
+    """Return the index of each row's value, -1 if missing, and the values."""
     import pyarrow as pa
 
     array = _whole(column)
     if pa.types.is_dictionary(array.type) and len(array.dictionary) > len(array):
-        array = array.dictionary_decode()  # a few rows of a frame with very many levels
+        array = array.dictionary_decode()  # a few rows of a data frame with very many levels
     if not pa.types.is_dictionary(array.type):
         if pa.types.is_string_view(array.type):
             array = array.cast(pa.large_string())
@@ -406,20 +409,16 @@ def _codes(column: Any) -> tuple[NDArray[np.int64], list[Any]]:
     return (np.where(np.isin(codes, gaps), -1, codes) if gaps else codes), values
 
 
-def _label(column: Any) -> tuple[NDArray[np.int64], list[Any]]:
-    return _codes(column)
-
-
-def _seen(piece: Piece, target: str) -> list[Any]:
-    """The labels that occur, none missing."""
-    codes, values = _label(piece.table[target])
+def _labels_in(piece: Piece, target: str) -> list[object]:
+    """Return the labels that occur; raise an error if one is missing."""
+    codes, values = _codes(piece.table[target])
     if (gap := codes < 0).any():
-        raise _error(piece, Fault(int(gap.argmax()), "the label is missing; every row needs one"))
+        raise StreamError(f"{piece.locate(int(gap.argmax()))}: the label is missing; every row needs a label")
     return [values[code] for code in np.unique(codes)]
 
 
-def _category(column: Any) -> Category:
-    """Levels as text."""
+def _category(column: ArrowColumn) -> Category:
+    """Return a categorical column with its levels as text."""
     import pyarrow as pa
 
     if not pa.types.is_dictionary(column.type) and pa.types.is_temporal(column.type):
@@ -428,8 +427,8 @@ def _category(column: Any) -> Category:
     return codes, [_text(value) for value in values]
 
 
-def _text(value: Any) -> str:
-    """The same level for the same value whatever the format: true and 1, not True and 1.0."""
+def _text(value: object) -> str:
+    """Return the level of a value; the same in every format: "true" and "1", not "True" and "1.0"."""
     if isinstance(value, str):
         return _TRUTH.get(value, value)
     if isinstance(value, bool):

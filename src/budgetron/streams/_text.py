@@ -1,4 +1,4 @@
-"""CSV and JSON lines, read in pieces of whole lines, so that every error knows its line."""
+"""CSV and JSON lines, read in chunks of whole lines, so that every error message names its line."""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from itertools import chain, islice
-from typing import Any
 
-from budgetron.streams._base import StreamError
 from budgetron.streams._bytes import Chunk, Opened, Source, need_pyarrow, records
-from budgetron.streams._table import Piece, Reader
+from budgetron.streams._errors import Advice, Fault, StreamError
+from budgetron.streams._table import ArrowTable, ArrowType, Piece, Reader, Schema
 
 __all__ = ["Csv", "JsonLines"]
 
 
 class Text(Reader):
-    """What CSV and JSON lines have in common.
+    """The common part of CSV and JSON lines.
 
-    Pyarrow parses a megabyte of whole lines at a time rather than the file as a stream: a fault is then
-    found in bytes that are still at hand, and its line is known whatever pyarrow's message says.
+    Pyarrow parses about a megabyte of whole lines at a time, not the whole file. If it fails, the bytes are
+    still in memory, so that the line can be found and named.
     """
 
     delimiter: str | None = None
@@ -30,24 +29,24 @@ class Text(Reader):
         self._source = source
         opened = source.open()
         chunks = self._body(opened)
-        # A pipe goes on from here when its rows are asked for; a file is opened anew.
+        # `pieces` continues a pipe from here, and opens a file again.
         self._pipe: Iterator[Chunk] | None = None
         try:
             self._first = next(chunks)
         except StopIteration:
-            raise StreamError(f"{self.name}: no rows; an empty file has nothing to learn from") from None
+            raise StreamError(f"{self.name}: no rows; the file is empty") from None
         finally:
             if self.again:
                 opened.close()
         if not self.again:
             self._pipe, self._opened = chain([self._first], chunks), opened
 
-    def first(self, columns: dict[str, Any]) -> Piece:
+    def first(self, columns: Schema) -> Piece:
         return self._piece(self._first, columns)
 
-    def pieces(self, columns: dict[str, Any]) -> Iterator[Piece]:
+    def pieces(self, columns: Schema) -> Iterator[Piece]:
         if self._pipe is None:
-            opened = self._source.open()  # says so if this is a pipe and was read
+            opened = self._source.open()  # raises an error if this is a pipe that was already read
             chunks = self._body(opened)
         else:
             chunks, opened = self._pipe, self._opened
@@ -60,10 +59,10 @@ class Text(Reader):
             opened.close()
 
     def _body(self, opened: Opened) -> Iterator[Chunk]:
-        """The chunks that have rows."""
+        """Return the chunks that have rows."""
         return (chunk for chunk in opened.chunks(self.delimiter) if chunk.data.strip(b"\r\n"))
 
-    def _piece(self, chunk: Chunk, columns: dict[str, Any] | None) -> Piece:
+    def _piece(self, chunk: Chunk, columns: Schema | None) -> Piece:
         import pyarrow as pa
 
         try:
@@ -74,15 +73,15 @@ class Text(Reader):
         try:
             table = self._parse(chunk.data, columns)
         except pa.ArrowException as error:
-            raise StreamError(self._explain(chunk, columns)) from error
+            raise self._explain(chunk, columns or {}) from error
         return Piece(table, lambda row: f"{self.name}:{self._line(chunk, row)}")
 
     def _line(self, chunk: Chunk, row: int) -> int:
-        # JSON objects may share a line, or have several: then the chunk is as near as we get.
+        # Several JSON objects may be on one line, or one on several: then only the chunk is known.
         return next(islice(records(chunk, self.delimiter), row, None), (chunk.line, b""))[0]
 
-    def _explain(self, chunk: Chunk, columns: dict[str, Any] | None) -> str:
-        """Halve the chunk until the first line that does not parse is found."""
+    def _explain(self, chunk: Chunk, columns: Schema) -> StreamError:
+        """Find the first line that does not parse, by bisection, and return the error."""
         import pyarrow as pa
 
         lines = list(records(chunk, self.delimiter))
@@ -90,19 +89,19 @@ class Text(Reader):
         while bad - good > 1:
             middle = (good + bad) // 2
             try:
-                self._parse(b"".join(line for _, line in lines[:middle]), columns)
+                self._parse(b"".join(line for _, line in lines[:middle]), columns or None)
                 good = middle
             except pa.ArrowException:
                 bad = middle
         number, line = lines[good]
-        return f"{self.name}:{number}: {self._reason(line.decode(), columns or {})}"
+        return self._fault(line.decode(), columns).at(f"{self.name}:{number}")
 
-    def _parse(self, data: bytes, columns: dict[str, Any] | None) -> Any:
-        """An arrow table; types are guessed if no columns are given."""
+    def _parse(self, data: bytes, columns: Schema | None) -> ArrowTable:
+        """Return an arrow table; without columns, their types are inferred."""
         raise NotImplementedError
 
-    def _reason(self, line: str, columns: dict[str, Any]) -> str:
-        """What is wrong with a line that does not parse."""
+    def _fault(self, line: str, columns: Schema) -> Fault:
+        """Return what is wrong with a line that does not parse."""
         raise NotImplementedError
 
 
@@ -114,15 +113,15 @@ class Csv(Text):
     def __init__(self, source: Source, header: bool, delimiter: str) -> None:
         need_pyarrow("CSV")
         if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n':
-            raise ValueError(f"delimiter must be one character, and no quote; got {delimiter!r}")
+            raise ValueError(f"delimiter must be one character other than a quote; got {delimiter!r}")
         self.delimiter, self._header = delimiter, header
         self._names: list[str] = []
         super().__init__(source)
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> Schema:
         return dict(zip(self._names, self._piece(self._first, None).table.schema.types, strict=True))
 
-    def read_as(self, kind: Any, number: bool) -> Any:
+    def read_as(self, kind: ArrowType, number: bool) -> ArrowType:
         import pyarrow as pa
 
         return pa.float64() if number else pa.string()
@@ -139,7 +138,7 @@ class Csv(Text):
             chunk = Chunk(chunk.data[end:], line + record.count(b"\n"))
         first = chunk if chunk.data.strip(b"\r\n") else next(chunks, None)
         if first is None:
-            raise StreamError(f"{self.name}: no rows; a header alone has nothing to learn from")
+            raise StreamError(f"{self.name}: no rows; the file has only a header")
         yield first
         yield from chunks
 
@@ -149,20 +148,22 @@ class Csv(Text):
         except UnicodeDecodeError as error:
             raise StreamError(f"{self.name}:{line}: not UTF-8; convert the file to UTF-8") from error
         except csv.Error as error:
-            raise StreamError(f"{self.name}:{line}: not CSV; lines must end with a line feed") from error
+            raise StreamError(
+                f"{self.name}:{line}: not CSV; lines must end with a line feed, not only a carriage return"
+            ) from error
         if not self._header:
             return [f"c{i}" for i in range(1, len(names) + 1)]
         names = [name.strip() for name in names]
         if all(map(_is_float, names)):
-            what = "the first line holds numbers, not names of columns"
-            raise StreamError(f"{self.name}:{line}: {what}; if there is no header, say so")
+            problem = f"{self.name}:{line}: the first line has numbers instead of column names"
+            raise StreamError(problem, Advice.NO_HEADER)
         for name, count in Counter(names).items():
             if count > 1:
-                what = f'column "{name}" stands twice; names must differ'
-                raise StreamError(f"{self.name}:{line}: {what}; if there is no header, say so")
+                problem = f'{self.name}:{line}: duplicate column "{name}"; names must differ'
+                raise StreamError(problem, Advice.NO_HEADER)
         return names
 
-    def _parse(self, data: bytes, columns: dict[str, Any] | None) -> Any:
+    def _parse(self, data: bytes, columns: Schema | None) -> ArrowTable:
         import pyarrow as pa
         from pyarrow import csv as pa_csv
 
@@ -180,48 +181,45 @@ class Csv(Text):
             ),
         )
 
-    def _reason(self, line: str, columns: dict[str, Any]) -> str:
+    def _fault(self, line: str, columns: Schema) -> Fault:
         import pyarrow as pa
 
         try:
             fields = next(csv.reader([line.rstrip("\r\n")], delimiter=self.delimiter or ","))
         except csv.Error:
-            return "not a row of CSV"
+            return Fault(0, "not a row of CSV")
         if len(fields) != len(self._names):
-            return f"{len(fields)} fields; the first line has {len(self._names)}"
+            return Fault(0, f"{len(fields)} fields; the first line has {len(self._names)}")
         for name, field in zip(self._names, fields, strict=True):
             if columns.get(name) == pa.float64() and not _is_float(field):
-                return (
-                    f'column "{name}" has {field!r}, and numbers before; '
-                    f'if these are categories, name "{name}" as categorical'
-                )
-        return "not a row of CSV"
+                return Fault(0, f'column "{name}" has {field!r}, but numbers before', Advice.CATEGORICAL)
+        return Fault(0, "not a row of CSV")
 
 
 class JsonLines(Text):
-    """One JSON object a line."""
+    """A file with one JSON object per line."""
 
     def __init__(self, source: Source) -> None:
         need_pyarrow("JSON lines")
         super().__init__(source)
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> Schema:
         schema = self._piece(self._first, None).table.schema
         return dict(zip(schema.names, schema.types, strict=True))
 
-    def read_as(self, kind: Any, number: bool) -> Any:
+    def read_as(self, kind: ArrowType, number: bool) -> ArrowType:
         import pyarrow as pa
 
         if number:
             return pa.float64()
-        # Pyarrow takes text that looks like a date for one; here it is text.
+        # Pyarrow parses text that looks like a date as a date; here it is text.
         return pa.string() if pa.types.is_temporal(kind) or pa.types.is_null(kind) else kind
 
-    def _parse(self, data: bytes, columns: dict[str, Any] | None) -> Any:
+    def _parse(self, data: bytes, columns: Schema | None) -> ArrowTable:
         import pyarrow as pa
         from pyarrow import json as pa_json
 
-        options: dict[str, Any] = {"newlines_in_values": False}
+        options: dict[str, object] = {"newlines_in_values": False}
         if columns is not None:
             options |= {"explicit_schema": pa.schema(columns), "unexpected_field_behavior": "ignore"}
         return pa_json.read_json(
@@ -230,23 +228,24 @@ class JsonLines(Text):
             parse_options=pa_json.ParseOptions(**options),
         )
 
-    def _reason(self, line: str, columns: dict[str, Any]) -> str:
+    def _fault(self, line: str, columns: Schema) -> Fault:
         try:
             row = json.loads(line)
         except ValueError:
-            return "not JSON; JSON lines have one object, {...}, a line"
+            return Fault(0, "not JSON; JSON lines have one object, {...}, per line")
         if not isinstance(row, dict):
-            return "not an object; JSON lines have one object, {...}, a line"
+            return Fault(0, "not an object; JSON lines have one object, {...}, per line")
         for name, kind in columns.items():
             if name in row and not _fits(row[name], kind):
-                return (
+                return Fault(
+                    0,
                     f'column "{name}" has {row[name]!r}, not of type {kind} as before; '
-                    f"a column must have one type"
+                    "a column must have one type",
                 )
-        return "a column changes its type; it must have one type"
+        return Fault(0, "a column changes its type; it must have one type")
 
 
-def _fits(value: Any, kind: Any) -> bool:
+def _fits(value: object, kind: ArrowType) -> bool:
     from pyarrow import types
 
     if value is None:

@@ -1,0 +1,112 @@
+"""Print and write the results of passes over streams."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+from rich.table import Table
+
+from budgetron import report
+from budgetron.certificates import Certificate
+from budgetron.cli._learners import names
+from budgetron.cli._pass import Certificates, Pass
+from budgetron.cli._sources import Source, description
+from budgetron.cli._terminal import INTERRUPTED, err, out, results_table
+from budgetron.evaluate import Comparison, Result
+
+__all__ = ["exit_if_interrupted", "grid", "present", "suggest", "suggest_tuning"]
+
+CERTIFICATE_FIELDS = (
+    "theorem",
+    "quantity",
+    "count",
+    "bound",
+    "competitor",
+    "norm",
+    "losses",
+    "shift",
+    "rounds",
+)
+
+
+def present(
+    passes: dict[str, Pass], certificates: dict[str, Certificates], report_to: Path | None, as_json: bool
+) -> None:
+    """Print tables or JSON, and write the HTML page if its path is given."""
+    if report_to is not None:
+        comparisons = {name: done.comparison for name, done in passes.items()}
+        command = shlex.join(["budgetron", *sys.argv[1:]])
+        report.write(report_to, comparisons, certificates=certificates or None, command=command)
+    if as_json:
+        _print_json(passes, certificates)
+        return
+    for name, done in passes.items():
+        if not err.is_terminal:
+            err.print(description(done.blocks.stream), highlight=False, markup=False, soft_wrap=True)
+        out.print(results_table(done.comparison.results, f"{name}: {done.comparison[0].rounds:,} rounds"))
+        for learner, entry in certificates.get(name, {}).items():
+            out.print(f"{learner}: {entry}", markup=False, highlight=False)
+    if report_to is not None:
+        err.print(f"Report: {report_to}", highlight=False)
+
+
+def _print_json(passes: dict[str, Pass], certificates: dict[str, Certificates]) -> None:
+    streams: dict[str, dict[str, object]] = {}
+    for name, done in passes.items():
+        streams[name] = {"read": description(done.blocks.stream)} | json.loads(done.comparison.to_json())
+        if name in certificates:
+            streams[name]["certificates"] = {
+                learner: {"none": entry} if isinstance(entry, str) else _plain_certificate(entry)
+                for learner, entry in certificates[name].items()
+            }
+    sys.stdout.write(json.dumps({"streams": streams}) + "\n")
+
+
+def _plain_certificate(certificate: Certificate) -> dict[str, object]:
+    fields = {name: getattr(certificate, name) for name in CERTIFICATE_FIELDS}
+    return fields | {"holds": certificate.holds}
+
+
+def suggest_tuning(best: Result, source: str, settings: Source) -> None:
+    """Suggest how to tune the best learner, if it has something to tune."""
+    name = {cls: name for name, cls in names().items()}.get(type(best.model))
+    if name is not None and "gamma" in best.model.get_params() and source != "-":
+        suggest(["tune", source, *settings.typed(), "--learner", name], "finds a width and a budget for it")
+
+
+def suggest(arguments: Sequence[str], reason: str) -> None:
+    """Print the command to run next."""
+    err.print(f"Next: {shlex.join(['budgetron', *arguments])}  ({reason})", highlight=False, soft_wrap=True)
+
+
+def grid(
+    errors: dict[tuple[int, float], float],
+    budgets: Sequence[int],
+    widths: Sequence[float],
+    chosen: tuple[int, float],
+    title: str,
+) -> Table:
+    """Return a table of the error for each width (row) and budget (column)."""
+    table = Table(title=title, title_justify="left", title_style="bold")
+    table.add_column("gamma", justify="right")
+    for budget in budgets:
+        table.add_column(f"budget {budget}" if budget else "no budget", justify="right")
+    for width in widths:
+        cells = {budget: f"{100 * errors[budget, width]:.2f}" for budget in budgets}
+        marked = [
+            f"[bold green]{cell}[/]" if (budget, width) == chosen else cell for budget, cell in cells.items()
+        ]
+        table.add_row(f"{width:g}", *marked)
+    return table
+
+
+def exit_if_interrupted(complete: bool, comparison: Comparison) -> None:
+    """Exit with the code of an interrupt, if the pass was interrupted."""
+    if not complete:
+        err.print(f"Interrupted after {comparison[0].rounds:,} rounds.", highlight=False)
+        raise typer.Exit(INTERRUPTED)

@@ -1,0 +1,149 @@
+"""One pass of learners over a stream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.sparse import issparse, vstack
+from sklearn.base import clone
+
+from budgetron._base.kernel_classifier import KernelClassifier
+from budgetron._util.interrupts import defer_interrupts
+from budgetron.certificates import Certificate, certify
+from budgetron.cli._checkpoint import Checkpoint
+from budgetron.cli._learners import Learners, scales_rows
+from budgetron.cli._prefix import Block, Prefix, Rows, open_prefix
+from budgetron.cli._sources import Source, description
+from budgetron.cli._terminal import err, interruptible, progress
+from budgetron.evaluate import Comparison
+
+__all__ = ["Certificates", "Pass", "certificates_of", "check_certificate", "learn", "learn_blocks"]
+
+# The certificate of each learner by name, or why there is none.
+Certificates = dict[str, Certificate | str]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Learners that ran over a stream.
+
+    Attributes
+    ----------
+    blocks : Prefix
+    comparison : Comparison
+    complete : bool
+        False if the pass was interrupted.
+    unscaled : frozenset of str
+        The names of the learners that got rows before scaling, while the others got scaled rows.
+    """
+
+    blocks: Prefix
+    comparison: Comparison
+    complete: bool
+    unscaled: frozenset[str]
+
+
+def learn(
+    source: str,
+    settings: Source,
+    models: Learners,
+    *,
+    rows: int | None,
+    window: int,
+    delay: int,
+    keep: bool,
+    checkpoint: Checkpoint | None = None,
+) -> Pass:
+    """Run clones of the learners over a stream; with a checkpoint, continue from there."""
+    settings, unscaled = _choose_scaling(settings, models, checkpoint)
+    blocks = open_prefix(
+        source,
+        settings,
+        rows,
+        keep=keep,
+        block_rows=None if checkpoint is None else checkpoint.every,
+        with_unscaled=bool(unscaled),
+    )
+    clones = {name: clone(model) for name, model in models.items()}
+    if checkpoint is not None:
+        clones = {name: checkpoint.model(model) for name, model in clones.items()}
+    return learn_blocks(blocks, clones, blocks.name, window, delay, checkpoint, unscaled)
+
+
+def _choose_scaling(
+    settings: Source, models: Learners, checkpoint: Checkpoint | None
+) -> tuple[Source, frozenset[str]]:
+    """Return how to read the rows, and which learners get them unscaled while the others get them scaled.
+
+    A learner that scales rows itself gets unscaled rows. Earlier versions passed scaled rows to every
+    learner; their checkpoints are continued in the same way.
+    """
+    own = frozenset(name for name, model in models.items() if scales_rows(model))
+    if not own or not settings.scale or (checkpoint is not None and checkpoint.scaled):
+        return settings, frozenset()
+    if len(own) == len(models):
+        return replace(settings, scale=False), frozenset()
+    return settings, own
+
+
+def learn_blocks(
+    blocks: Prefix,
+    models: Learners,
+    title: str,
+    window: int,
+    delay: int,
+    checkpoint: Checkpoint | None = None,
+    unscaled: frozenset[str] = frozenset(),
+) -> Pass:
+    """Learn block by block, with a progress line, until the end or until Ctrl-C."""
+    comparison = Comparison(models, blocks.classes, window=window, delay=delay)
+    if err.is_terminal:  # printed early: whoever sees a column read wrongly can stop at once
+        err.print(description(blocks.stream), highlight=False, markup=False, soft_wrap=True)
+    remaining = iter(blocks)
+    if checkpoint is not None:
+        checkpoint.resume(comparison, blocks, remaining)
+    with interruptible(), progress(blocks, title, comparison) as show:
+        try:
+            for block in remaining:
+                with defer_interrupts():
+                    comparison.learn(block.X, block.y, dict.fromkeys(unscaled, block.unscaled))
+                    blocks.learned(block)
+                    if checkpoint is not None:
+                        checkpoint.learned(block, comparison, blocks)
+                    show()
+        except KeyboardInterrupt:
+            return Pass(blocks, comparison, False, unscaled)
+    comparison.finish()
+    if checkpoint is not None:
+        checkpoint.save(comparison, blocks, done=True)
+    return Pass(blocks, comparison, True, unscaled)
+
+
+def check_certificate(certified: bool, delay: int) -> None:
+    """Raise `ValueError` if the theorems do not apply."""
+    if certified and delay:
+        raise ValueError("--certify: the theorems assume that labels are not delayed; leave out --delay")
+
+
+def certificates_of(done: Pass) -> Certificates:
+    """Return the certificate of each learner on the rows that it learned, or why there is none."""
+    blocks = done.blocks.kept
+    y = np.concatenate([block.y for block in blocks])
+    certificates: Certificates = {}
+    for result in done.comparison:
+        model = clone(result.model)
+        if isinstance(result.model, KernelClassifier):  # the width of the first block, not of all rows
+            model.set_params(gamma=result.model.gamma_)
+        X = _joined(blocks, unscaled=result.name in done.unscaled)
+        try:
+            trace = model.progressive_fit(X, y, classes=done.comparison.classes, ledger=True)
+            certificates[result.name] = certify(model, X, y, trace)
+        except (ValueError, TypeError) as error:
+            certificates[result.name] = str(error)
+    return certificates
+
+
+def _joined(blocks: list[Block], unscaled: bool) -> Rows:
+    rows = [block.unscaled if unscaled else block.X for block in blocks]
+    return vstack(rows).tocsr() if issparse(rows[0]) else np.vstack(rows)
