@@ -4,8 +4,8 @@ import signal
 import sys
 from pathlib import Path
 
-# Tests run side by side, one for each processor: threads of BLAS would wait for each other and do nothing
-# else. Before NumPy is imported, and for the processes that tests start.
+# Tests run in parallel, one per processor, so BLAS threads would only compete. Set before NumPy is imported;
+# also used by the processes that tests start.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import pytest
@@ -13,12 +13,14 @@ from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-# Machines are noisy: a slow example is no failure.
+from quick import is_quick
+
+# A slow example is not a failure: the load of machines varies.
 settings.register_profile("budgetron", deadline=None, derandomize=True)
 settings.load_profile("budgetron")
 
-# Those that take longest, by themselves. One that starts last is waited for by all other processors.
-LONG = (
+# The longest tests. They start first: if one started last, the other processors would wait for it.
+LONGEST = (
     "test_no_work_has_become_dearer",
     "test_interrupted_as_a_user_would",
     "test_killed_at_random_moments",
@@ -31,19 +33,21 @@ LONG = (
 
 @pytest.fixture
 def interrupts():
-    """Ctrl-C raises KeyboardInterrupt, whatever the shell that started us thinks of it."""
+    """Let Ctrl-C raise KeyboardInterrupt, even if the shell that started this process disabled it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     assert signal.signal(signal.SIGINT, before) is signal.default_int_handler
 
 
 def pytest_collection_modifyitems(items):
-    places = {name: place for place, name in enumerate(LONG)}
-    items.sort(key=lambda item: places.get(item.name.partition("[")[0], len(LONG)))
+    order = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(item.name.partition("[")[0], len(LONGEST)))
+    for item in items:
+        if is_quick(item):
+            item.add_marker(pytest.mark.quick)
 
 
 def pytest_collection_finish():
-    # What thousands of collected tests keep is looked through by every full collection of garbage, and none
-    # of it is any.
+    # Collected tests are never garbage. Without this, every full garbage collection would look through them.
     gc.collect()
     gc.freeze()
