@@ -1,4 +1,4 @@
-"""The loaders: real files where they are at hand, OpenML's shapes from fakes, and what goes wrong."""
+"""The loaders: real files if they are available, imitations of OpenML's data sets, and errors."""
 
 import gzip
 import json
@@ -35,7 +35,7 @@ def load(name, part, **options):
 
 def needs(name):
     if name not in PRESENT:
-        pytest.skip(f"{name} is not in the folder that BUDGETRON_DATA names")
+        pytest.skip(f"{name} is not in the folder given by BUDGETRON_DATA")
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def no_folder(monkeypatch):
 
 @pytest.fixture
 def openml(monkeypatch, no_folder):
-    """Put `answers["bunch"]` in OpenML's place; `answers["asked"]` is what it was asked for."""
+    """Replace OpenML by `answers["bunch"]`; `answers["asked"]` holds the arguments of the call."""
     answers = {}
 
     def fetch(**options):
@@ -64,7 +64,7 @@ def bunch(data, target, categories=None):
 
 
 def published(name, labels, order=None):
-    """Labels in the numbers that are published, part after part."""
+    """Return labels with the published class counts, part after part."""
     parts = CATALOGUE[name].parts
     return np.concatenate([np.repeat(labels, parts[part].counts) for part in order or parts])
 
@@ -99,7 +99,7 @@ def test_values_of_the_folder():
     assert y[:5].tolist() == [5, 5, 2, 2, 5]
     X, y = datasets.load_electricity()
     assert X[0, :4].tolist() == [0, 2, 0, 0.056443]
-    assert (np.diff(X[:, 0]) >= 0).mean() > 0.99  # the date, for the stream is in the order of time
+    assert (np.diff(X[:, 0]) >= 0).mean() > 0.99  # the date: rows are ordered by time
     assert y[0] == "UP"
     X, y = datasets.load_letter()
     np.testing.assert_allclose(X[0, :3], np.array([2, 4, 4]) / 7.5 - 1, atol=1e-6)
@@ -121,7 +121,7 @@ def test_all_is_train_then_test():
     np.testing.assert_array_equal(both.y, np.concatenate([train.y, test.y]))
 
 
-def test_uncompressed_files_do_as_well(tmp_path, monkeypatch):
+def test_uncompressed_files_are_read(tmp_path, monkeypatch):
     needs("phishing")
     (tmp_path / "phishing").write_bytes(gzip.decompress((Path(FOLDER) / "phishing.gz").read_bytes()))
     expected = datasets.load_phishing()
@@ -137,7 +137,7 @@ def test_census_balanced():
     X, y = datasets.load_census_income(random_state=0)
     assert X.shape == (24764, 510)
     assert np.bincount(y).tolist() == [12382, 12382]
-    # In random order: each tenth has about as many of both, and the classes alternate.
+    # In random order: each tenth has about the same number of both classes, and half of all neighbours differ.
     assert all(abs(tenth.mean() - 0.5) < 0.05 for tenth in np.array_split(y, 10))
     assert abs((y[1:] != y[:-1]).mean() - 0.5) < 0.02
 
@@ -202,7 +202,7 @@ def test_openml_is_asked_for_the_right_entry(openml, tmp_path):
         assert options["data_home"] == tmp_path
         assert options["cache"] is True
         assert options["as_frame"] is False
-        assert options["parser"] == "auto"  # pandas is here
+        assert options["parser"] == "auto"  # pandas is installed
 
 
 def test_openml_without_pandas(openml, monkeypatch):
@@ -244,7 +244,7 @@ def test_electricity_from_openml(openml, coded):
     y = published("electricity", ["DOWN", "UP"])
     X = np.random.default_rng(0).random((len(y), 8))
     days = np.arange(len(y)) % 7
-    if coded:  # as the parser without pandas has it
+    if coded:  # as the parser without pandas returns it
         X[:, 1] = days
         openml["bunch"] = bunch(X, y, {"V2": [str(day + 1) for day in range(7)]})
     else:
@@ -298,7 +298,7 @@ def test_phishing_from_openml(openml):
     data = datasets.load_phishing()
     assert data.X.shape == (11055, 68)
     assert set(data.X.data) == {0.18257}
-    assert data.X[0].indices.tolist() == list(range(30))  # numbered as they appear
+    assert data.X[0].indices.tolist() == list(range(30))  # numbered by first occurrence
     new = data.X[1].indices[data.X[1].indices >= 30]
     assert new.tolist() == list(range(30, 30 + len(new)))
     same = (X[:50, None] == X[None, :50]).sum(axis=2)
@@ -324,7 +324,7 @@ def test_vehicle_from_openml(openml):
 
 
 def test_census_from_openml(openml, monkeypatch):
-    """The folder's rows in UCI's columns, with blanks, quirks and missing values, come back the same."""
+    """The rows of the folder, in UCI's columns with blanks and missing values, are loaded unchanged."""
     needs("census_income")
     with np.load(Path(FOLDER) / "census-income.npz") as file:
         arrays = {name: file[name] for name in file.files}
@@ -339,7 +339,7 @@ def test_census_from_openml(openml, monkeypatch):
         levels = arrays[f"levels_{j:02}"].astype(object)
         levels[levels == "?"] = np.nan
         X[:, column] = levels[cat[:, j]]
-    X[:, 2] = X[:, 2].astype(float)  # codes of industries may be taken for numbers
+    X[:, 2] = X[:, 2].astype(float)  # codes of industries may be parsed as numbers
     y = np.where(np.concatenate([arrays["y_train"], arrays["y_test"]]), " 50000+.", " - 50000.").astype(
         object
     )
@@ -363,14 +363,16 @@ def test_openml_in_another_order(openml):
 
 def test_openml_in_another_form(openml):
     openml["bunch"] = bunch(np.full((5, 30), "a word", dtype=object), np.ones(5))
-    with pytest.raises(datasets.UnexpectedDataError, match="4534 on OpenML is not in the form"):
+    with pytest.raises(
+        datasets.UnexpectedDataError, match="4534 on OpenML does not have the form that load_phishing expects"
+    ):
         datasets.load_phishing()
 
 
-# ---------------------------------------------------------------------- what goes wrong
+# ---------------------------------------------------------------------- errors
 
 
-def test_nowhere(openml, monkeypatch, tmp_path):
+def test_not_found(openml, monkeypatch, tmp_path):
     openml["bunch"] = URLError("no network")
     with pytest.raises(
         datasets.DataNotFoundError, match=r"BUDGETRON_DATA is not set.*1430.*no network.*a9a\.gz"

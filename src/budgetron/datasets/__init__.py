@@ -1,9 +1,9 @@
-"""Data sets of the papers and of their field, ready to learn from.
+"""Data sets of the papers, and others that are common in the field.
 
-Each loader returns a `Dataset`, which unpacks like a pair: `X, y = load_adult()`. It reads from
-the folder that the environment variable BUDGETRON_DATA names if the files are there, and asks
-OpenML otherwise; scikit-learn keeps what was fetched. `available` says what there is, and where.
-Nothing here knows of a learner.
+Each loader returns a `Dataset`, which unpacks like a pair: `X, y = load_adult()`. It reads the files in the
+folder given by the environment variable BUDGETRON_DATA. If they are not there, it downloads the data set from
+OpenML; scikit-learn caches it. `available` lists the data sets and where each of them is. Nothing here
+imports a learner.
 """
 
 from budgetron.datasets._available import Available, available

@@ -1,4 +1,4 @@
-"""What there is, without reading or fetching any of it."""
+"""List the data sets without reading or downloading them."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ class Available:
     Attributes
     ----------
     name, loader : str
-        Its name, and the function of `budgetron.datasets` that loads it.
+        The name, and the function of `budgetron.datasets` that loads the data set.
     rows : dict of str to int
-        The rows of each part.
+        The number of rows of each part.
     features, classes : int
     files : tuple of str
-        What the folder must hold, without the suffix of a compressed file.
+        The files that the folder must contain, without the suffix of compressed files.
     present : bool
-        Whether the folder that BUDGETRON_DATA names has the files of all parts.
+        Whether the folder given by BUDGETRON_DATA has the files of all parts.
     openml_id : int or None
-        None where OpenML is asked by name.
+        None if the data set is found on OpenML by its name.
     cached : bool or None
-        Whether scikit-learn has kept a copy of OpenML's; None if that cannot be told.
+        Whether scikit-learn has cached the data set of OpenML; None if that is unknown.
     """
 
     name: str
@@ -48,17 +48,17 @@ class Available:
 
 
 def available(*, data_home: str | os.PathLike[str] | None = None) -> list[Available]:
-    """All data sets, by name, and whether each is at hand. Nothing is read or fetched.
+    """Return all data sets, sorted by name, and where each of them is. Nothing is read or downloaded.
 
     Parameters
     ----------
     data_home : path, optional
-        Where scikit-learn keeps what it fetched; by default its own folder.
+        The cache folder of scikit-learn; by default its usual one.
 
     Examples
     --------
     >>> from budgetron.datasets import available
-    >>> [known.name for known in available() if known.classes > 9]
+    >>> [record.name for record in available() if record.classes > 9]
     ['letter', 'mnist', 'usps']
     """
     home = Path(data_home or os.environ.get("SCIKIT_LEARN_DATA") or "~/scikit_learn_data").expanduser()
@@ -71,7 +71,7 @@ def available(*, data_home: str | os.PathLike[str] | None = None) -> list[Availa
             entry.classes,
             tuple(dict.fromkeys(file for part in entry.parts.values() for file in part.files)),
             all(map(find, entry.parts.values())),
-            entry.openml.get("data_id"),
+            entry.openml_id,
             _cached(entry, home / "openml" / "openml.org"),
         )
         for _, entry in sorted(CATALOGUE.items())
@@ -79,9 +79,9 @@ def available(*, data_home: str | os.PathLike[str] | None = None) -> list[Availa
 
 
 def _cached(entry: Entry, cache: Path) -> bool | None:
-    if "data_id" not in entry.openml:
+    if entry.openml_id is None:
         return None
-    about = cache / "api" / "v1" / "json" / "data" / f"{entry.openml['data_id']}.gz"
+    about = cache / "api" / "v1" / "json" / "data" / f"{entry.openml_id}.gz"
     if not about.is_file():
         return False
     try:
@@ -89,5 +89,5 @@ def _cached(entry: Entry, cache: Path) -> bool | None:
             url: str = json.load(file)["data_set_description"]["url"]
     except (OSError, EOFError, ValueError, KeyError, TypeError):
         return None
-    # The data lie beside it, under the path of their address.
+    # The data are in the same cache, under the path of their URL.
     return (cache / (urlparse(url).path.lstrip("/") + ".gz")).is_file()

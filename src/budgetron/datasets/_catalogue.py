@@ -1,10 +1,9 @@
-"""What is known of each data set before it is read: its files, its OpenML entry, its class counts."""
+"""Facts about each data set: its files, its OpenML entry, its number of rows, features and classes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 __all__ = ["CATALOGUE", "Entry", "Part"]
 
@@ -15,8 +14,8 @@ LIBSVM = ("", ".bz2", ".gz")
 class Part:
     """A part of a data set.
 
-    `counts` are the rows of each class, in the order of the labels, where they are known. Of each
-    file in `files` (without suffix), the first of `suffixes` that is found is read.
+    `counts` is the number of rows of each class, in the order of the labels, if it is known. `files` are
+    without suffix; for each of them, the first of `suffixes` that exists is read.
     """
 
     rows: int
@@ -27,18 +26,25 @@ class Part:
 
 @dataclass(frozen=True)
 class Entry:
-    """A data set; `openml` is what `fetch_openml` is asked for."""
+    """A data set; `openml` holds the arguments of `fetch_openml`."""
 
     name: str
     features: int
     classes: int
     parts: Mapping[str, Part]
-    openml: Mapping[str, Any]
+    openml: Mapping[str, str | int]
     description: str
 
     @property
     def loader(self) -> str:
+        """The name of the function that loads it."""
         return f"load_{self.name}"
+
+    @property
+    def openml_id(self) -> int | None:
+        """The number of the data set on OpenML; None if it is found by its name."""
+        number = self.openml.get("data_id")
+        return None if number is None else int(number)
 
 
 # fmt: off
@@ -76,7 +82,7 @@ _ENTRIES = (
             "train": Part(199523, (187141, 12382), ("census-income.npz",)),
             "test": Part(99762, (93576, 6186), ("census-income.npz",)),
         },
-        # The entry has no names, but UCI's order of columns: V42 is the class.
+        # The columns have no names, but UCI's order: V42 is the class.
         {"data_id": 4535, "target_column": "V42"},
         "Census-Income (KDD): income above 50,000 dollars, US surveys 1994-95; "
         "T. Lane and R. Kohavi, UCI, 2000",

@@ -1,9 +1,8 @@
-"""Census-Income (KDD), the set of 003 that has to be balanced and coded before it can be learned."""
+"""Census-Income (KDD), a data set of the Forgetron paper, with balancing and encoding."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -11,8 +10,12 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from budgetron.datasets._catalogue import CATALOGUE
+from budgetron.datasets._forms import FloatType
 from budgetron.datasets._sources import (
+    Bunch,
     Dataset,
+    LabelArray,
+    Matrix,
     Pair,
     PathLike,
     choose,
@@ -25,7 +28,8 @@ from budgetron.datasets._sources import (
 
 __all__ = ["load_census_income"]
 
-# UCI's columns, from 0: these are numeric, 24 is the weight of the row, 41 the class, the others nominal.
+# UCI's columns, counted from 0: these are numeric, 24 is the weight of the row, 41 the class; the others are
+# nominal.
 _NUMERIC = (0, 5, 16, 17, 18, 30, 39)
 _WEIGHT = 24
 
@@ -35,44 +39,44 @@ def load_census_income(
     *,
     balanced: bool = True,
     numeric: str = "unit",
-    random_state: Any = None,
+    random_state: int | np.random.RandomState | None = None,
     data_home: PathLike | None = None,
     dtype: DTypeLike = np.float64,
 ) -> Dataset:
-    """Census-Income (KDD): who earns more than 50,000 dollars; balanced by default, as in 003.
+    """Load Census-Income (KDD): whether a person earns more than 50,000 dollars.
 
-    199,523 rows to train and 99,762 to test; 7 numeric features and 33 nominal ones, which become
-    503 of 0 or 1; labels 0 and 1 (6 %). The instance weight is left out, as UCI asks.
+    Balanced by default, as in the Forgetron paper.
+
+    199,523 training and 99,762 test rows; 7 numeric columns, and 33 nominal columns that become 503 features
+    of 0 or 1; labels 0 and 1 (6 %). The instance weight is left out, as UCI recommends.
 
     Parameters
     ----------
     subset : {"train", "test", "all"}
     balanced : bool, default=True
-        Keep all rows of class 1 (12,382 to train), draw as many of class 0 without replacement,
-        and put both in random order. Otherwise all rows, as published.
+        Keep all rows of class 1 (12,382 for training), draw the same number of rows of class 0 without
+        replacement, and shuffle them. Otherwise all rows, in the published order.
     numeric : {"unit", "standard", "raw"}, default="unit"
-        Numeric features mapped to [0, 1], to mean 0 and variance 1, or left alone. Extremes,
-        means and deviations are those of all training rows, so that parts and draws agree; test
-        rows may fall outside. 003 does not say what it did. This looks at rows that are yet to
-        come: good for repeating experiments, not a thing that a stream allows.
+        Numeric features are mapped to [0, 1], or to mean 0 and variance 1, or left unchanged. Extremes, means
+        and deviations are those of all training rows, so that they are the same for all parts and draws;
+        test rows may be outside of [0, 1]. The Forgetron paper does not say how it scaled them. This uses
+        rows that come later, which is acceptable for experiments, but impossible for a stream.
     random_state : int, RandomState or None
-        Of the draw and the order.
+        For the draw and the order.
     data_home : path, optional
-        Where scikit-learn keeps what it fetched from OpenML; by default its own folder.
+        The cache folder of scikit-learn; by default its usual one.
     dtype : float64 or float32
 
     Returns
     -------
     Dataset
-        `X` is a CSR matrix with 510 columns; "column=level" names a nominal one. File:
-        `census-income.npz` with, for s in train and test, `num_s`, `cat_s` (codes) and `y_s`; and
-        the names in `num_names`, `cat_names`, `levels_00` to `levels_32`.
+        `X` is a CSR matrix with 510 columns; features of nominal columns are named "column=level". File:
+        `census-income.npz` with `num_s`, `cat_s` (codes) and `y_s`, where s is train or test; and the
+        names `num_names`, `cat_names`, `levels_00` to `levels_32`.
 
-    Notes
-    -----
-    OpenML: 4535, not verified: taken to have UCI's columns in UCI's order, and both parts in this
-    order. The class counts of both parts and the number of levels are checked. Its
-    columns have no names, so that features are called after V1, V2 and so on.
+    Notes ----- OpenML: 4535. Assumed, but not verified: it has UCI's columns in UCI's order, and both parts
+    in this order. The class counts of both parts and the number of levels are checked. Its columns have no
+    names, so features are named after V1, V2 and so on.
 
     Examples
     --------
@@ -82,11 +86,11 @@ def load_census_income(
     if numeric not in ("unit", "standard", "raw"):
         raise ValueError(f"numeric must be 'unit', 'standard' or 'raw', not {numeric!r}")
     dtype = float_dtype(dtype)
-    entry, found = CATALOGUE["census_income"], _Found()
+    entry, reader = CATALOGUE["census_income"], _Reader()
     choose(entry, subset)
-    # Both parts, always: the scale is that of the training rows.
+    # Always load both parts, because the training rows determine the scale.
     both = load(
-        entry.name, "all", data_home, found.read, found.convert, lambda table: table, width=40, strict=True
+        entry.name, "all", data_home, reader.read, reader.convert, lambda table: table, width=40, strict=True
     )
     cut = entry.parts["train"].rows
     chosen = {"train": slice(cut), "test": slice(cut, None), "all": slice(None)}
@@ -95,35 +99,38 @@ def load_census_income(
         rows = _balance(y, check_random_state(random_state))
         table, y = table[rows], y[rows]
     offset, scale = _scale(numeric, both.X[:cut, : len(_NUMERIC)])
-    X = _onehot(table, [len(levels) for levels in found.levels], offset, scale, dtype)
-    return Dataset(X, y, both.name, found.feature_names, both.source, both.description)
+    X = _onehot(table, [len(levels) for levels in reader.levels], offset, scale, dtype)
+    return Dataset(X, y, both.name, reader.feature_names, both.source, both.description)
 
 
-class _Found:
-    """What a source says of the columns, besides their values.
+class _Reader:
+    """Reads the table, and keeps the names and levels of its columns.
 
-    Tables have the 7 numeric columns first, then the 33 nominal ones as codes.
+    Tables have the 7 numeric columns first, then the 33 nominal columns as codes.
     """
 
     columns: tuple[str, ...] = ()
-    levels: tuple[NDArray[Any], ...] = ()
+    levels: tuple[LabelArray, ...] = ()
 
     @property
     def feature_names(self) -> tuple[str, ...]:
+        """The names of the encoded features."""
         names = list(self.columns[: len(_NUMERIC)])
         for column, levels in zip(self.columns[len(_NUMERIC) :], self.levels, strict=True):
             names += [f"{column}={level}" for level in levels]
         return tuple(names)
 
     def read(self, part: str, path: Path) -> Pair:
+        """Read the file."""
         with reading(path), path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             self.columns = (*arrays["num_names"].tolist(), *arrays["cat_names"].tolist())
             self.levels = tuple(arrays[f"levels_{i:02}"] for i in range(len(arrays["cat_names"])))
             return np.hstack([arrays[f"num_{part}"], arrays[f"cat_{part}"]]), labels(arrays[f"y_{part}"])
 
-    def convert(self, bunch: Any) -> Pair:
+    def convert(self, bunch: Bunch) -> Pair:
+        """Convert the data set of OpenML."""
         if len(bunch.feature_names) != 41:
-            raise ValueError(f"{len(bunch.feature_names)} columns beside the class, not 41")
+            raise ValueError(f"{len(bunch.feature_names)} columns besides the class, not 41")
         nominal = [i for i in range(41) if i not in (*_NUMERIC, _WEIGHT)]
         coded = [texts(bunch, i) for i in nominal]
         self.levels = tuple(levels for levels, _ in coded)
@@ -142,8 +149,8 @@ def _balance(y: NDArray[np.int64], generator: np.random.RandomState) -> NDArray[
     return generator.permutation(np.concatenate([positive, drawn]))
 
 
-def _scale(numeric: str, values: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Offset and divisor of each numeric column."""
+def _scale(numeric: str, values: Matrix) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the offset and divisor of each numeric column."""
     if numeric == "unit":
         low = values.min(axis=0).astype(np.float64)
         return low, values.max(axis=0) - low
@@ -153,13 +160,13 @@ def _scale(numeric: str, values: NDArray[Any]) -> tuple[NDArray[np.float64], NDA
 
 
 def _onehot(
-    table: NDArray[Any],
+    table: Matrix,
     sizes: list[int],
     offset: NDArray[np.float64],
     scale: NDArray[np.float64],
-    dtype: np.dtype[Any],
-) -> Any:
-    """CSR rows: the numeric columns, then one 1 for each nominal column."""
+    dtype: FloatType,
+) -> Matrix:
+    """Return CSR rows: the numeric columns, then a 1 for the level of each nominal column."""
     rows, width = table.shape
     plain = len(offset)
     data = np.ones((rows, width), dtype)

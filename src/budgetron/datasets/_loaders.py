@@ -1,4 +1,4 @@
-"""The loaders: what each data set is, and which functions read and convert it."""
+"""The loaders: a description of each data set, and the functions that read and convert it."""
 
 from __future__ import annotations
 
@@ -43,26 +43,26 @@ __all__ = [
 def load_adult(
     subset: str = "train", *, data_home: PathLike | None = None, dtype: DTypeLike = np.float64
 ) -> Dataset:
-    """Adult in its binary form, LIBSVM's a9a: who earns more than 50,000 dollars.
+    """Load Adult in its binary form, LIBSVM's a9a: whether a person earns more than 50,000 dollars.
 
-    32,561 rows to train and 16,281 to test; 123 features of 0 or 1, about 14 of them set; labels
-    -1 and +1 (24 %). The set of 002 Table 1.
+    32,561 training and 16,281 test rows; 123 features of 0 or 1, about 14 of them 1; labels -1 and +1 (24 %).
+    The data set of Table 1 of the Projectron paper.
 
     Parameters
     ----------
     subset : {"train", "test", "all"}
     data_home : path, optional
-        Where scikit-learn keeps what it fetched from OpenML; by default its own folder.
+        The cache folder of scikit-learn; by default its usual one.
     dtype : float64 or float32
 
     Returns
     -------
     Dataset
-        `X` is a CSR matrix. Files: `a9a` and `a9a.t`, as they are or compressed (.gz, .bz2).
+        `X` is a CSR matrix. Files: `a9a` and `a9a.t`, plain or compressed (.gz, .bz2).
 
     Notes
     -----
-    OpenML: 1430, taken to be both parts in this order; the class counts of the part are checked.
+    OpenML: 1430, assumed to be both parts in this order; the class counts are checked.
 
     Examples
     --------
@@ -76,15 +76,15 @@ def load_adult(
 
 
 def load_covertype(*, data_home: PathLike | None = None, dtype: DTypeLike = np.float64) -> Dataset:
-    """Covertype: which of seven kinds of forest grows in a place.
+    """Load Covertype: which of seven types of forest grows at a place.
 
     581,012 rows of 54 features, in UCI's order, not scaled: 10 quantities, then indicators of 4
-    areas and 40 soils; labels 1 to 7. Class 2 against the rest (49 %) is LIBSVM's covtype.binary.
+    areas and 40 soil types; labels 1 to 7. Class 2 against the rest (49 %) is LIBSVM's covtype.binary.
 
     Parameters
     ----------
     data_home : path, optional
-        Where scikit-learn keeps what it fetched from OpenML; by default its own folder.
+        The cache folder of scikit-learn; by default its usual one.
     dtype : float64 or float32
 
     Returns
@@ -102,26 +102,26 @@ def load_covertype(*, data_home: PathLike | None = None, dtype: DTypeLike = np.f
 
 
 def load_electricity(*, data_home: PathLike | None = None, dtype: DTypeLike = np.float64) -> Dataset:
-    """Electricity (Elec2): whether the price goes UP or DOWN against the last day's mean.
+    """Load Electricity (Elec2): whether the price goes UP or DOWN, compared with the mean of the last day.
 
-    45,312 half hours of New South Wales, May 1996 to December 1998, in the order of time; 8
-    features in [0, 1] but for the day of the week (1 to 7); labels "UP" (42 %) and "DOWN". A
-    stream with drift, in which the last label is a good guess of the next.
+    45,312 half hours in New South Wales, May 1996 to December 1998, ordered by time; 8 features in [0, 1],
+    except the day of the week (1 to 7); labels "UP" (42 %) and "DOWN". A stream with drift, in which the last
+    label is a good prediction of the next.
 
     Parameters
     ----------
     data_home : path, optional
-        Where scikit-learn keeps what it fetched from OpenML; by default its own folder.
+        The cache folder of scikit-learn; by default its usual one.
     dtype : float64 or float32
 
     Returns
     -------
     Dataset
-        `X` is an array. File: `electricity.csv`, as it is or as .gz, with a header.
+        `X` is an array. File: `electricity.csv`, plain or as .gz, with a header.
 
     Notes
     -----
-    OpenML: 151, taken to be in the same order; not verified.
+    OpenML: 151, assumed to be in the same order; not verified.
     """
     dtype = float_dtype(dtype)
     return load(
@@ -138,27 +138,27 @@ def load_electricity(*, data_home: PathLike | None = None, dtype: DTypeLike = np
 def load_ijcnn1(
     subset: str = "train", *, data_home: PathLike | None = None, dtype: DTypeLike = np.float64
 ) -> Dataset:
-    """IJCNN1: whether an engine misfires.
+    """Load IJCNN1: whether an engine misfires.
 
-    49,990 rows to train and 91,701 to test, of 22 features; labels -1 and +1 (10 %).
+    49,990 training and 91,701 test rows of 22 features; labels -1 and +1 (10 %).
 
     Parameters
     ----------
     subset : {"train", "test", "all"}
     data_home : path, optional
-        Where scikit-learn keeps what it fetched from OpenML; by default its own folder.
+        The cache folder of scikit-learn; by default its usual one.
     dtype : float64 or float32
 
     Returns
     -------
     Dataset
-        `X` is an array. Files: `ijcnn1` and `ijcnn1.t`, as they are or compressed (.gz, .bz2).
+        `X` is an array. Files: `ijcnn1` and `ijcnn1.t`, plain or compressed (.gz, .bz2).
 
     Notes
     -----
-    OpenML: 1575. Not verified: it seems to hold LIBSVM's four files, of which two are the training
-    part once more, in an unknown order. Their class counts tell which rows are which; both parts
-    alone, in this order, do as well.
+    OpenML: 1575. Not verified: it seems to contain LIBSVM's four files, of which two are the training part
+    again, in an unknown order. The class counts determine which rows are which. Only the two parts, in this
+    order, are accepted as well.
     """
     dtype = float_dtype(dtype)
     read = partial(read_libsvm, 22, dtype)
@@ -168,28 +168,26 @@ def load_ijcnn1(
 def load_letter(
     subset: str = "train", *, data_home: PathLike | None = None, dtype: DTypeLike = np.float64
 ) -> Dataset:
-    """Letter: which capital letter an image shows.
+    """Load Letter: which capital letter an image shows.
 
-    15,000 rows to train and 5,000 to test; 16 features in [-1, 1]; labels 1 to 26 for A to Z,
-    about equally many.
+    15,000 training and 5,000 test rows; 16 features in [-1, 1]; labels 1 to 26 for A to Z, about equally
+    frequent.
 
     Parameters
     ----------
     subset : {"train", "test", "all"}
     data_home : path, optional
-        Where scikit-learn keeps what it fetched from OpenML; by default its own folder.
+        The cache folder of scikit-learn; by default its usual one.
     dtype : float64 or float32
 
     Returns
     -------
     Dataset
-        `X` is an array. Files: LIBSVM's `letter.scale` and `letter.scale.t`, as they are or
-        compressed (.gz, .bz2).
+        `X` is an array. Files: LIBSVM's `letter.scale` and `letter.scale.t`, plain or compressed
+        (.gz, .bz2).
 
-    Notes
-    -----
-    OpenML: 6, whose whole numbers 0 to 15 are scaled as LIBSVM did (to six digits there). It is
-    taken to be both parts in this order; the class counts of the part are checked.
+    Notes ----- OpenML: 6, whose integers 0 to 15 are scaled like LIBSVM's (which has six digits). It is
+    assumed to be both parts in this order; the class counts are checked.
     """
     dtype = float_dtype(dtype)
     read = partial(read_libsvm, 16, dtype)
@@ -199,27 +197,27 @@ def load_letter(
 def load_mnist(
     subset: str = "train", *, data_home: PathLike | None = None, dtype: DTypeLike = np.float64
 ) -> Dataset:
-    """MNIST: which digit was written.
+    """Load MNIST: which digit was written.
 
-    60,000 rows to train and 10,000 to test; 28 x 28 pixels in [0, 1], row by row; labels 0 to 9.
+    60,000 training and 10,000 test rows; 28 x 28 pixels in [0, 1], row by row; labels 0 to 9.
 
     Parameters
     ----------
     subset : {"train", "test", "all"}
     data_home : path, optional
-        Where scikit-learn keeps what it fetched from OpenML; by default its own folder.
+        The cache folder of scikit-learn; by default its usual one.
     dtype : float64 or float32
-        The training rows take 376 MB in float64.
+        The training rows take 359 MB in float64.
 
     Returns
     -------
     Dataset
         `X` is an array. Files: `mnist-train-images-idx3-ubyte`, `mnist-train-labels-idx1-ubyte`,
-        and the same with `t10k`; as they are or as .gz.
+        and the same with `t10k`; plain or as .gz.
 
     Notes
     -----
-    OpenML: 554, taken to have both parts in this order; the class counts of the part are checked.
+    OpenML: 554, assumed to be both parts in this order; the class counts are checked.
     """
     dtype = float_dtype(dtype)
     return load(
@@ -233,15 +231,15 @@ def load_mnist(
 
 
 def load_phishing(*, data_home: PathLike | None = None, dtype: DTypeLike = np.float64) -> Dataset:
-    """Phishing websites in LIBSVM's form: whether a page is what it says.
+    """Load Phishing websites in LIBSVM's form: whether a page is genuine.
 
-    11,055 rows of 68 features, 30 of them set to 0.18257, which makes every row a unit vector;
+    11,055 rows of 68 features, 30 of which are 0.18257, so that every row is a unit vector;
     labels 0 and 1 (56 %).
 
     Parameters
     ----------
     data_home : path, optional
-        Where scikit-learn keeps what it fetched from OpenML; by default its own folder.
+        The cache folder of scikit-learn; by default its usual one.
     dtype : float64 or float32
 
     Returns
@@ -252,8 +250,8 @@ def load_phishing(*, data_home: PathLike | None = None, dtype: DTypeLike = np.fl
     Notes
     -----
     OpenML: 4534, 30 columns of -1, 0 and 1. Each level of each column becomes a feature, numbered
-    as it first appears, which is how LIBSVM's file is numbered if the order of the rows is the
-    same. That is not verified; another order permutes the features, which no kernel here notices.
+    by its first occurrence, which is how LIBSVM's file is numbered if the order of the rows is the
+    same. That is not verified; another order permutes the features, which does not change any kernel.
     """
     dtype = float_dtype(dtype)
     read = partial(read_libsvm, 68, dtype)
@@ -261,21 +259,22 @@ def load_phishing(*, data_home: PathLike | None = None, dtype: DTypeLike = np.fl
 
 
 def load_spambase(*, data_home: PathLike | None = None, dtype: DTypeLike = np.float64) -> Dataset:
-    """Spambase: whether a mail is one that nobody asked for.
+    """Load Spambase: whether an e-mail is spam.
 
-    4,601 rows of 57 features, not scaled: frequencies of words and signs, lengths of capital
-    runs; labels 0 and 1 (39 %). All of class 1 come first: shuffle before learning on-line.
+    4,601 rows of 57 features, not scaled: frequencies of words and characters, lengths of runs of capital
+    letters; labels 0 and 1 (39 %). All rows of class 1 come first, so shuffle the rows before learning
+    online.
 
     Parameters
     ----------
     data_home : path, optional
-        Where scikit-learn keeps what it fetched from OpenML; by default its own folder.
+        The cache folder of scikit-learn; by default its usual one.
     dtype : float64 or float32
 
     Returns
     -------
     Dataset
-        `X` is an array. File: UCI's `spambase.data`, as it is or as .gz.
+        `X` is an array. File: UCI's `spambase.data`, plain or as .gz.
 
     Notes
     -----
@@ -288,16 +287,16 @@ def load_spambase(*, data_home: PathLike | None = None, dtype: DTypeLike = np.fl
 def load_usps(
     subset: str = "all", *, data_home: PathLike | None = None, dtype: DTypeLike = np.float64
 ) -> Dataset:
-    """USPS: which digit of a zip code was written.
+    """Load USPS: which digit of a zip code was written.
 
-    7,291 rows to train and 2,007 to test, 9,298 in all; 16 x 16 pixels in [-1, 1], row by row;
-    labels 0 to 9. Not the set with 11,000 images.
+    7,291 training and 2,007 test rows, 9,298 in total; 16 x 16 pixels in [-1, 1], row by row; labels 0 to 9.
+    This is not the data set with 11,000 images.
 
     Parameters
     ----------
     subset : {"train", "test", "all"}
     data_home : path, optional
-        Where scikit-learn keeps what it fetched from OpenML; by default its own folder.
+        The cache folder of scikit-learn; by default its usual one.
     dtype : float64 or float32
 
     Returns
@@ -305,10 +304,8 @@ def load_usps(
     Dataset
         `X` is an array. File: `usps.npz` with `X_train`, `y_train`, `X_test`, `y_test`.
 
-    Notes
-    -----
-    OpenML: 41082, with labels 1 to 10 for 0 to 9. Taken to be both parts in this order; the class
-    counts of the part are checked. Pixels in [0, 1] there would be mapped to [-1, 1].
+    Notes ----- OpenML: 41082, with labels 1 to 10 for 0 to 9. Assumed to be both parts in this order; the
+    class counts are checked. If its pixels are in [0, 1], they are mapped to [-1, 1].
     """
     dtype = float_dtype(dtype)
     return load("usps", subset, data_home, read_npz, convert_usps, partial(as_array, dtype))
@@ -317,28 +314,26 @@ def load_usps(
 def load_vehicle(
     subset: str = "train", *, data_home: PathLike | None = None, dtype: DTypeLike = np.float64
 ) -> Dataset:
-    """SensIT Vehicle, acoustic and seismic features combined: which vehicle passes by.
+    """Load SensIT Vehicle, with acoustic and seismic features: which vehicle passes by.
 
-    78,823 rows to train and 19,705 to test, of 100 features; labels 1 to 3.
+    78,823 training and 19,705 test rows of 100 features; labels 1 to 3.
 
     Parameters
     ----------
     subset : {"train", "test", "all"}
     data_home : path, optional
-        Where scikit-learn keeps what it fetched from OpenML; by default its own folder.
+        The cache folder of scikit-learn; by default its usual one.
     dtype : float64 or float32
 
     Returns
     -------
     Dataset
-        `X` is an array. Files: LIBSVM's `combined` and `combined.t`, as they are or compressed
-        (.gz, .bz2).
+        `X` is an array. Files: LIBSVM's `combined` and `combined.t`, plain or compressed (.gz, .bz2).
 
     Notes
     -----
-    Not verified: neither file was at hand when this was written, so that only rows, features and
-    the number of classes are checked. OpenML: "SensIT-Vehicle-Combined", version 1, taken to be
-    both parts in this order.
+    Not verified: neither file was available when this was written, so only the numbers of rows, features and
+    classes are checked. OpenML: "SensIT-Vehicle-Combined", version 1, assumed to be both parts in this order.
     """
     dtype = float_dtype(dtype)
     return load(

@@ -1,4 +1,4 @@
-"""Where data comes from: the folder that BUDGETRON_DATA names, or OpenML; and what comes out."""
+"""Load a data set from the folder given by BUDGETRON_DATA, or from OpenML."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from zipfile import BadZipFile
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import sparse
 from sklearn import datasets as sklearn_datasets
 
@@ -23,8 +23,11 @@ from budgetron.datasets._catalogue import CATALOGUE, Entry, Part
 
 __all__ = [
     "VARIABLE",
+    "Bunch",
     "DataNotFoundError",
     "Dataset",
+    "LabelArray",
+    "Matrix",
     "Pair",
     "PathLike",
     "UnexpectedDataError",
@@ -40,16 +43,20 @@ __all__ = [
 
 VARIABLE = "BUDGETRON_DATA"
 
-Pair = tuple[Any, NDArray[Any]]
-PathLike = str | os.PathLike[str]
+# Rows: an array or a CSR matrix. A bunch is what scikit-learn's `fetch_openml` returns.
+Matrix: TypeAlias = Any
+LabelArray: TypeAlias = NDArray[Any]
+Bunch: TypeAlias = Any
+Pair: TypeAlias = tuple[Matrix, LabelArray]
+PathLike: TypeAlias = str | os.PathLike[str]
 
 
 class DataNotFoundError(OSError):
-    """The data set is neither in the folder nor to be had from OpenML."""
+    """The data set is not in the folder, and OpenML does not provide it."""
 
 
 class UnexpectedDataError(ValueError):
-    """What was found is damaged, or is not the data set that the loader knows."""
+    """The file is damaged, or it is not the data set that the loader expects."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,17 +74,17 @@ class Dataset:
     source : str
         "folder" or "OpenML".
     description : str
-        What it is and whom to cite, in one line.
+        What it is and its source, in one line.
     """
 
-    X: Any
-    y: NDArray[Any]
+    X: Matrix
+    y: LabelArray
     name: str
     feature_names: tuple[str, ...] | None
     source: str
     description: str
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Matrix]:
         return iter((self.X, self.y))
 
     def __repr__(self) -> str:
@@ -90,20 +97,19 @@ def load(
     subset: str,
     data_home: PathLike | None,
     read: Callable[..., Pair],
-    convert: Callable[[Any], Pair],
-    finish: Callable[[Any], Any],
+    convert: Callable[[Bunch], Pair],
+    finish: Callable[[Matrix], Matrix],
     feature_names: tuple[str, ...] | None = None,
     *,
     width: int | None = None,
     strict: bool = False,
 ) -> Dataset:
-    """Rows and labels of a subset.
+    """Return the rows and labels of a subset.
 
-    `read(part, *paths)` reads the files of one part and `convert(bunch)` turns all of OpenML's
-    rows into the same form, in the order of the parts. `finish` makes the X that users see; it
-    comes last, so that parts are joined while they are small. `width` is the number of columns
-    before that, if it differs. With `strict`, the parts must be where they should be even if all
-    are asked for.
+    `read(part, *paths)` reads the files of one part. `convert(bunch)` converts all rows of OpenML to the same
+    form, in the order of the parts. `finish` converts X to its final form; it comes last, because parts are
+    smaller before. `width` is the number of columns before `finish`, if it differs. With `strict`, the
+    order of the parts on OpenML is checked even if all of them are requested.
     """
     entry = CATALOGUE[name]
     chosen = choose(entry, subset)
@@ -136,7 +142,7 @@ def load(
 
 
 def choose(entry: Entry, subset: str) -> tuple[str, ...]:
-    """The parts of a subset."""
+    """Return the parts of a subset."""
     if subset == "all":
         return tuple(entry.parts)
     if subset in entry.parts:
@@ -145,7 +151,7 @@ def choose(entry: Entry, subset: str) -> tuple[str, ...]:
 
 
 def find(part: Part) -> tuple[Path, ...]:
-    """The files of the part in the folder; none if one is missing."""
+    """Return the files of the part in the folder; none if one is missing."""
     folder = os.environ.get(VARIABLE)
     if not folder:
         return ()
@@ -158,7 +164,7 @@ def find(part: Part) -> tuple[Path, ...]:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Whatever goes wrong inside, the message names the file."""
+    """Turn errors into an `UnexpectedDataError` that names the file."""
     try:
         yield
     except (
@@ -172,60 +178,60 @@ def reading(path: Path) -> Iterator[None]:
         BadZipFile,
     ) as error:
         raise UnexpectedDataError(
-            f"{path} is damaged or not in the expected format ({error}). Get it anew, or take it away "
-            "to load the data set from OpenML."
+            f"{path} is damaged or not in the expected format ({error}). Replace it, or remove it to "
+            "load the data set from OpenML."
         ) from error
 
 
-def _check(entry: Entry, parts: tuple[str, ...], width: int, X: Any, y: NDArray[Any], where: str) -> None:
+def _check(entry: Entry, parts: tuple[str, ...], width: int, X: Matrix, y: LabelArray, where: str) -> None:
     """Raise `UnexpectedDataError` unless shape and class counts are the published ones.
 
-    OpenML's copies were made by others; a count is the cheapest proof that a part is that part.
+    Anyone can upload a data set to OpenML; class counts are a cheap check that it is the right one.
     """
     rows = sum(entry.parts[part].rows for part in parts)
     if X.shape != (rows, width) or y.shape != (rows,):
         shape = " x ".join(f"{n:,}" for n in X.shape)
         raise UnexpectedDataError(
-            f"{where}: {shape} with {len(y):,} labels, where {entry.name} has {rows:,} x {width}"
+            f"{where}: {shape} with {len(y):,} labels, but {entry.name} has {rows:,} x {width}"
         )
     known = [part.counts for part in map(entry.parts.__getitem__, parts) if part.counts]
     expected = [sum(counts) for counts in zip(*known, strict=True)]
     got = np.unique(y, return_counts=True)[1].tolist()
     if len(got) != entry.classes or (expected and got != expected):
         raise UnexpectedDataError(
-            f"{where}: its classes have {got} rows, where {entry.name} has {expected or entry.classes}"
+            f"{where}: its classes have {got} rows, but {entry.name} has {expected or entry.classes}"
         )
 
 
 def float_dtype(dtype: DTypeLike) -> np.dtype[Any]:
-    """The type that rows are wanted in."""
-    wanted = np.dtype(dtype)
-    if wanted not in (np.float32, np.float64):
-        raise ValueError(f"dtype must be float32 or float64, not {wanted}")
-    return wanted
+    """Return the type of the rows as a dtype; it must be float32 or float64."""
+    result = np.dtype(dtype)
+    if result not in (np.float32, np.float64):
+        raise ValueError(f"dtype must be float32 or float64, not {result}")
+    return result
 
 
-# ---------------------------------------------------------------------- what OpenML sends
+# ---------------------------------------------------------------------- data sets of OpenML
 
 
-def numbers(bunch: Any) -> NDArray[np.float64]:
-    """The columns as numbers; a nominal one as the numbers that its levels are written as."""
-    X = bunch.data
-    if sparse.issparse(X):
-        return X.toarray()  # type: ignore[no-any-return]
-    X = np.array(X, dtype=np.float64)  # a nominal column comes as text from one parser ...
-    for name, levels in _coded(bunch).items():  # ... and as codes of its levels from the other
+def numbers(bunch: Bunch) -> NDArray[np.float64]:
+    """Return the columns as numbers; the levels of nominal columns must be text of numbers."""
+    if sparse.issparse(bunch.data):
+        dense: NDArray[np.float64] = bunch.data.toarray()
+        return dense
+    X = np.array(bunch.data, dtype=np.float64)  # one parser returns nominal columns as text ...
+    for name, levels in _coded(bunch).items():  # ... and the other as codes of their levels
         column = X[:, bunch.feature_names.index(name)]
         column[:] = np.asarray(levels, dtype=np.float64)[column.astype(int)]
     return X
 
 
-def texts(bunch: Any, column: int) -> tuple[NDArray[np.str_], NDArray[np.intp]]:
-    """Sorted levels of a column, and the level of each row; what is missing is the level "?"."""
+def texts(bunch: Bunch, column: int) -> tuple[NDArray[np.str_], NDArray[np.intp]]:
+    """Return the sorted levels of a column, and the index of each row's level; "?" if missing."""
     values = bunch.data[:, column]
     coded = _coded(bunch).get(bunch.feature_names[column])
-    # Few levels, many rows: only what differs is turned into text.
-    seen: dict[Any, int] = {}
+    # There are few levels and many rows, so each distinct value is converted to text once.
+    seen: dict[object, int] = {}
     codes = np.fromiter(
         (seen.setdefault(value, len(seen)) for value in values.tolist()), np.intp, len(values)
     )
@@ -234,52 +240,55 @@ def texts(bunch: Any, column: int) -> tuple[NDArray[np.str_], NDArray[np.intp]]:
     return levels, rank[codes]
 
 
-def labels(y: Any) -> NDArray[np.int64]:
-    """Labels as whole numbers, whether they came as text or as numbers."""
+def labels(y: ArrayLike) -> NDArray[np.int64]:
+    """Return labels, given as text or numbers, as integers."""
     return np.asarray(y).astype(np.float64).astype(np.int64)
 
 
-def _text(value: Any, coded: list[str] | None) -> str:
+def _text(value: object, coded: list[str] | None) -> str:
     if value is None or value != value:
         return "?"
-    if coded is not None:
+    if coded is not None and isinstance(value, int | float):
         return str(coded[int(value)]).strip()
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return str(value).strip()
 
 
-def _coded(bunch: Any) -> dict[str, list[str]]:
-    """Levels of the columns that hold codes: the parser without pandas writes codes, the other text."""
+def _coded(bunch: Bunch) -> dict[str, list[str]]:
+    """Return the levels of columns that hold codes; only the parser without pandas returns codes."""
     if bunch.data.dtype == object:
         return {}
     return {name: levels for name, levels in (bunch.categories or {}).items() if name in bunch.feature_names}
 
 
-def _fetch(entry: Entry, chosen: tuple[str, ...], data_home: Any, convert: Callable[[Any], Pair]) -> Pair:
-    # "auto" is many times faster on dense data, but needs pandas, which is not a dependency.
+def _fetch(
+    entry: Entry, chosen: tuple[str, ...], data_home: PathLike | None, convert: Callable[[Bunch], Pair]
+) -> Pair:
+    # "auto" is many times faster for dense data, but needs pandas, which is not a dependency.
     parser = "auto" if importlib.util.find_spec("pandas") else "liac-arff"
     try:
         bunch = sklearn_datasets.fetch_openml(
             **entry.openml, data_home=data_home, as_frame=False, parser=parser, cache=True
         )
     except (OSError, HTTPException, ValueError) as error:
-        raise DataNotFoundError(_nowhere(entry, chosen, error)) from error
+        raise DataNotFoundError(_not_found(entry, chosen, error)) from error
     try:
         return convert(bunch)
     except (ValueError, IndexError, KeyError, TypeError, AttributeError) as error:
         raise UnexpectedDataError(
-            f"{_openml(entry)} on OpenML is not in the form that {entry.loader} knows ({error})"
+            f"{_openml(entry)} on OpenML does not have the form that {entry.loader} expects ({error})"
         ) from error
 
 
-def _nowhere(entry: Entry, chosen: tuple[str, ...], error: Exception) -> str:
+def _not_found(entry: Entry, chosen: tuple[str, ...], error: Exception) -> str:
     parts = [entry.parts[part] for part in chosen]
     files = list(dict.fromkeys(f"{file}{part.suffixes[-1]}" for part in parts for file in part.files))
     folder = os.environ.get(VARIABLE)
     looked = f"{folder} ({VARIABLE}) has no {' and '.join(files)}" if folder else f"{VARIABLE} is not set"
     return (
-        f"{entry.name} was not found: {looked}, and OpenML ({_openml(entry)}) did not give it: {error}. "
+        f"{entry.name} was not found: {looked}, and it could not be downloaded from OpenML "
+        f"({_openml(entry)}): {error}. "
         f"Connect to the internet, or set {VARIABLE} to a folder with {' and '.join(files)}."
     )
 
@@ -290,7 +299,7 @@ def _openml(entry: Entry) -> str:
     return f"data set {entry.openml['name']}, version {entry.openml['version']}"
 
 
-def _join(blocks: list[Any]) -> Any:
+def _join(blocks: list[Matrix]) -> Matrix:
     if len(blocks) == 1:
         return blocks[0]
     return sparse.vstack(blocks, format="csr") if sparse.issparse(blocks[0]) else np.concatenate(blocks)
