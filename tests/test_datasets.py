@@ -137,7 +137,7 @@ def test_census_balanced():
     X, y = datasets.load_census_income(random_state=0)
     assert X.shape == (24764, 510)
     assert np.bincount(y).tolist() == [12382, 12382]
-    # In random order: each tenth has about the same number of both classes, and half of all neighbours differ.
+    # In random order: each tenth has about the same number of both classes, and half the neighbours differ.
     assert all(abs(tenth.mean() - 0.5) < 0.05 for tenth in np.array_split(y, 10))
     assert abs((y[1:] != y[:-1]).mean() - 0.5) < 0.02
 

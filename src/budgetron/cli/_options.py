@@ -109,8 +109,8 @@ RunLearner = Annotated[
     typer.Option(
         "--learner",
         "-l",
-        help=LEARNER + " [default: budget, which has nothing to tune; forgetron with --budget, --gamma or "
-        "--average]",
+        help=LEARNER + " Default: budget, which has nothing to tune; or forgetron, if --budget, --gamma or "
+        "--average is given.",
     ),
 ]
 CompareLearners = Annotated[
@@ -122,28 +122,26 @@ Memory = Annotated[
     typer.Option(
         "--memory",
         "-m",
-        help="Memory limit of the learner budget, as 64kB, 16MB or 1GB (1 MB = 2^20 bytes). [default: 16MB]",
+        help="Memory limit of the learner budget, as 64kB, 16MB or 1GB (1 MB = 2^20 bytes). Default: 16MB.",
     ),
 ]
 RunBudget = Annotated[
     int | None,
-    typer.Option(
-        "--budget", "-b", min=1, help="Largest number of supports of other learners. [default: 200]"
-    ),
+    typer.Option("--budget", "-b", min=1, help="Largest number of supports of other learners. Default: 200."),
 ]
 CompareBudgets = Annotated[
     list[int] | None,
-    typer.Option("--budget", "-b", min=1, help="Largest number of supports. May be repeated."),
+    typer.Option("--budget", "-b", min=1, help="Largest number of supports. Default: 200. May be repeated."),
 ]
 TuneBudgets = Annotated[
     list[int] | None, typer.Option("--budget", "-b", min=1, help="Budgets to try. May be repeated.")
 ]
 RunGamma = Annotated[
     str | None,
-    typer.Option("--gamma", "-g", help="Kernel width: a number, scale or auto. [default: scale]"),
+    typer.Option("--gamma", "-g", help="Kernel width: a number, scale or auto. Default: scale."),
 ]
 CompareGammas = Annotated[
-    list[str] | None, typer.Option("--gamma", "-g", help="Kernel width. May be repeated.")
+    list[str] | None, typer.Option("--gamma", "-g", help="Kernel width. Default: scale. May be repeated.")
 ]
 TuneGammas = Annotated[
     list[float] | None, typer.Option("--gamma", "-g", help="Widths to try. May be repeated.")
@@ -180,5 +178,5 @@ Checkpoint = Annotated[
     ),
 ]
 Every = Annotated[
-    int | None, _results("--every", min=1, text="Rows between two checkpoints. [default: 10,000]")
+    int | None, _results("--every", min=1, text="Rows between two checkpoints. Default: 10,000.")
 ]

@@ -67,7 +67,7 @@ def reproduce(
         list[str] | None,
         typer.Argument(
             help="adult, vehicle, gaussians (Projectron paper); mnist, usps, census, noise-5, noise-10 "
-            "(Forgetron paper). [default: all]"
+            "(Forgetron paper). Default: all."
         ),
     ] = None,
     quick: Annotated[

@@ -52,7 +52,7 @@ def predict(
     target: opt.Target = None,
     missing: Annotated[
         opt.Missing | None,
-        typer.Option("--missing", help="As in run. [default: as the model was learned]"),
+        typer.Option("--missing", help="As in run. By default as when the model was learned."),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Write one JSON object per row instead of CSV.")

@@ -45,17 +45,16 @@ def load_census_income(
 ) -> Dataset:
     """Load Census-Income (KDD): whether a person earns more than 50,000 dollars.
 
-    Balanced by default, as in the Forgetron paper.
-
-    199,523 training and 99,762 test rows; 7 numeric columns, and 33 nominal columns that become 503 features
-    of 0 or 1; labels 0 and 1 (6 %). The instance weight is left out, as UCI recommends.
+    Balanced by default, as in the Forgetron paper. 199,523 training and 99,762 test rows; 7 numeric columns,
+    and 33 nominal columns that become 503 features of 0 or 1; labels 0 and 1 (6 %). The instance weight is
+    left out, as UCI recommends.
 
     Parameters
     ----------
     subset : {"train", "test", "all"}
     balanced : bool, default=True
-        Keep all rows of class 1 (12,382 for training), draw the same number of rows of class 0 without
-        replacement, and shuffle them. Otherwise all rows, in the published order.
+        Keep all rows of class 1 (12,382 for training), draw the same number of class 0, and shuffle them.
+        Otherwise all rows, in the published order.
     numeric : {"unit", "standard", "raw"}, default="unit"
         Numeric features are mapped to [0, 1], or to mean 0 and variance 1, or left unchanged. Extremes, means
         and deviations are those of all training rows, so that they are the same for all parts and draws;
@@ -93,14 +92,12 @@ def load_census_income(
         entry.name, "all", data_home, reader.read, reader.convert, lambda table: table, width=40, strict=True
     )
     cut = entry.parts["train"].rows
-    chosen = {"train": slice(cut), "test": slice(cut, None), "all": slice(None)}
-    table, y = both.X[chosen[subset]], both.y[chosen[subset]]
+    rows = np.arange(len(both.y))[{"train": slice(cut), "test": slice(cut, None), "all": slice(None)}[subset]]
     if balanced:
-        rows = _balance(y, check_random_state(random_state))
-        table, y = table[rows], y[rows]
+        rows = rows[_balance(both.y[rows], check_random_state(random_state))]
     offset, scale = _scale(numeric, both.X[:cut, : len(_NUMERIC)])
-    X = _onehot(table, [len(levels) for levels in reader.levels], offset, scale, dtype)
-    return Dataset(X, y, both.name, reader.feature_names, both.source, both.description)
+    X = _onehot(both.X[rows], [len(levels) for levels in reader.levels], offset, scale, dtype)
+    return Dataset(X, both.y[rows], both.name, reader.feature_names, both.source, both.description)
 
 
 class _Reader:
