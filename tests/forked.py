@@ -38,8 +38,8 @@ class Server:
             self.process.stdin.write(json.dumps(request) + "\n")
             self.process.stdin.flush()
             code = int(self.process.stdout.readline())
-            said = [Path(folder, channel).read_bytes() for channel in ("1", "2")]
-        return subprocess.CompletedProcess(arguments, code, *said)
+            outputs = [Path(folder, channel).read_bytes() for channel in ("1", "2")]
+        return subprocess.CompletedProcess(arguments, code, *outputs)
 
     def close(self):
         self.process.communicate()

@@ -45,7 +45,7 @@ QUICK = {
         "test_encodings": ALL,
         "test_encoder_round_trip": ALL,
         "test_libsvm": ("a.svm",),
-        "test_tables_that_make_no_sense": ALL,
+        "test_invalid_tables": ALL,
         "test_streams_import_no_learner": ALL,
     },
     "test_cli.py": {

@@ -97,7 +97,7 @@ def folders(tmp_path):
 
 @pytest.mark.parametrize("learner", [*sorted(names()), "--average", "--delay"])
 @pytest.mark.parametrize("rows", ["table", "sparse"])
-def test_stopped_anywhere_it_ends_the_same(rows, learner, folders, request, monkeypatch):
+def test_a_stopped_run_ends_the_same(rows, learner, folders, request, monkeypatch):
     source = request.getfixturevalue(rows)
     options = {"--average": ["--average"], "--delay": ["--delay", 90]}.get(learner, ["--learner", learner])
     options = [source, *(["--target", "label"] if rows == "table" else []), *options]
@@ -163,14 +163,14 @@ def test_a_complete_run_prints_the_same_again(table, folders, monkeypatch):
     assert (folders[0] / "page.html").stat().st_size > 1000
 
 
-def test_certificates_speak_of_all_rows(table, folders, monkeypatch):
+def test_certificates_cover_all_rows(table, folders, monkeypatch):
     options = [table, "--target", "label", "--every", 500, "--certify"]
     expected = in_folder(folders[0], *options)
     crash(monkeypatch, folders[1], options, evaluate.Comparison, "learn", 4)
     assert in_folder(folders[1], *options) == expected
 
 
-def test_interrupted_it_keeps_the_last_one(table, folders, monkeypatch):
+def test_an_interrupted_run_keeps_the_last_checkpoint(table, folders, monkeypatch):
     options = [table, "--target", "label", "--every", 400]
     expected = in_folder(folders[0], *options)
     real = evaluate.Comparison.learn
@@ -326,7 +326,7 @@ def test_one_run_per_folder(half):
 
 
 @pytest.mark.parametrize("name", ["replace", "open", "fsync"])
-def test_a_full_disk_keeps_the_last_one(half, folders, name, monkeypatch):
+def test_a_full_disk_keeps_the_last_checkpoint(half, folders, name, monkeypatch):
     folder, options = half
     expected = in_folder(folders[0], *options)
     with monkeypatch.context() as patch:

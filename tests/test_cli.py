@@ -118,7 +118,7 @@ def test_run_save_predict(table, tmp_path):
     assert f"{100 * wrong.mean():.2f} % of those with a label differ" in done.stderr.decode()
 
 
-def test_run_without_a_choice(table, tmp_path):
+def test_run_with_the_default_learner(table, tmp_path):
     path = tmp_path / "m.budgetron"
     done = budgetron_command("run", table, "--target", "label", "--memory", "1MB", "--json", "--save", path)
     assert done.returncode == 0, text_of(done)
@@ -289,7 +289,7 @@ def test_compare_budgets_as_json(table):
 
 
 @pytest.mark.parametrize("form", ["pipe", "gz", "jsonl", "parquet"])
-def test_every_form_gives_the_same(table, tmp_path, form):
+def test_every_format_gives_the_same_result(table, tmp_path, form):
     frame, source, stdin = pd.read_csv(table), tmp_path / f"table.{form}", None
     if form == "pipe":
         source, stdin = "-", table.read_bytes()
@@ -689,13 +689,16 @@ def test_singular_and_plural(rows_and_models):
 def test_a_quantity_is_not_a_class(rows_and_models, tmp_path):
     done = budgetron_command("run", "t.csv", "-t", "a", cwd=rows_and_models)
     assert done.returncode == 2
-    assert 't.csv: column "a" cannot be classes because of decimals, like -0.5; choose another ' in (
+    assert 't.csv: column "a" has decimals, like -0.5, so it cannot be the label of a classifier; ' in (
         done.stderr.decode()
     )
     (tmp_path / "a.libsvm").write_text("1.5 1:1\n2 1:2\n")
     done = budgetron_command("run", "a.libsvm", cwd=tmp_path)
     assert done.returncode == 2
-    assert "the labels cannot be classes because of decimals, like 1.5" in done.stderr.decode()
+    assert (
+        "a.libsvm: the first column has decimals, like 1.5, so it cannot be the label of a classifier"
+        in done.stderr.decode()
+    )
 
 
 def test_indices_from_zero(rows_and_models):
@@ -728,7 +731,7 @@ def wait_until_idle(process):
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to find when to interrupt")
-def test_interrupted_it_saves_what_it_learned(tmp_path):
+def test_an_interrupted_run_saves_what_it_learned(tmp_path):
     model = tmp_path / "m.budgetron"
     process = subprocess.Popen(
         [

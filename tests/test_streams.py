@@ -309,7 +309,7 @@ def test_a_pipe_of_gzip(tmp_path):
     assert "standard input: a pipe can be read only once" in out
 
 
-def test_a_pipe_that_shows_a_class_late(pipe):
+def test_a_class_after_the_first_megabyte_of_a_pipe(pipe):
     rows = [f"{i},{i % 2}" for i in range(200_000)]
     rows[150_000] = "1,2"
     data = "\n".join(["a,y", *rows]).encode()
@@ -322,7 +322,7 @@ def test_a_pipe_that_shows_a_class_late(pipe):
     assert stream.position == len(data)
 
 
-def test_a_pipe_of_parquet_is_refused(tmp_path, pipe):
+def test_parquet_cannot_be_piped(tmp_path, pipe):
     path = write(mixed(100), tmp_path / "t.parquet")
     with pytest.raises(StreamError, match=r"standard input: a Parquet file .* cannot be piped; give a file"):
         pipe(path.read_bytes(), "y")
@@ -575,7 +575,7 @@ def test_libsvm_pipe(pipe):
         gather(pipe("\n".join(lines).encode()))
 
 
-def test_sniffing(tmp_path):
+def test_the_format_is_recognised(tmp_path):
     df = mixed(50)
     for name, wanted in [("a.csv", "near"), ("a.jsonl", "near"), ("a.parquet", "near"), ("a.tsv", "near")]:
         path = write(df, tmp_path / name)
@@ -609,7 +609,7 @@ def fault_file(tmp_path, line, number=123_456, rows=140_000):
         ("1,1,5", "label '5' is not among the classes 0, 1"),
     ],
 )
-def test_faults_name_their_line(tmp_path, line, message):
+def test_error_messages_name_the_line(tmp_path, line, message):
     path = fault_file(tmp_path, line)
     blocks = []
     with pytest.raises(StreamError, match=rf"big\.csv:123456: {message}") as caught:
@@ -672,7 +672,7 @@ def test_files_that_cannot_be_read(tmp_path, monkeypatch):
         read(7, "y")
 
 
-def test_tables_that_make_no_sense():
+def test_invalid_tables():
     assert 'no column "z"; the columns are "a", "b", "y"' in message_of(csv("a,b,y", "1,2,0"), "z")
     assert 'no target column given; the columns are "a", "y"; set target' in message_of(csv("a,y", "1,0"))
     assert 'no column "k"; the columns are "a", "y"' in message_of(csv("a,y", "1,0"), "y", ignore=["k"])
@@ -767,7 +767,7 @@ def test_streams_import_no_learner():
         assert all(line.split()[1].startswith(("budgetron.streams", "budgetron._util")) for line in imports)
 
 
-def test_text_among_numbers_is_no_category():
+def test_text_among_numbers_is_not_a_category():
     rows = [f"{i},{i % 2}" for i in range(30)]
     path = csv("a,y", *rows[:20], "1.5e3,0", "two,1", *rows[20:])
     assert message_of(path, "y").endswith(

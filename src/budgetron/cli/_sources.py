@@ -176,10 +176,10 @@ def _check_labels(stream: Stream) -> None:
     labels = [] if stream.classes is None else stream.classes.tolist()
     decimal = next((label for label in labels if isinstance(label, float) and label % 1), None)
     if decimal is not None:
-        where = "the labels" if stream.target is None else f'column "{stream.target}"'
+        column = "the first column" if stream.target is None else f'column "{stream.target}"'
         raise ValueError(
-            f"{stream.name}: {where} cannot be classes because of decimals, like {decimal:g}; "
-            "choose another column, or bin it into classes first"
+            f"{stream.name}: {column} has decimals, like {decimal:g}, so it cannot be the label of a "
+            "classifier; choose another column, or bin it into classes first"
         )
 
 

@@ -245,7 +245,7 @@ def load_phishing(*, data_home: PathLike | None = None, dtype: DTypeLike = np.fl
     Returns
     -------
     Dataset
-        `X` is a CSR matrix. File: `phishing`, as it is or compressed (.gz, .bz2).
+        `X` is a CSR matrix. File: `phishing`, plain or compressed (.gz, .bz2).
 
     Notes
     -----

@@ -71,7 +71,7 @@ class Stream:
         raise NotImplementedError
 
     def with_unscaled(self) -> Iterator[tuple[Rows, Rows, LabelArray | None]]:
-        """Iterate over ``(X, unscaled, y)``: each block also as it is before scaling.
+        """Iterate over ``(X, unscaled, y)``, where `unscaled` are the rows before scaling.
 
         Without scaling, `unscaled` is `X`. This is one pass, like iterating over the stream.
         """
