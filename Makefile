@@ -1,11 +1,11 @@
-# make demo    learners side by side on two streams: tables, and a report to open in a browser
-# make test    the whole test suite
-# make quick   a selection of it (pytest -m quick) that runs in less than a minute
-# make lint    ruff, the layers of the packages, mypy and the stubs of the compiled core
-# make sanitize  the tests over a core that watches its memory and arithmetic; needs gcc and its sanitizers
-# make bench   the benchmarks, and docs/performance.md; BENCH_ARGS=--quick for less, elsewhere
-# make docs    the site, from docs/ and the docstrings, into site/
-# make clean   removes the .venv and the site
+# make demo      compare learners on two streams: tables, and a report to open in a browser
+# make test      run the whole test suite
+# make quick     run a selection of the tests (pytest -m quick) in less than a minute
+# make lint      run ruff, import-linter, mypy, and the check of the compiled core's stubs
+# make sanitize  run the tests with a core that checks memory accesses and arithmetic; needs gcc with its sanitizers
+# make bench     run the benchmarks and write docs/performance.md; BENCH_ARGS=--quick runs fewer and leaves the page
+# make docs      build the documentation site from docs/ and the docstrings in site/
+# make clean     remove .venv and the site
 #
 # Each target creates .venv if needed, builds and installs what has changed, and then runs.
 
@@ -27,9 +27,10 @@ test: .venv/installed
 quick: .venv/installed
 	$(BIN)/python -m pytest -m quick $(PYTEST_ARGS)
 
-# The interpreter is not built with sanitizers: their run-time must be there before it is, and C++'s for those who
-# throw; and what it keeps to its end is no leak of ours. Left out are tests that count instructions or take times,
-# those that build modules or the library anew, without sanitizers, and the one that starts a browser with them.
+# The interpreter is not built with sanitizers, so their run-time libraries must be loaded before it, and the C++
+# library for modules that throw exceptions. Leak detection is off, because the interpreter frees some memory only by
+# exiting. Excluded are the tests that count instructions or measure times, those that build modules or the library
+# (without sanitizers), and the one that starts a browser.
 UNMEASURED := test_instructions.py test_benchmarks.py test_docs.py test_sabotage.py
 BROWSER := tests/test_report.py::test_a_browser_shows_it
 RUNTIME = $(foreach name,asan ubsan stdc++,$(shell gcc -print-file-name=lib$(name).so))

@@ -351,7 +351,7 @@ def test_bad_arguments():
         evaluate.Comparison({"a": model, "b": model}, [-1, 1])
     with pytest.raises(ValueError, match="two classes"):
         evaluate.compare([linear.AROW()], (X, np.ones(100)))
-    with pytest.raises(ValueError, match="must hold the classes"):
+    with pytest.raises(ValueError, match="must contain only the classes"):
         evaluate.compare([linear.AROW()], (X, y), classes=[0, 1])
 
 

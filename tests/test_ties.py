@@ -1,5 +1,7 @@
 """The tie rule: a margin of exactly 0 predicts the first class, and is a mistake whatever the label."""
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -92,8 +94,8 @@ class Constant(linear.Perceptron):
 
     def progressive_fit(self, X, y, classes=None):
         trace = linear.Perceptron().progressive_fit(X, y, classes)
-        trace.margins[:] = self.sign
-        return trace
+        margins = np.full(len(trace), self.sign)
+        return dataclasses.replace(trace, margins=margins, codes=(margins > 0.0).astype(np.intp))
 
     def decision_function(self, X):
         return np.full(len(X), self.sign)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
@@ -120,14 +120,14 @@ class Comparison:
         for name, packed in state["waiting"].items():
             self._waiting[name] = DelayedRows(packed)
 
-    def learn(self, X: Any, y: ArrayLike, own_rows: Mapping[str, Any] | None = None) -> None:
+    def learn(self, X: Rows, y: ArrayLike, own_rows: Mapping[str, Rows] | None = None) -> None:
         """Play the rounds of a block with every learner: predict, then learn.
 
-        `own_rows` holds, by name, other features of the same rows for learners that do not take `X`. Kernel
+        `own_rows` has, by name, other features of the same rows for learners that do not take `X`. Kernel
         learners that share their kernel take `X`.
         """
-        y = np.asarray(y)
-        codes = encode(y, self.classes)
+        labels = np.asarray(y)
+        codes = encode(labels, self.classes)
         if self._cohort is not None:
             before = self._cohort.seconds.copy()
             traces = self._cohort.progressive_fit(X, labels, self.classes)
@@ -138,21 +138,13 @@ class Comparison:
             if any(result is other for other in self._sharing):
                 continue
             start = time.perf_counter()
-            model = result.model
             rows = X if own_rows is None else own_rows.get(result.name, X)
             if self.delay:
-                predicted, supports = self._play_delayed(result, rows, y)
-            elif isinstance(model, OnlineClassifier) and model._predicts_as_it_learns:
-                trace = model.progressive_fit(rows, y, self.classes)
-                predicted, supports = _predicted(trace, codes), trace.support_sizes
+                waiting = self._waiting[result.name]
+                played = play_delayed(result.model, rows, labels, self.classes, waiting, self.delay)
             else:
-                predicted, supports = self._play_rows(model, rows, y)
-            result._take(codes, predicted, supports, time.perf_counter() - start)
-
-    @property
-    def pending(self) -> int:
-        """The number of predictions, over all learners, whose label was not learned yet."""
-        return sum(map(len, self._waiting.values()))
+                played = play_block(result.model, rows, labels, self.classes)
+            result.record(codes, *played, time.perf_counter() - start)
 
     def finish(self) -> None:
         """Learn the rows that still wait for their label."""

@@ -159,7 +159,7 @@ class Checkpoint:
                 )
         with self._explained():
             comparison.resume(stored["account"])
-            if not comparison[0].rounds == stored["rows"] == self._model.rounds_ + comparison.pending:
+            if not comparison[0].rounds == stored["rows"] == self._model.rounds_ + comparison.n_waiting:
                 raise ValueError("model and results are at different rounds")
         with err.status(f"reading {stored['rows']:,} rows again") if err.is_terminal else nullcontext():
             while self.rows < stored["rows"]:

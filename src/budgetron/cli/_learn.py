@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from budgetron import files
-from budgetron._evaluation.comparison import named_learners
+from budgetron._evaluation.names import named_learners
 from budgetron._util.units import format_bytes
 from budgetron.batch import AveragedClassifier
 from budgetron.cli import _options as opt
