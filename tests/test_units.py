@@ -58,7 +58,7 @@ def test_format(count, text):
     assert format_bytes(count) == text
 
 
-@pytest.mark.parametrize("text", ["1 B", "999 B", "64 kB", "16 MB", "100 MB", "1.5 GB", "2 TB"])
+@pytest.mark.parametrize("text", ["1 B", "999 B", "64 kB", "16 MB", "100 MB", "1.5 GB", "2 GB"])
 def test_format_and_parse_are_inverse(text):
     assert format_bytes(parse_bytes(text)) == text
     assert parse_bytes(format_bytes(parse_bytes(text))) == parse_bytes(text)
