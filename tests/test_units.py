@@ -21,7 +21,7 @@ from budgetron._util.units import format_bytes, parse_bytes
         ("16M", 16 * 2**20),
         ("16MiB", 16 * 2**20),
         ("1.5GB", 3 * 2**29),
-        (" 2 TB ", 2**41),
+        (" 2 GB ", 2**31),
     ],
 )
 def test_parse(size, count):
