@@ -50,12 +50,11 @@ from typing import IO, Any
 
 import numpy as np
 from numpy.lib import format as npy
-from numpy.typing import NDArray
 
 from budgetron._persistence.protocols import PROTOCOL, upgraded
 from budgetron._persistence.reader import Reader
 from budgetron._persistence.registry import is_river_adapter, name_of
-from budgetron._persistence.writer import DTYPE_KINDS, Writer
+from budgetron._persistence.writer import DTYPE_KINDS, Array, Tree, Writer
 from budgetron._util.atomic import atomic_write
 from budgetron._util.checks import require, require_int
 
@@ -77,7 +76,7 @@ class ModelFileError(ValueError):
     """A file that contains no model, or not a valid one."""
 
 
-def save(model: Any, path: Path, *, extras: dict[str, Any] | None = None) -> None:
+def save(model: object, path: Path, *, extras: dict[str, Tree] | None = None) -> None:
     """Write a model to a file, atomically.
 
     The model is written to a temporary file next to `path`, which replaces `path` when everything is on disk.
@@ -154,7 +153,7 @@ def load(path: Path) -> Any:
     return _read(path, "model")
 
 
-def load_extras(path: Path) -> dict[str, Any] | None:
+def load_extras(path: Path) -> dict[str, Tree] | None:
     """Read the extras that were saved with a model.
 
     Parameters
@@ -180,14 +179,14 @@ def load_extras(path: Path) -> dict[str, Any] | None:
     >>> budgetron.files.load_extras(path)
     {'columns': ['age', 'height']}
     """
-    extras: dict[str, Any] | None = _read(path, "extras")
+    extras: dict[str, Tree] | None = _read(path, "extras")
     return extras
 
 
 # ---------------------------------------------------------------------- writing
 
 
-def _write(file: IO[bytes], head: dict[str, Any], arrays: list[NDArray[Any]]) -> None:
+def _write(file: IO[bytes], head: dict[str, Tree], arrays: list[Array]) -> None:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         sums = []
         for i, values in enumerate(arrays):
@@ -237,7 +236,7 @@ def _as_model_file_error(path: Path, what: str) -> Iterator[None]:
         raise ModelFileError(f"{os.fspath(path)}: {what}: {reason[:500]}") from error
 
 
-def _read(path: Path, part: str) -> Any:
+def _read(path: Path, part: str) -> Tree:
     with open(path, "rb") as file, _as_model_file_error(path, "not a valid model file"):
         size = os.fstat(file.fileno()).st_size
         if not zipfile.is_zipfile(file):
@@ -268,7 +267,7 @@ def _members(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
     return members
 
 
-def _head(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], path: Path) -> dict[str, Any]:
+def _head(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], path: Path) -> dict[str, Tree]:
     if HEAD not in members:
         raise ModelFileError(f"{os.fspath(path)}: not a model file of budgetron.save: it has no {HEAD}")
     require(members[HEAD].file_size <= LONGEST_HEAD, f"{HEAD} is too long")
@@ -299,9 +298,9 @@ def _no_constant(name: str) -> None:
 
 
 def _fetcher(
-    archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], sums: list[Any]
-) -> Callable[[int], NDArray[Any]]:
-    def fetch(i: int) -> NDArray[Any]:
+    archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], sums: list[str]
+) -> Callable[[int], Array]:
+    def fetch(i: int) -> Array:
         require(i < len(sums), f"there is no array {i}")
         data = archive.read(members[_member(i)])  # its CRC is checked there
         require(hashlib.sha256(data).hexdigest() == sums[i], f"the contents of array {i} have changed")
@@ -314,7 +313,7 @@ def _fetcher(
 _header_lock = threading.Lock()
 
 
-def _parse(data: bytes, i: int) -> NDArray[Any]:
+def _parse(data: bytes, i: int) -> Array:
     """Return the array of a member, after checking that its header fits the bytes that follow."""
     stream = io.BytesIO(data)
     require(npy.read_magic(stream) == (1, 0), f"array {i} is not in version 1.0")

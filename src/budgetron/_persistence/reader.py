@@ -7,11 +7,10 @@ from math import inf, nan
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from budgetron._base.fitted_estimator import require_no_arrays
 from budgetron._persistence.registry import CLASSES, Model, river_adapters
-from budgetron._persistence.writer import Tree
+from budgetron._persistence.writer import Array, Tree
 from budgetron._util.checks import (
     MOST_ROUNDS,
     require,
@@ -33,7 +32,7 @@ FLOATS = {"nan": nan, "inf": inf, "-inf": -inf}
 class Reader:
     """Builds the value of a tree; `fetch` returns an array by its number."""
 
-    def __init__(self, fetch: Callable[[int], NDArray[Any]]) -> None:
+    def __init__(self, fetch: Callable[[int], Array]) -> None:
         self._fetch = fetch
         self._fetched: set[int] = set()
         self._made: list[object] = []
@@ -73,14 +72,14 @@ class Reader:
         for pair in pairs:
             require(isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], keys), message)
 
-    def _array(self, number: Tree) -> NDArray[Any]:
+    def _array(self, number: Tree) -> Array:
         place = require_int(number, 0, MOST_ROUNDS, "number of an array")
         # Two owners of one array would overwrite each other.
         require(place not in self._fetched, f"array {place} should be used once")
         self._fetched.add(place)
         return self._fetch(place)
 
-    def _objects(self, items: Tree) -> NDArray[Any]:
+    def _objects(self, items: Tree) -> Array:
         require(isinstance(items, list), "objects should be a list of items")
         values = [self.value(item) for item in items]
         require(

@@ -20,7 +20,7 @@ its kind:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import isfinite
 from typing import Any, TypeAlias
 
@@ -31,10 +31,11 @@ from sklearn.base import BaseEstimator
 from budgetron._persistence.registry import Model, is_river_adapter, name_of
 from budgetron.kernels import Normalized
 
-__all__ = ["DTYPE_KINDS", "Tree", "Writer"]
+__all__ = ["DTYPE_KINDS", "Array", "Tree", "Writer"]
 
 # A value that JSON can represent.
 Tree: TypeAlias = Any
+Array: TypeAlias = NDArray[Any]
 
 # Kinds of array elements: numbers, truth values and text, nothing that could contain an object.
 DTYPE_KINDS = "biufU"
@@ -46,7 +47,7 @@ class Writer:
     """Builds the tree of a value, and collects its arrays in `arrays`, in the order of their numbers."""
 
     def __init__(self) -> None:
-        self.arrays: list[NDArray[Any]] = []
+        self.arrays: list[Array] = []
         # By id, with the object itself, so that the id is not reused.
         self._seen: dict[int, tuple[int, object]] = {}
 
@@ -74,20 +75,20 @@ class Writer:
     def _tuple(self, value: tuple[object, ...], what: str) -> Tree:
         return {"#": "tuple", "items": [self.tree(item, what) for item in value]}
 
-    def _table(self, value: dict[Any, object], what: str) -> Tree:
+    def _table(self, value: Mapping[Any, object], what: str) -> Tree:
         if not all(isinstance(name, str) for name in value):
             return self._map(value, what)
         if "#" in value:
             return {"#": "table", "pairs": [[name, self.tree(item, what)] for name, item in value.items()]}
         return {str(name): self.tree(item, what) for name, item in value.items()}
 
-    def _map(self, value: dict[Any, object], what: str) -> Tree:
+    def _map(self, value: Mapping[Any, object], what: str) -> Tree:
         pairs = [[self.tree(key, what), self.tree(item, what)] for key, item in value.items()]
         if not all(isinstance(key, str | int | float) for key, _ in pairs):
             raise TypeError(f"the keys of a dict in {what} must be text or numbers; {PICKLE}")
         return {"#": "map", "pairs": pairs}
 
-    def _array(self, value: NDArray[Any], what: str) -> Tree:
+    def _array(self, value: Array, what: str) -> Tree:
         if value.dtype == object and value.ndim == 1:
             items = [self.tree(item, what) for item in value.tolist()]
             if all(isinstance(item, str | int | float) for item in items):

@@ -18,21 +18,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from budgetron._base.access import predicts_as_it_learns
 from budgetron._base.batches import check_classes, encode, predicted_codes, refuse_unknown, signed_margin
-from budgetron._base.fitted_estimator import OPTIONAL, check_rows_state, require_no_arrays
+from budgetron._base.fitted_estimator import OPTIONAL
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.parameters import CheckedEstimator
 from budgetron._base.trace import Trace
 from budgetron._base.types import Codes, Floats, Ints, Labels, Rows
-from budgetron._util.checks import (
-    MOST_ROUNDS,
-    State,
-    require,
-    require_array,
-    require_int,
-    require_names,
-)
+from budgetron._util.checks import State
 from budgetron._util.restore import restore_on_error
 from budgetron.experts._base import Constraints, ExpertAlgorithm
+from budgetron.experts._classifier_state import LEARNED, check_state
 from budgetron.experts._exponential import ExponentialWeights
 from budgetron.experts._majority import RandomizedWeightedMajority, WeightedMajority
 
@@ -43,13 +37,6 @@ class ExpertLearner(Protocol):
 
     def partial_fit(self, X: Rows, y: Labels, classes: Labels) -> object: ...
     def decision_function(self, X: Rows) -> Floats: ...
-
-
-# Attributes of a fitted classifier.
-LEARNED = frozenset(
-    {"classes_", "n_features_in_", "started_with_", "learners_", "rounds_", "mistakes_"}
-    | {"learner_mistakes_", "algorithms_"}
-)
 
 
 class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, CheckedEstimator):
@@ -351,37 +338,7 @@ class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, CheckedEstimator):
 
     def set_learned_state(self, found: State) -> None:
         """Continue from a state that `learned_state` returned, after checking it."""
-        require_names(found, set(LEARNED), type(self).__name__, OPTIONAL)
-        check_rows_state(found)
-        learners, algorithms, classes = found["learners_"], found["algorithms_"], found["classes_"]
-        started = require_names(
-            found["started_with_"], set(self._get_param_names()), "the parameters of the start"
-        )
-        require_no_arrays(started, "the parameters of the start")
-        require(isinstance(learners, list) and len(learners) >= 1, "there should be learners")
-        for learner in learners:
-            require(
-                isinstance(learner, OnlineClassifier | ExpertClassifier), "a learner should be a classifier"
-            )
-            require(
-                learner.__sklearn_is_fitted__()
-                and np.array_equal(learner.classes_, classes)
-                and learner.n_features_in_ == found["n_features_in_"],
-                "a learner should have learned the same classes and features",
-            )
-        outputs = len(classes) if len(classes) > 2 else 1
-        require(
-            isinstance(algorithms, list) and len(algorithms) == outputs,
-            "there should be an algorithm for each output",
-        )
-        for algorithm in algorithms:
-            require(
-                isinstance(algorithm, ExpertAlgorithm) and vars(algorithm).get("n_experts_") == len(learners),
-                "an algorithm should have an expert for each learner",
-            )
-        rounds = require_int(found["rounds_"], 0, MOST_ROUNDS, "rounds")
-        require_int(found["mistakes_"], 0, rounds, "mistakes")
-        require_array(found["learner_mistakes_"], np.int64, (len(learners),), "mistakes of the learners")
+        check_state(found, self.parameter_names(), (OnlineClassifier, ExpertClassifier))
         self.__dict__.update(found)
 
     # ------------------------------------------------------------------ internals
