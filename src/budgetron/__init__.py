@@ -1,9 +1,9 @@
-"""Classifiers for endless streams: fixed memory, fixed time per example, and a proof attached.
+"""Kernel classifiers for endless streams: fixed memory, fixed time per example, mistake bounds you can check.
 
-The kernel learners are here, the linear ones in `linear`; all are scikit-learn classifiers.
-`fit` and `partial_fit` play one round per row in the given order; `progressive_fit` also
-returns the `Trace` of the run, and `play` plays a single round. `certify` sets what a
-learner's theorem guarantees beside what happened; `save` and `load` keep models in files.
+Kernel learners are in this module, linear ones in `linear`. All are scikit-learn classifiers. `fit` and
+`partial_fit` play one round per row, in the given order. `progressive_fit` also returns the `Trace` of the
+rounds, and `play` plays a single round. `certify` compares the mistakes with the bound of the learner's theorem.
+`save` and `load` store models in files.
 """
 
 from importlib.metadata import version
