@@ -245,7 +245,7 @@ def test_errors():
         _ = AveragedClassifier(budgetron.Forgetron()).fit(X, y).coef_
     with pytest.raises(ValueError, match="'loss_bound' parameter"):
         AveragedClassifier(linear.AROW(), loss_bound=0).fit(X, y)
-    with pytest.raises(ValueError, match="there was a loss of"):
+    with pytest.raises(ValueError, match="but a loss of"):
         _ = AveragedClassifier(linear.AROW(), loss_bound=0.01).fit(X, y).risk_bound_
 
 

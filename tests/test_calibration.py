@@ -12,7 +12,7 @@ from sklearn.metrics import log_loss
 from budgetron import CalibratedClassifier, Forgetron, KernelPerceptron, VotedKernelPerceptron, linear
 from budgetron._core.calibration import calibrate, log_odds, mirror, sigmoids, sound
 from budgetron.batch import AveragedClassifier
-from budgetron.calibration import admitted
+from budgetron.calibration import with_class_added
 
 
 def literal(margins, signs, memory=1000.0):
@@ -93,7 +93,7 @@ def test_a_third_class_leaves_the_odds_of_two_as_they_were():
     margins, signs = np.random.default_rng(6).normal(size=(2, 300))
     numbers = sigmoids(1)
     calibrate(numbers[0], margins, signs + 0.5)
-    lower, new, upper = admitted(numbers, 1)
+    lower, new, upper = with_class_added(numbers, 1)
     np.testing.assert_array_equal(upper, numbers[0])
     np.testing.assert_allclose(log_odds(lower, -margins), -log_odds(upper, margins), rtol=1e-12)
     np.testing.assert_array_equal(new, sigmoids(1)[0])

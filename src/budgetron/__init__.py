@@ -2,8 +2,8 @@
 
 Kernel learners are in this module, linear ones in `linear`. All are scikit-learn classifiers. `fit` and
 `partial_fit` play one round per row, in the given order. `progressive_fit` also returns the `Trace` of the
-rounds, and `play` plays a single round. `certify` compares the mistakes with the bound of the learner's theorem.
-`save` and `load` store models in files.
+rounds, and `play` plays a single round. `certify` compares the mistakes with the bound of the learner's
+theorem. `save` and `load` store models in files.
 """
 
 from importlib.metadata import version

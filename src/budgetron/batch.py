@@ -60,7 +60,9 @@ class AveragedClassifier(LearnerWrapper):
     largest_loss_ : float
         The largest of them.
 
-    Notes ----- `progressive_fit` and `play` report the learner's own rounds. `decision_function` and
+    Notes
+    -----
+    `progressive_fit` and `play` report the learner's own rounds. `decision_function` and
     `predict` use the average (h_1 + ... + h_T) / T, where h_t predicted round t. `evaluate` evaluates the
     average before every round, row by row, which takes hundreds of times as long as learning.
 
@@ -175,7 +177,9 @@ class PenalizedRiskClassifier(LearnerWrapper):
     births_ : ndarray of shape (n_candidates,)
         The 0-based round that each candidate predicted first.
 
-    Notes ----- With m_i the mistakes of h_i on rounds i, ..., T, the hypothesis with the least m_i / (T - i +
+    Notes
+    -----
+    With m_i the mistakes of h_i on rounds i, ..., T, the hypothesis with the least m_i / (T - i +
     1) + sqrt(log(T (T + 1) / delta) / (2 (T - i + 1))) is chosen; the first one, if several are equal.
     Between two updates all h_i are equal, and the best of them is the first, or the first after a mistake
     without an update. Only these candidates are stored.

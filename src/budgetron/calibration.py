@@ -41,7 +41,9 @@ class CalibratedClassifier(LearnerWrapper):
     sigmoids_ : ndarray of shape (n_outputs, 7)
         The state of the sigmoids.
 
-    Notes ----- P(y = +1 | f(x)) = 1 / (1 + exp(-(a z + b))), where z is the margin divided by the root mean
+    Notes
+    -----
+    P(y = +1 | f(x)) = 1 / (1 + exp(-(a z + b))), where z is the margin divided by the root mean
     square of the margins, limited to [-10, 10]. a and b follow a logistic regression on the margins that
     rounds had *before* their label was seen, so that no margin is influenced by its own label: one Newton
     step per round, over about the last thousand rounds. a is never negative: a larger margin never means a

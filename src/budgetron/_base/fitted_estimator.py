@@ -210,8 +210,9 @@ class FittedEstimator(CheckedEstimator):
             return
         learned = {name: value for name, value in state.items() if name in self._learned_names | OPTIONAL}
         super().__setstate__({name: value for name, value in state.items() if name not in self._all_learned})
-        if "_learners" in learned:  # a copy: arrays of a memory-mapped file are read-only
-            learned["_learners"] = copy.deepcopy(learned["_learners"])
+        # Copies: arrays of a memory-mapped file are read-only.
+        copied = {name for name, value in learned.items() if isinstance(value, np.ndarray)} | {"_learners"}
+        learned |= {name: copy.deepcopy(learned[name]) for name in copied if name in learned}
         self.set_learned_state(learned)
         # In the order of the state, so that the pickle of a copy has the same bytes.
         for name in state:

@@ -175,7 +175,8 @@ class OnlineClassifier(ClassifierMixin, ClassAdmission):
         -------
         ndarray of shape (n_samples,)
         """
-        labels: Labels = self.classes_[predicted_codes(self.decision_function(X))]
+        codes = predicted_codes(self.decision_function(X))
+        labels: Labels = self.classes_[codes]
         return labels
 
     @property

@@ -73,7 +73,9 @@ def load_census_income(
         `census-income.npz` with `num_s`, `cat_s` (codes) and `y_s`, where s is train or test; and the
         names `num_names`, `cat_names`, `levels_00` to `levels_32`.
 
-    Notes ----- OpenML: 4535. Assumed, but not verified: it has UCI's columns in UCI's order, and both parts
+    Notes
+    -----
+    OpenML: 4535. Assumed, but not verified: it has UCI's columns in UCI's order, and both parts
     in this order. The class counts of both parts and the number of levels are checked. Its columns have no
     names, so features are named after V1, V2 and so on.
 

@@ -186,7 +186,9 @@ def load_letter(
         `X` is an array. Files: LIBSVM's `letter.scale` and `letter.scale.t`, plain or compressed
         (.gz, .bz2).
 
-    Notes ----- OpenML: 6, whose integers 0 to 15 are scaled like LIBSVM's (which has six digits). It is
+    Notes
+    -----
+    OpenML: 6, whose integers 0 to 15 are scaled like LIBSVM's (which has six digits). It is
     assumed to be both parts in this order; the class counts are checked.
     """
     dtype = float_dtype(dtype)
@@ -304,7 +306,9 @@ def load_usps(
     Dataset
         `X` is an array. File: `usps.npz` with `X_train`, `y_train`, `X_test`, `y_test`.
 
-    Notes ----- OpenML: 41082, with labels 1 to 10 for 0 to 9. Assumed to be both parts in this order; the
+    Notes
+    -----
+    OpenML: 41082, with labels 1 to 10 for 0 to 9. Assumed to be both parts in this order; the
     class counts are checked. If its pixels are in [0, 1], they are mapped to [-1, 1].
     """
     dtype = float_dtype(dtype)
