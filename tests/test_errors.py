@@ -275,7 +275,7 @@ def test_parameters_that_do_not_go_together():
 def test_parameters_may_not_change_midway():
     model = budgetron.Forgetron(50, gamma=0.5).fit(X, Y)
     model.set_params(budget=10)
-    with pytest.raises(ValueError, match="budget changed since the first call; use fit"):
+    with pytest.raises(ValueError, match="budget changed since the first call; call fit to start again"):
         model.partial_fit(X, Y)
     assert model.fit(X, Y).n_support_ == 10
     with pytest.raises(ValueError, match="since the first call"):
