@@ -192,7 +192,7 @@ def _projectron(theorem: Callable[..., float], eta: float, run: Run, check: Any)
 def _margin_perceptron(run: Run, check: Any) -> float:
     rho = run.model.margin
     reached = float(run.margins.min()) / run.norm if run.norm else 0.0
-    bounds._assume(
+    bounds.assume(
         check,
         reached >= rho * (1 - bounds.ROUNDING),
         f"a margin of the competitor of at least {rho:.6g}",
@@ -220,7 +220,7 @@ def winnow(run: Run, weights: Vector | None, check: Any) -> float:
     else:
         v = np.concatenate([np.maximum(weights, 0), np.maximum(-weights, 0)]) if model.balanced else weights
         run.name = "a weight vector"
-        bounds._assume(check, bool(np.all(v >= 0)), "a least weight of at least 0", float(v.min()))
+        bounds.assume(check, bool(np.all(v >= 0)), "a least weight of at least 0", float(v.min()))
     v = v / np.abs(v).sum()
     run.norm, run.margins = 1.0, rows @ v
     radius = float(np.abs(run.X).max())

@@ -298,7 +298,7 @@ def certify(
     budget = getattr(model, "budget", None)
     if isinstance(model, Projectron | ProjectronPlusPlus) and budget is not None:
         full = model.n_support_
-        bounds._assume(assumptions, full < budget, f"a number of supports below the budget {budget}", full)
+        bounds.assume(assumptions, full < budget, f"a number of supports below the budget {budget}", full)
     failed = [assumption for assumption in assumptions if not assumption.holds]
     if check and failed:
         raise AssumptionError(f"{THEOREMS[name].source} says nothing here: " + "; ".join(map(str, failed)))

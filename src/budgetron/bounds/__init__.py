@@ -1,0 +1,158 @@
+"""The theorems: every mistake, regret and risk bound of the papers as a function of its quantities.
+
+In all of them `norm` is ||g|| of the competitor, `losses` the sum of its hinge losses
+max(0, 1 - y g(x)) over the stream, and `radius` the largest ||x||, or sqrt(k(x, x)).
+
+The assumptions of a theorem are checked; `AssumptionError` is raised if one does not hold. With
+``check=False`` the function returns the value of the formula, NaN where it is undefined, although no theorem
+supports it. If `check` is a list, each assumption is appended to it as an `Assumption`, and no error is
+raised. `THEOREMS` lists all theorems, as does the page *The theorems* of the documentation.
+
+The papers: "Forgetron paper" is Dekel, Shalev-Shwartz, Singer: The Forgetron (2008). "Projectron paper" is
+Orabona, Keshet, Caputo: The Projectron (2008). "Sutskever's paper" is A simpler unified analysis of Budget
+Perceptrons (2009). "Mohri et al." is Mohri, Rostamizadeh, Talwalkar: Foundations of Machine Learning,
+chapter 8. "CS269 notes" are lecture notes on the Perceptron (2010).
+
+Examples
+--------
+>>> from budgetron import bounds
+>>> bounds.perceptron(norm=3.0, losses=10.0)
+29.0
+>>> bounds.forgetron(norm=3.0, losses=10.0, budget=50)
+Traceback (most recent call last):
+    ...
+budgetron.bounds.AssumptionError: a budget of at least 83 is assumed; it is 50
+"""
+
+from budgetron.bounds._statement import ROUNDING as ROUNDING
+from budgetron.bounds._statement import THEOREMS, Assumption, AssumptionError, Theorem
+from budgetron.bounds._statement import Check as Check
+from budgetron.bounds._statement import assume as assume
+
+# The order of these imports is the order of `THEOREMS`.
+# isort: split
+from budgetron.bounds._perceptron import (
+    majority_perceptron,
+    margin_perceptron,
+    normalized_perceptron,
+    perceptron,
+    perceptron_l1,
+    perceptron_l1_infimum,
+    perceptron_l1_loose,
+    perceptron_l2,
+    perceptron_l2_infimum,
+    perceptron_separable,
+    winnow,
+    winnow_general,
+)
+
+# isort: split
+from budgetron.bounds._budget import (
+    drift_limit,
+    forgetron,
+    forgetron_ledger,
+    gradient_descent,
+    log_shrinking,
+    modified_randomized_budget,
+    norm_limit,
+    projectron,
+    projectron_norm_bound,
+    projectron_plus_plus,
+    projectron_root,
+    remove_oldest,
+    shrinking_perceptron,
+    simplified_forgetron,
+)
+
+# isort: split
+from budgetron.bounds._experts import (
+    exponential_weights,
+    exponential_weights_anytime,
+    exponential_weights_doubling,
+    halving,
+    polynomial_weights,
+    prod,
+    prod_general,
+    prod_second_order,
+    randomized_weighted_majority,
+    randomized_weighted_majority_tuned,
+    weighted_majority,
+)
+
+# isort: split
+from budgetron.bounds._limits import (
+    best_possible,
+    budget_norm_limit,
+    coin_flips,
+    contradicted,
+    exponential_updates,
+)
+
+# isort: split
+from budgetron.bounds._batch import (
+    averaged_risk,
+    averaged_risk_by_regret,
+    exponential_weights_risk,
+    game_gap,
+    leave_one_out,
+    penalized_perceptron_risk,
+    penalized_risk,
+    perceptron_trace,
+)
+
+__all__ = [
+    "THEOREMS",
+    "Assumption",
+    "AssumptionError",
+    "Theorem",
+    "averaged_risk",
+    "averaged_risk_by_regret",
+    "best_possible",
+    "budget_norm_limit",
+    "coin_flips",
+    "contradicted",
+    "drift_limit",
+    "exponential_updates",
+    "exponential_weights",
+    "exponential_weights_anytime",
+    "exponential_weights_doubling",
+    "exponential_weights_risk",
+    "forgetron",
+    "forgetron_ledger",
+    "game_gap",
+    "gradient_descent",
+    "halving",
+    "leave_one_out",
+    "log_shrinking",
+    "majority_perceptron",
+    "margin_perceptron",
+    "modified_randomized_budget",
+    "norm_limit",
+    "normalized_perceptron",
+    "penalized_perceptron_risk",
+    "penalized_risk",
+    "perceptron",
+    "perceptron_l1",
+    "perceptron_l1_infimum",
+    "perceptron_l1_loose",
+    "perceptron_l2",
+    "perceptron_l2_infimum",
+    "perceptron_separable",
+    "perceptron_trace",
+    "polynomial_weights",
+    "prod",
+    "prod_general",
+    "prod_second_order",
+    "projectron",
+    "projectron_norm_bound",
+    "projectron_plus_plus",
+    "projectron_root",
+    "randomized_weighted_majority",
+    "randomized_weighted_majority_tuned",
+    "remove_oldest",
+    "shrinking_perceptron",
+    "simplified_forgetron",
+    "weighted_majority",
+    "winnow",
+    "winnow_general",
+]
