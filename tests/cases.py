@@ -1,4 +1,4 @@
-"""Every learner in every variant, beside its reference; and the streams to try them on."""
+"""Every learner in every variant, with its reference, and streams to test them on."""
 
 from dataclasses import dataclass, field
 from functools import cache
@@ -20,7 +20,7 @@ MODEL_KERNELS = {
 
 @dataclass(frozen=True)
 class Case:
-    """A learner with parameters, and what it is compared with."""
+    """A learner with parameters, and its reference implementation."""
 
     learner: type
     reference: type

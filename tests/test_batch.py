@@ -29,7 +29,7 @@ def run_of(label, name="random", n=100):
     if label.startswith("linear "):
         label = label.removeprefix("linear ")
         X, y, *_, reference = test_linear.replay(label, name, n)
-        asked = np.array(reference.asked)
+        asked = np.array(reference.predictors)
         return test_linear.make(label), X, y, asked @ X.T, np.abs(asked) @ np.abs(X.T)
     case = CASES[label]
     case = with_budget(case, 6) or case

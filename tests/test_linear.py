@@ -133,7 +133,7 @@ def test_float32(label, sparse):
 def test_votes(name, vote):
     X, y, *_, reference = replay("voted", name, tie=-inf if name == "exact" else TIE)
     model = linear.VotedPerceptron(vote).fit(X, y)
-    hypotheses = np.array(reference.asked)
+    hypotheses = np.array(reference.predictors)
     values = hypotheses @ X.T
     expected = (values if vote == "average" else np.sign(values)).mean(axis=0)
     assert np.abs(values[values != 0]).min() > 1e-9  # no sign is a matter of rounding
@@ -362,7 +362,7 @@ def test_decay_over_a_long_stream():
     model.fit(X, y)
     average.fit(X, y)
     np.testing.assert_allclose(weights(model)[0], reference.w, rtol=1e-10)
-    np.testing.assert_allclose(average.coef_[0], np.mean(reference.asked, axis=0), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(average.coef_[0], np.mean(reference.predictors, axis=0), rtol=1e-9, atol=1e-12)
 
 
 def test_arow_stays_positive_on_any_scale():

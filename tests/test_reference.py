@@ -11,11 +11,13 @@ from scipy.sparse import csr_array, issparse
 from budgetron._base import kernel_classifier
 
 TIE = 1e-10
+# Runs with a larger `tie` than this are compared with float32 rows, where more values are ties.
+DOUBLE_GAP, SINGLE_TIE = 1e-6, 1e-4
 RUNS = {}
 
 
 def replay(case, name, kernel, n=240, tie=TIE, seed=0):
-    """What `play_reference` returns, which is kept: the references are slow."""
+    """Return the result of `play_reference`, from a cache if possible: the references are slow."""
     key = (case.learner, repr(case.parameters), name, kernel, n, tie, seed)
     if key not in RUNS:
         RUNS[key] = play_reference(case, name, kernel, n, tie, seed)
@@ -23,20 +25,21 @@ def replay(case, name, kernel, n=240, tie=TIE, seed=0):
 
 
 def play_reference(case, name, kernel, n, tie, seed):
-    """The reference's run: the rounds kept, what it saw in each, and its end.
+    """Run the reference; return the rounds that were kept, the results of each, and the reference at the end.
 
-    A round that comes within `tie` of deciding otherwise is left out of the stream, for
-    both; rounding alone would decide it.
+    A round with a decision closer than `tie` is left out of the stream, for the learner too, because rounding
+    might decide it.
     """
     X, y = stream(name, n, seed)
     K = gram_of(name, kernel, n, seed)
     reference = case.start_reference(K, y)
+    reference.tie = SINGLE_TIE if tie > DOUBLE_GAP else reference.tie
     kept, margins, sizes, ledger = [], [], [], []
     for t in range(n):
         attempt = copy.copy(reference)
         attempt.alpha = dict(reference.alpha)
         attempt.rng = copy.deepcopy(getattr(reference, "rng", None))
-        attempt.asked = list(getattr(reference, "asked", []))
+        attempt.predictors = list(getattr(reference, "predictors", []))
         margin = attempt.play(t)
         if attempt.gap < tie:
             continue

@@ -1,8 +1,8 @@
-"""Each algorithm again: slow, literal, from its paper.
+"""Reference implementations: each algorithm again, slow and literal, from its paper.
 
-Nothing here is clever. The Gram matrix of the whole stream is given, a hypothesis is a
-dict from round to coefficient in insertion order, and every value and norm is a sum
-over it, computed anew whenever it is needed. Indices are the papers', counted from 0.
+The Gram matrix of the whole stream is given. A hypothesis is a dict from round to coefficient in insertion
+order. Every value and norm is a sum over this dict, computed whenever it is needed. Indices are those of the
+papers, counted from 0.
 """
 
 from reference.budget import CKS, RemoveOldest, Stoptron

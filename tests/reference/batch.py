@@ -1,6 +1,6 @@
 """On-line to batch conversion, 004 section 8.4 and exercise 8.10: every hypothesis on every point.
 
-`values[i, t]` is what the hypothesis that predicted round i says of the row of round t.
+`values[i, t]` is the value, at the row of round t, of the hypothesis that predicted round i.
 """
 
 from math import log, sqrt

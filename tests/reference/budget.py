@@ -25,6 +25,8 @@ class RemoveOldest(Reference):
 
 
 class CKS(Reference):
+    """Removes the support with the largest margin without itself; of ties (see `Reference`), the oldest."""
+
     names = ("removed", "norm")
 
     def __init__(self, K, y, budget):
@@ -35,14 +37,13 @@ class CKS(Reference):
         before = list(self.alpha)
         self.alpha[t] = self.y[t]
         if len(self.alpha) > self.budget:
-            margins = []
+            negative_margins = {}
             for i in before:
                 without = {j: c for j, c in self.alpha.items() if j != i}
-                margins.append(self.y[i] * self.f(i, without))
-            best = max(margins)
-            for other in sorted(margins)[:-1]:
-                self.near(best - other)
-            self.remove(before[margins.index(best)])
+                negative_margins[i] = -self.y[i] * self.f(i, without)
+            best, gap = self.smallest(negative_margins, self.tie_tolerance())
+            self.near(gap)
+            self.remove(best)
 
 
 class Stoptron(Reference):

@@ -61,17 +61,16 @@ class SelfTunedForgetron(Forgetron):
 
 
 class GreedyForgetron(SelfTunedForgetron):
+    """Removes the support with the smallest damage psi; of ties (see `Reference`), the oldest."""
+
     def choose(self, t, over):
         if not over:
             return None, 1.0
         damages = {i: psi(abs(c), self.y[i] * self.f(i)) for i, c in self.alpha.items() if i != t}
-        least = min(damages.values())
-        j = next(i for i, damage in damages.items() if damage == least)  # ties to the oldest
-        self.near(least - 15 / 32)
-        if least <= 15 / 32:  # (52)
-            for i, damage in damages.items():
-                if i != j:
-                    self.near(damage - least)
+        j, gap = self.smallest(damages, self.tie_tolerance(1.0))
+        self.near(damages[j] - 15 / 32)
+        if damages[j] <= 15 / 32:  # (52)
+            self.near(gap)
             return j, 1.0
         r = min(self.alpha)
         return r, self.tuned(r)

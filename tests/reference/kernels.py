@@ -26,7 +26,7 @@ def allsubsets(a, b):
 
 
 def cauchy(a, b):
-    """Not one of ours: the callable of the tests."""
+    """A kernel that the library does not have, for tests of Python functions as kernels."""
     return 1 / (1 + sum((p - q) ** 2 for p, q in zip(a, b, strict=True)))
 
 

@@ -8,15 +8,15 @@ import numpy as np
 class Linear:
     """A weight vector and the rounds over it.
 
-    `gap` is how near the last round came to deciding otherwise, as for the kernel references;
-    `asked` holds the hypothesis of each round.
+    `gap` tells how close the decisions of the last round were, as in the kernel references. `predictors`
+    lists the hypothesis that predicted each round.
     """
 
     names: tuple[str, ...] = ("tau", "norm")
 
     def __init__(self, d):
         self.w = np.zeros(d)
-        self.asked = []
+        self.predictors = []
         self.mistakes = self.updates = 0
         self.gap = inf
         self.entry = {}
@@ -27,7 +27,7 @@ class Linear:
     def play(self, x, y):
         self.gap = inf
         self.entry = dict.fromkeys(self.names, nan)
-        self.asked = [*self.asked, self.w]
+        self.predictors = [*self.predictors, self.w]
         margin = float(self.w @ x)
         if np.any(self.w * x != 0):  # otherwise it is 0 without rounding
             self.near(margin)

@@ -4,15 +4,17 @@ from reference.perceptron import Reference
 
 
 class PassiveAggressive(Reference):
+    """A loss of at most `tie` (see `Reference`) counts as 0."""
+
     def __init__(self, K, y, C, variant, budget=None):
         super().__init__(K, y)
         self.C, self.variant, self.budget = C, variant, budget
         self.names = ("tau", "norm") if budget is None else ("tau", "removed", "norm")
 
     def learn(self, t, margin):
-        loss = max(0.0, 1 - self.y[t] * margin)
-        self.near(1 - self.y[t] * margin)
-        if loss > 0:
+        loss = 1 - self.y[t] * margin
+        self.near(loss - self.tie)
+        if loss > self.tie:
             square = self.K[t, t]
             if self.variant == "PA-II":
                 tau = loss / (square + 1 / (2 * self.C))

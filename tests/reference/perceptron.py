@@ -8,12 +8,17 @@ import numpy as np
 class Reference:
     """A hypothesis as a dict from round to coefficient, oldest first, and the rounds over it.
 
-    `gap` is how near the last round came to deciding otherwise: the smallest distance of
-    a compared quantity from what it was compared with. The tests leave rounds out in
-    which rounding alone could turn a decision.
+    `gap` tells how close the decisions of the last round were: the smallest difference between two compared
+    quantities. The tests leave out rounds in which rounding could change a decision.
+
+    Some algorithms choose the support with the smallest or largest value. Values are ties if they differ by
+    at most `tie` times the largest term, which is the largest |coefficient| times the largest k(x, x) of the
+    supports. Of ties the oldest support is chosen: a newer one is preferred only if its value is better by
+    more than the tolerance. `tie` is 1e-9, and 1e-4 for float32 rows.
     """
 
     names: tuple[str, ...] = ("norm",)
+    tie = 1e-9
 
     def __init__(self, K, y):
         self.K, self.y = K, y
@@ -23,7 +28,7 @@ class Reference:
         self.entry: dict[str, float] = {}
 
     def terms(self, alpha=None):
-        """The rounds of a hypothesis and their coefficients."""
+        """Return the rounds of a hypothesis and their coefficients."""
         alpha = self.alpha if alpha is None else alpha
         return np.fromiter(alpha, int, len(alpha)), np.fromiter(alpha.values(), float, len(alpha))
 
@@ -36,11 +41,26 @@ class Reference:
         square = c @ self.K[np.ix_(rounds, rounds)] @ c
         return sqrt(max(square, 0.0))
 
+    def tie_tolerance(self, term=0.0):
+        """Return the difference up to which values are ties; other terms of their sums are at most `term`."""
+        rounds, c = self.terms()
+        return self.tie * max(term, np.abs(c).max() * self.K[rounds, rounds].max())
+
+    def smallest(self, values, tolerance):
+        """Return the round with the smallest value, of ties the oldest, and the gap of that choice."""
+        best, gap = None, inf
+        for i, value in values.items():
+            if best is not None:
+                gap = min(gap, abs(values[best] - tolerance - value))
+            if best is None or value < values[best] - tolerance:
+                best = i
+        return best, gap
+
     def near(self, difference):
         self.gap = min(self.gap, abs(difference))
 
     def play(self, t):
-        """Round t: the margin before the label is seen."""
+        """Play round t; return the margin before the label was seen."""
         self.gap = inf
         self.entry = {name: -1 if name == "removed" else nan for name in self.names}
         margin = self.f(t)
@@ -83,18 +103,18 @@ class ShrinkingPerceptron(Reference):
 
 
 class VotedPerceptron(KernelPerceptron):
-    """Keeps every hypothesis that was asked to predict, one for each round."""
+    """Stores the hypothesis that predicted each round."""
 
     def __init__(self, K, y):
         super().__init__(K, y)
-        self.asked = []
+        self.predictors = []
 
     def play(self, t):
-        self.asked.append(dict(self.alpha))
+        self.predictors.append(dict(self.alpha))
         return super().play(t)
 
     def average(self, t):
-        return float(np.mean([self.f(t, alpha) for alpha in self.asked]))
+        return float(np.mean([self.f(t, alpha) for alpha in self.predictors]))
 
     def majority(self, t):
-        return float(np.mean([np.sign(self.f(t, alpha)) for alpha in self.asked]))
+        return float(np.mean([np.sign(self.f(t, alpha)) for alpha in self.predictors]))

@@ -1,13 +1,12 @@
 # cython: cdivision=True
-"""The hypothesis, and the few moves that every algorithm is made of.
+"""The hypothesis of a kernel learner, and the operations that every algorithm is made of.
 
-A learner is a subclass of `Rule` that says *when* to update (`wants_update`, by
-default on a mistake) and *how* (`update`), in terms of the round that is being
-played:
+A learner is a subclass of `Rule` that defines *when* to update (`wants_update`, by default on a mistake) and *how*
+(`update`). It can use these quantities of the current round:
 
     y, margin        the label (-1 or +1) and f_t(x_t)
-    importance       the row's weight, 1 unless the caller gave others
-    value            f(x_t) of the hypothesis as it is now, in the middle of an update
+    importance       the weight of the row; 1 if the caller gave none
+    value            f(x_t) of the current hypothesis, in the middle of an update
     kxx, k           k(x_t, x_t), and the kernel row of x_t over the slots
     size()           number of supports
     mistakes         mistakes so far, this round's included
@@ -16,25 +15,25 @@ played:
     own(p)           k(x_p, x_p)
     value_at(p)      f(x_p)
     norm()           ||f||
+    tie_tolerance(a) differences of values at two supports up to this are ties, if other terms are at most a
 
-and of the moves:
+and these operations:
 
-    add(c)           f += c k(x_t, .), in a slot of its own
+    add(c)           f += c k(x_t, .), in a new slot
     shrink(phi)      f *= phi
-    remove(p)        forget the support at position p
+    remove(p)        remove the support at position p
     shift(c, d, n)   f += c sum_j d_j k(x_j, .), where the sum is the projection of
                      k(x_t, .) onto the span of the supports and n its squared norm
     draw(n)          a random whole number in 0 .. n-1
     note(NAME, v)    enter v in the ledger
     due              set, it lets the rule look over its supports before the next round (`exchange`)
 
-`tail` and `gram` choose how f(x_p) is known. The tail is, for each support, the value
-there of the part of f made of that support and all newer ones; it costs O(B) a change
-and, once a support is the oldest, is f itself; only the oldest may then be removed. The
-Gram matrix keeps f at all supports under any removal. With neither, f(x_p) is computed
-when asked for, at the price of a kernel row. `projection` keeps the factor that
-projects onto the span of the supports. A rule that sets `gaussian` (before `attach`) keeps its hypothesis there, in
-coordinates of that span and perhaps of the row itself; the coefficients follow.
+`tail` and `gram` choose how f(x_p) is obtained. The tail of a support is the value at x_p of the part of f that
+consists of this support and all newer ones. It costs O(B) per change. For the oldest support it is f(x_p); only the
+oldest support may be removed. With the Gram matrix, f is known at all supports and any support may be removed. With
+neither, each f(x_p) costs a kernel row. `projection` keeps the factor that projects onto the span of the supports. A
+rule that sets `gaussian` (before `attach`) keeps its hypothesis there, in coordinates of that span and, if wanted, of
+the row itself; the coefficients follow from it.
 """
 
 from cpython.pycapsule cimport PyCapsule_GetPointer
@@ -56,12 +55,11 @@ cdef extern from "simd.h" nogil:
 cdef extern from "float.h":
     const double DBL_MIN
 
-# The lazy factor is multiplied out before it comes near the end of the range.
-# The sum of the hypotheses is a difference that loses as many digits as the factor does, so
-# that with averages it is multiplied out earlier.
+# The common factor is multiplied into the coefficients before it underflows. With averages this happens earlier,
+# because the sum of the hypotheses is a difference that loses as many digits as the factor does.
 cdef double SMALLEST_FACTOR = 1e-100, SMALLEST_AVERAGED = 1e-4
 
-# A norm below this share of what it once was has lost too many digits.
+# A norm below this share of its peak has lost too many digits, and is recomputed.
 cdef double CANCELLED = 1e-7
 
 ENTRY_NAMES = {
@@ -71,29 +69,29 @@ ENTRY_NAMES = {
 
 
 def rebuild(cls, args, options, state):
-    """Return a rule as pickle made it: `args` and `options` are those of its constructor."""
+    """Return a rule from its pickled parts: `args` and `options` are those of its constructor."""
     rule = cls(*args, **options)
     rule.__setstate__(state)
     return rule
 
 
 cdef class Rule:
-    """An online algorithm: a hypothesis over a slab and how a round changes it.
+    """An online algorithm: a hypothesis over a slab of supports, and how a round changes it.
 
     Parameters
     ----------
     budget : int
-        The most supports after a round; 0 for as many as there are updates.
+        The largest number of supports after a round; 0 for no limit.
     ledger : tuple of str
-        Names of the quantities that the algorithm's proof speaks of.
+        Names of the quantities of the algorithm's proof.
     tail, gram, projection : bool
-        What to keep beside the coefficients (see the module).
+        What to store besides the coefficients (see the module).
     generator : numpy.random.Generator, optional
-        Where `draw` takes its randomness from.
+        Source of the random numbers of `draw`.
     divides : bool
-        Whether a step is divided by k(x, x) and so may overflow.
+        Whether a step is divided by k(x, x), so that it may overflow.
     norm : bool
-        Whether ||f|| must be known after a removal, at the price of a kernel row where neither tail nor gram is kept.
+        Whether ||f|| must be known after a removal. It costs a kernel row if neither tail nor gram is stored.
     """
 
     def __cinit__(self, *args, **options):
@@ -106,7 +104,7 @@ cdef class Rule:
                  bint projection=False, generator=None, bint divides=False, bint norm=False):
         unknown = set(ledger) - set(ENTRY_NAMES)
         if unknown:
-            raise ValueError(f"a ledger has the names {sorted(ENTRY_NAMES)}; got {sorted(unknown)}")
+            raise ValueError(f"ledger must have names of {sorted(ENTRY_NAMES)} only; got {sorted(unknown)}")
         self.budget, self.ledger = budget, ledger
         self.keeps_tail, self.keeps_gram, self.divides = tail, gram, divides
         self.keeps_norm = norm or tail or gram
@@ -116,17 +114,17 @@ cdef class Rule:
             self.bits = <bitgen_t*> PyCapsule_GetPointer(generator.bit_generator.capsule, "BitGenerator")
 
     def capacity(self):
-        """Slots needed at once: the newcomer is added before another is removed."""
+        """Return the number of slots: a new support is added before another is removed."""
         return self.budget + 1 if self.budget else 0
 
     def attach(self, Supports supports):
-        """Work over this slab, with room for each of its slots."""
+        """Use this slab, with room for each of its slots."""
         self.supports = supports
         self.reserve(supports.capacity)
 
     def reserve(self, Py_ssize_t capacity):
-        """Room for `capacity` slots."""
-        if self.projection is not None:  # what may fail comes first
+        """Make room for `capacity` slots."""
+        if self.projection is not None:  # allocations that may fail come first
             self.projection.reserve(capacity)
         if self.gaussian is not None:
             self.gaussian.reserve(capacity)
@@ -155,7 +153,7 @@ cdef class Rule:
         self.make_departed()
 
     def make_departed(self):
-        """Room for supports that leave: an average, or an old hypothesis, still needs them."""
+        """Make room for removed supports: an average, or an old hypothesis, still needs them."""
         supports = self.supports
         self.departed = Supports(supports.kernel, supports.d, supports.square.dtype, 0, supports.sparse)
 
@@ -167,7 +165,7 @@ cdef class Rule:
         self._gram, self._scratch = <double*> gram, <double*> scratch
 
     def arrays(self):
-        """Everything that takes memory."""
+        """Return all arrays, by name."""
         arrays = {"coef": self.coef, "tail": self.tail, "values": self.values, "gram": self.gram,
                   "scratch": self.scratch}
         if self.projection is not None:
@@ -267,16 +265,16 @@ cdef class Rule:
         self.norm2 = self.gaussian.square()
 
     def coefficients(self):
-        """Coefficients from the oldest support to the newest."""
+        """Return the coefficients, from the oldest support to the newest."""
         return self.factor * self.coef[self.supports.order[:self.supports.m]]
 
     def refresh_norm(self):
-        """Compute ||f||^2 anew where removals left it unknown."""
+        """Recompute ||f||^2 if removals left it unknown."""
         if isnan(self.norm2):
             self.measure_norm()
 
     cdef int measure_norm(self) except? -1 nogil:
-        """||f||^2, and f at the supports if kept, from nothing but rows and coefficients."""
+        """Compute ||f||^2, and f at the supports if stored, from the rows and the coefficients."""
         cdef double value, total = 0.0
         cdef Py_ssize_t p, slot
         for p in range(self.size()):
@@ -297,19 +295,32 @@ cdef class Rule:
         self.due = False
 
     cdef bint moves(self, double square) noexcept nogil:
-        """Whether an update is to be expected, now that the squared norm of the projection is known."""
+        """Return whether to expect an update, given the squared norm of the projection."""
         return True
 
     cdef int update(self) except? -1 nogil:
         return self.add(self.y)
 
     cdef double value_anywhere(self, Py_ssize_t position) except? -1 nogil:
-        """f(x_p) where no Gram matrix tells it."""
+        """Return f(x_p) without a Gram matrix."""
         cdef Py_ssize_t slot = self.supports._order[position]
         if self.keeps_tail and position == 0:
             return self.factor * self._tail[slot]
         self.supports.kernel_row(slot, self._scratch)
         return self.factor * bt_dot_d(self._scratch, self._coef, self.supports.top)
+
+    cdef double tie_tolerance(self, double term) noexcept nogil:
+        """Return the difference up to which values computed from f at two supports are ties.
+
+        It is relative to the largest |c_j| k(x_p, x_j) that is possible, or to `term` if that is larger: the terms
+        determine the rounding error, while their sum may be near 0.
+        """
+        cdef double weight = 0.0, own = 0.0
+        cdef Py_ssize_t p
+        for p in range(self.size()):
+            weight = max(weight, fabs(self._coef[self.supports._order[p]]))
+            own = max(own, self.own(p))
+        return self.tie_share() * max(term, fabs(self.factor) * weight * own)
 
     cdef double norm(self) noexcept nogil:
         return sqrt(self.norm2) if self.norm2 > 0.0 else 0.0
@@ -322,7 +333,7 @@ cdef class Rule:
                 raise ValueError(f"the step of round {self.rounds} is not finite: k(x, x) = {self.kxx} is too small")
         if self.supports.m == self.supports.capacity:
             with gil:
-                raise IndexError(f"a round may exceed the budget of {self.budget} by one support and no more")
+                raise IndexError(f"a round may add at most one support to a full budget of {self.budget}")
         slot = self.supports.open(self.rounds)
         top = self.supports.top
         self.supports.store(slot, self.rows, self.row)
@@ -374,7 +385,7 @@ cdef class Rule:
                 raise IndexError(f"there is no support at position {position} of {self.size()}")
         if self.keeps_tail and position > 0:
             with gil:
-                raise ValueError("a rule that keeps the tail may remove the oldest support only")
+                raise ValueError("a rule with tail=True may remove only the oldest support")
         slot, c = self.supports._order[position], self.weight(position)
         self.note(REMOVED, <double> self.supports._rounds[slot])
         if self.recording or self.average is not None or self.keeps_norm:
@@ -386,14 +397,14 @@ cdef class Rule:
                     self.supports.top)
         if self.departed is not None:
             self.keep_departed(slot)
-        self._coef[slot] = 0.0  # a free slot weighs nothing, whatever its column holds
+        self._coef[slot] = 0.0  # so that the kernel value of a free slot, which is arbitrary, does not count
         self.supports.close(position)
-        if self.norm2 < CANCELLED * self.peak:  # what is left is mostly rounding
+        if self.norm2 < CANCELLED * self.peak:  # the rest is mostly rounding
             self.measure_norm()
         return 1
 
     cdef int keep_departed(self, Py_ssize_t slot) except -1 with gil:
-        """Put a support that leaves aside, with its share of the sum of the hypotheses."""
+        """Store a support that is removed, with its share of the sum of the hypotheses."""
         cdef Supports departed = self.departed, supports = self.supports
         cdef Py_ssize_t place
         if departed.m == departed.capacity:
@@ -427,7 +438,7 @@ cdef class Rule:
         cdef uint64_t product
         if self.bits == NULL:
             with gil:
-                raise ValueError("a rule that draws must be given a generator")
+                raise ValueError("draw needs a generator: construct the rule with generator=...")
         if n == 1:
             return 0
         product = <uint64_t> self.bits.next_uint32(self.bits.state) * span

@@ -19,13 +19,15 @@ class CKSRule(Rule):
         p: cython.Py_ssize_t
         best: cython.Py_ssize_t = 0
         margin: cython.double
+        tolerance: cython.double
         largest: cython.double = -INFINITY
         self.add(self.y)  # f'_t; the newcomer stays
         if self.size() > self.budget:
+            tolerance = self.tie_tolerance(0.0)
             for p in range(self.size() - 1):
                 # the margin of x_p under f'_t without x_p
                 margin = self.label(p) * (self.value_at(p) - self.weight(p) * self.own(p))
-                if margin > largest:  # the oldest of equals
+                if margin > largest + tolerance:  # of equals, the oldest
                     largest, best = margin, p
             self.remove(best)
         return 1

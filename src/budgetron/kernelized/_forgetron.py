@@ -126,13 +126,15 @@ class GreedyRule(ForgetronRule):
         p: cython.Py_ssize_t
         r: cython.Py_ssize_t = 0
         psi: cython.double
+        tolerance: cython.double
         least: cython.double = INFINITY
         phi: cython.double = 1.0
         self.add(self.y)
         if self.size() > self.budget:
-            for p in range(self.size() - 1):  # argmin over I_t, the oldest of equals
+            tolerance = self.tie_tolerance(1.0)  # Psi has the terms lambda^2 and 2 lambda, lambda <= 1
+            for p in range(self.size() - 1):  # argmin over I_t; of equals, the oldest
                 psi = damage(fabs(self.weight(p)), self.label(p) * self.value_at(p))
-                if psi < least:
+                if psi < least - tolerance:
                     least, r = psi, p
             if least > SHARE:  # (51) holds for none: (52), the oldest
                 r, phi = 0, self.tuned()

@@ -32,7 +32,8 @@ class PassiveAggressiveRule(Rule):
     @cython.nogil
     @cython.exceptval(check=False)
     def wants_update(self) -> cython.bint:
-        return self.y * self.margin < 1.0  # loss > 0
+        # loss > 0: the margin of a duplicate of the newest support is 1, and rounding must not decide
+        return 1.0 - self.y * self.margin > self.tie_share()
 
     @cython.cfunc
     @cython.nogil
