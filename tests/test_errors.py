@@ -263,7 +263,7 @@ def test_bad_parameters(learner, name, value, error):
 
 
 def test_parameters_that_do_not_go_together():
-    with pytest.raises(ValueError, match="eta or norm_bound, not both"):
+    with pytest.raises(ValueError, match="eta and norm_bound both set the threshold"):
         budgetron.Projectron(eta=0.1, norm_bound=1.0).fit(X, Y)
     with pytest.raises(ValueError, match=r"decay \* eta must be below 1"):
         budgetron.Forgetron(5, "simplified").fit(X, Y)

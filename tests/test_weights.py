@@ -183,7 +183,7 @@ def test_wherever_they_are_learned():
 def test_who_has_no_meaning_for_weights():
     X, y = stream("random", 50)
     for model in (PassiveAggressive(variant="PA"), linear.PassiveAggressive(variant="PA")):
-        with pytest.raises(ValueError, match="has no C for weights to weigh"):
+        with pytest.raises(ValueError, match="does not support weights, because it has no C"):
             model.fit(X, y, sample_weight=np.ones(50))
     for model in (
         Forgetron(),

@@ -1,10 +1,11 @@
-"""Certificates: what a learner's own theorem says of the run that it made.
+"""Certificates: a learner's own theorem, evaluated on the stream that it learned.
 
-A mistake bound holds for every competitor. `certify` takes one (or finds the best), computes what
-the theorem asks of it on the very stream that was learned, checks what is assumed, and sets the
-bound beside the mistakes that were made.
+A mistake bound holds for every competitor. `certify` takes one, or finds the best. It computes the norm and
+the losses of the competitor on the stream, checks the assumptions of the theorem, and compares the bound with
+the number of mistakes.
 """
 
-from budgetron._certify.certificate import Certificate, certify
+from budgetron._certify.certificate import Certificate
+from budgetron._certify.certify import certify
 
 __all__ = ["Certificate", "certify"]

@@ -17,7 +17,7 @@ from budgetron._base.batches import Batch
 from budgetron._base.compiled_state import kernel_hypothesis
 from budgetron._base.fitted_estimator import FittedEstimator
 from budgetron._base.online_classifier import OnlineClassifier
-from budgetron._base.parameters import MOST_SUPPORTS
+from budgetron._base.parameters import MOST_SUPPORTS, Constraints
 from budgetron._base.types import Floats, Ints, Matrix
 from budgetron._core.kernel import Kernel
 from budgetron._core.rounds import Learner
@@ -59,7 +59,7 @@ class KernelClassifier(OnlineClassifier):
         limited to one thread meanwhile. May be changed at any time.
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         "kernel": [StrOptions(set(NAMES)), callable, Normalized],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
         "degree": [Interval(Integral, 0, 2**31 - 1, closed="both")],
@@ -108,6 +108,9 @@ class KernelClassifier(OnlineClassifier):
 
     def _kernel(self) -> Kernel:
         return resolve(self.kernel, self.gamma_, self.degree, self.coef0)
+
+    def _competitor_kernel(self) -> Kernel:
+        return self._learners[0].kernel
 
     def new_learner(self, row: Floats) -> Learner:
         """Return a new hypothesis of this learner over rows like this one."""
@@ -198,7 +201,7 @@ class KernelClassifier(OnlineClassifier):
 class BudgetedClassifier(KernelClassifier):
     """A kernel learner with a budget and no other parameter of its own."""
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = KernelClassifier._parameter_constraints | {
+    _parameter_constraints: ClassVar[Constraints] = KernelClassifier._parameter_constraints | {
         "budget": [Interval(Integral, 1, MOST_SUPPORTS, closed="both")]
     }
 

@@ -19,8 +19,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from budgetron._base.batches import predicted_codes, refuse_unknown
 from budgetron._base.class_admission import ClassAdmission
+from budgetron._base.theorems import DeclaredTheorem
 from budgetron._base.trace import Trace
 from budgetron._base.types import Floats, Labels, Matrix, Rows
+from budgetron._core.kernel import Kernel
 from budgetron._util.threads import one_thread
 
 __all__ = ["OnlineClassifier"]
@@ -34,6 +36,19 @@ class OnlineClassifier(ClassifierMixin, ClassAdmission):
 
     # Whether `decision_function` is the hypothesis that predicts the next round.
     _predicts_as_it_learns: ClassVar[bool] = True
+
+    # ------------------------------------------------------------------ theorems
+
+    def _theorems(self, radius: float) -> list[DeclaredTheorem]:
+        """Return the theorems that apply to this fitted learner, the default first.
+
+        `radius` is the largest sqrt(k(x, x)) of the stream. A learner without theorems returns none.
+        """
+        return []
+
+    def _competitor_kernel(self) -> Kernel:
+        """Return the kernel whose space contains the competitors of the theorems."""
+        return Kernel("linear")
 
     # ------------------------------------------------------------------ learning
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import SupportsInt, cast
+from typing import Any, TypeAlias
 
 from sklearn.base import BaseEstimator
 
-__all__ = ["MOST_SUPPORTS", "CheckedEstimator"]
+__all__ = ["MOST_SUPPORTS", "CheckedEstimator", "Constraints"]
+
+# The valid values of each parameter, as scikit-learn's `_parameter_constraints` declares them.
+Constraints: TypeAlias = dict[str, list[Any]]
 
 # Slots are counted in 32 bits.
 MOST_SUPPORTS = 2**31 - 2

@@ -1,41 +1,51 @@
-"""Competitors: whatever a run may be compared with, as an expansion over the learner's kernel."""
+"""Competitors of all kinds, as expansions over the learner's kernel."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from math import sqrt
-from typing import Any
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.validation import check_is_fitted
 
+from budgetron._base.access import competitor_kernel
 from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._base.linear_classifier import LinearClassifier
-from budgetron._base.trace import Trace
+from budgetron._base.theorems import Run
+from budgetron._base.types import Floats
 from budgetron._core.kernel import Kernel
 from budgetron.kernels import NAMES
 
-__all__ = ["Expansion", "Run", "expansion_of"]
+__all__ = ["Expansion", "expansion_of", "set_competitors"]
 
-Vector = NDArray[np.float64]
 ROWS_AT_ONCE = 1024
+
+
+class LinearModel(Protocol):
+    """A fitted linear model, as scikit-learn has them."""
+
+    @property
+    def coef_(self) -> ArrayLike:
+        """Weights of shape (n_outputs, n_features) or (n_features,)."""
 
 
 @dataclass(frozen=True)
 class Expansion:
-    """g = sum of coef_i k(rows_i, .)."""
+    """The function g = sum of coef_i k(rows_i, .), with a name for reports."""
 
     kernel: Kernel
-    rows: Vector
-    coef: Vector
+    rows: Floats
+    coef: Floats
     name: str
 
-    def values(self, X: Vector) -> Vector:
+    def values(self, X: Floats) -> Floats:
+        """Return g(x) for each row."""
         out = np.zeros(len(X))
         for start in range(0, len(X), ROWS_AT_ONCE):
             part = slice(start, start + ROWS_AT_ONCE)
@@ -43,14 +53,17 @@ class Expansion:
         return out
 
     def norm(self) -> float:
+        """Return ||g||."""
         return sqrt(max(0.0, float(self.coef @ self.values(self.rows))))
 
     def distance(self, other: Expansion) -> float:
+        """Return ||g - other||."""
         rows, coef = np.vstack([self.rows, other.rows]), np.concatenate([self.coef, -other.coef])
         return Expansion(self.kernel, rows, coef, "").norm()
 
 
-def _same_kernel(kernel: Kernel, other: Kernel, what: str) -> None:
+def _require_same_kernel(kernel: Kernel, other: Kernel, what: str) -> None:
+    """Raise an error that names the first difference, if the kernels differ."""
     names = ["name", "normalized", "function"]
     names += {"rbf": ["gamma"], "laplacian": ["gamma"], "poly": ["gamma", "degree", "coef0"]}.get(
         kernel.name, []
@@ -63,99 +76,78 @@ def _same_kernel(kernel: Kernel, other: Kernel, what: str) -> None:
             )
 
 
-def _weights(w: Vector, kernel: Kernel, what: str) -> tuple[Vector, Vector]:
-    """A weight vector as an expansion of one term."""
+def _weights(w: Floats, kernel: Kernel, what: str) -> tuple[Floats, Floats]:
+    """Return a weight vector as an expansion of one term."""
     if not kernel.normalized:
-        _same_kernel(kernel, Kernel("linear"), what)
+        _require_same_kernel(kernel, Kernel("linear"), what)
         return w[None, :], np.ones((1, 1))
-    _same_kernel(kernel, Kernel("linear", normalized=True), what)
+    _require_same_kernel(kernel, Kernel("linear", normalized=True), what)
     return w[None, :], np.array([[np.linalg.norm(w)]])  # w . x / ||x|| = ||w|| k(w, x)
 
 
-def expansion_of(competitor: Any, kernel: Kernel, d: int) -> Expansion:
-    """The competitor as an expansion over the learner's kernel."""
-    what = type(competitor).__name__
+def _terms(competitor: object, kernel: Kernel) -> tuple[Floats, Floats, str]:
+    """Return the rows, the coefficients of shape (n_outputs, n_rows) and the name of a competitor."""
+    name = type(competitor).__name__
     if isinstance(competitor, KernelClassifier):
         check_is_fitted(competitor)
-        _same_kernel(kernel, competitor._learners[0].kernel, what)
-        rows, coef = competitor.support_vectors_, competitor.dual_coef_
-    elif isinstance(competitor, SVC):
+        _require_same_kernel(kernel, competitor_kernel(competitor), name)
+        return competitor.support_vectors_, competitor.dual_coef_, name
+    if isinstance(competitor, SVC):
         check_is_fitted(competitor)
         if not callable(competitor.kernel) and competitor.kernel not in NAMES:
             raise ValueError(f"the competitor must have the learner's kernel; SVC has {competitor.kernel!r}")
-        theirs = Kernel(competitor.kernel, competitor._gamma, competitor.degree, competitor.coef0)
-        _same_kernel(kernel, theirs, what)
+        other = Kernel(competitor.kernel, competitor._gamma, competitor.degree, competitor.coef0)
+        _require_same_kernel(kernel, other, name)
         rows, coef = competitor.support_vectors_, competitor.dual_coef_
         rows, coef = (a.toarray() if issparse(a) else a for a in (rows, coef))
-        what += " without its intercept"
-    elif isinstance(competitor, LinearSVC | LinearClassifier) or hasattr(competitor, "coef_"):
-        check_is_fitted(competitor)
-        weights = np.atleast_2d(np.asarray(competitor.coef_, float))
-        if len(weights) != 1:
-            raise ValueError(f"the competitor must tell two classes apart; {what} has {len(weights)} outputs")
-        rows, coef = _weights(weights[0], kernel, what)
-        if np.any(getattr(competitor, "intercept_", 0.0)):
-            what += " without its intercept"
-    elif isinstance(competitor, tuple) and len(competitor) == 2:
-        rows, coef = np.asarray(competitor[0], float), np.asarray(competitor[1], float)[None, :]
-        what = "an expansion"
-    elif isinstance(competitor, np.ndarray) and competitor.ndim == 1:
-        what = "a weight vector"
-        rows, coef = _weights(np.asarray(competitor, float), kernel, what)
-    else:
-        raise TypeError(
-            'competitor must be "best", (rows, coefficients), a weight vector, a fitted model, or a list of '
-            f"(first round, competitor); got {competitor!r}"
-        )
+        return rows, coef, f"{name} without its intercept"
+    if isinstance(competitor, tuple) and len(competitor) == 2:
+        return np.asarray(competitor[0], float), np.asarray(competitor[1], float)[None, :], "an expansion"
+    if isinstance(competitor, np.ndarray) and competitor.ndim == 1:
+        name = "a weight vector"
+        return *_weights(np.asarray(competitor, float), kernel, name), name
+    if isinstance(competitor, LinearSVC | LinearClassifier) or hasattr(competitor, "coef_"):
+        return _linear_model_terms(competitor, kernel, name)
+    raise TypeError(
+        'competitor must be "best", (rows, coefficients), a weight vector, a fitted model, or a list of '
+        f"(first round, competitor); got {competitor!r}"
+    )
+
+
+def _linear_model_terms(competitor: LinearModel, kernel: Kernel, name: str) -> tuple[Floats, Floats, str]:
+    """Return a fitted linear model, ours or scikit-learn's, in the form of `_terms`."""
+    check_is_fitted(competitor)
+    weights = np.atleast_2d(np.asarray(competitor.coef_, float))
+    if len(weights) != 1:
+        raise ValueError(f"the competitor must separate two classes; {name} has {len(weights)} outputs")
+    with_intercept = np.any(getattr(competitor, "intercept_", 0.0))
+    return *_weights(weights[0], kernel, name), f"{name} without its intercept" if with_intercept else name
+
+
+def expansion_of(competitor: object, kernel: Kernel, d: int) -> Expansion:
+    """Return the competitor as an expansion over the learner's kernel, for rows of d features."""
+    rows, coef, name = _terms(competitor, kernel)
     if len(coef) != 1:
-        raise ValueError(f"the competitor must tell two classes apart; {what} has {len(coef)} outputs")
+        raise ValueError(f"the competitor must separate two classes; {name} has {len(coef)} outputs")
     if rows.ndim != 2 or rows.shape[1] != d or rows.shape[0] != coef.shape[1]:
         raise ValueError(
-            f"the competitor must have rows of {d} features and a coefficient each; "
+            f"the competitor must have rows of {d} features and one coefficient per row; "
             f"got {rows.shape} and {coef[0].shape}"
         )
     if not (np.isfinite(rows).all() and np.isfinite(coef).all()):
-        raise ValueError("the competitor must be finite")
-    return Expansion(kernel, np.ascontiguousarray(rows, float), np.ascontiguousarray(coef[0], float), what)
+        raise ValueError("the competitor must be finite: its rows or coefficients contain NaN or infinity")
+    return Expansion(kernel, np.ascontiguousarray(rows, float), np.ascontiguousarray(coef[0], float), name)
 
 
-@dataclass
-class Run:
-    """The stream, what happened on it, and a competitor's part in it."""
-
-    model: Any
-    trace: Trace
-    X: Vector
-    y: Vector
-    kernel: Kernel
-    radius: float
-    norm: float = 0.0
-    margins: Vector = field(default_factory=lambda: np.zeros(0))  # y g(x)
-    shift: float = 0.0
-    name: str = ""
-    expansion: tuple[Vector, Vector] | None = None
-
-    @property
-    def losses(self) -> float:
-        return float(np.maximum(0.0, 1.0 - self.margins).sum())
-
-    def meet(self, parts: Sequence[tuple[int, Expansion]]) -> None:
-        """Take on competitors, each from its first round on."""
-        starts = [start for start, _ in parts]
-        if starts[0] != 0 or sorted(set(starts)) != starts or starts[-1] >= len(self.y):
-            raise ValueError(f"competitors must begin at 0 and at later rounds of the stream; got {starts}")
-        self.margins = np.empty(len(self.y))
-        for (start, g), end in zip(parts, [*starts[1:], len(self.y)], strict=True):
-            self.margins[start:end] = self.y[start:end] * g.values(self.X[start:end])
-        self.norm = max(g.norm() for _, g in parts)
-        self.shift = sum(b.distance(a) for (_, a), (_, b) in pairwise(parts))
-        self.expansion = (parts[0][1].rows, parts[0][1].coef) if len(parts) == 1 else None
-        self.name = parts[0][1].name if len(parts) == 1 else f"{len(parts)} in turn"
-
-    def entries(self, name: str) -> Vector:
-        """A column of the ledger."""
-        if self.trace.ledger is None:
-            raise ValueError(
-                "this theorem speaks of the ledger; make the trace with progressive_fit(..., ledger=True)"
-            )
-        return np.asarray(self.trace.ledger[name], np.float64)
+def set_competitors(run: Run, parts: Sequence[tuple[int, Expansion]]) -> None:
+    """Enter competitors in the run, each from its first round on."""
+    starts = [start for start, _ in parts]
+    if starts[0] != 0 or sorted(set(starts)) != starts or starts[-1] >= len(run.y):
+        raise ValueError(f"competitors must begin at 0 and at later rounds of the stream; got {starts}")
+    run.margins = np.empty(len(run.y))
+    for (start, g), end in zip(parts, [*starts[1:], len(run.y)], strict=True):
+        run.margins[start:end] = run.y[start:end] * g.values(run.X[start:end])
+    run.norm = max(g.norm() for _, g in parts)
+    run.shift = sum(b.distance(a) for (_, a), (_, b) in pairwise(parts))
+    run.expansion = (parts[0][1].rows, parts[0][1].coef) if len(parts) == 1 else None
+    run.competitor = parts[0][1].name if len(parts) == 1 else f"{len(parts)} in turn"

@@ -1,4 +1,4 @@
-"""The SVM without intercept, which is the best competitor of most bounds."""
+"""The SVM without intercept: the best competitor for most bounds."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from budgetron._util.threads import one_thread
 
 __all__ = ["Dual"]
 
-# Kernel rows that are kept take at most this many bytes; others are computed in every pass.
+# Stored kernel rows use at most this many bytes; others are computed in every pass.
 CACHE_BYTES = 1 << 30
 ROWS_AT_ONCE = 256
 
 
 class Dual:
-    """min 1/2 ||g||^2 + C sum of hinge losses, by coordinate descent on its dual.
+    """Minimizes 1/2 ||g||^2 + C (sum of hinge losses) by coordinate descent on the dual problem.
 
-    Kernel values are float32 while it searches: any g is a competitor, and what is claimed of
-    the one found is computed anew. They are divided by the largest k(x, x), and alpha is multiplied
-    by it, so that none overflows. Successive calls of `solve` start from where the last ended.
+    The search uses float32 kernel values. That is enough, because any g is a valid competitor, and its norm
+    and losses are computed in float64 afterwards. Kernel values are divided by the largest k(x, x), and alpha
+    is multiplied by it, so that nothing overflows. Each call of `solve` starts from the previous solution.
 
     Parameters
     ----------
@@ -56,9 +56,9 @@ class Dual:
         return values.astype(np.float32)
 
     def _rows(self, which: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
-        """Kernel rows of these points, some at a time."""
-        kept = which < self._cached
-        for points in (which[kept], which[~kept]):
+        """Yield the kernel rows of these points in blocks."""
+        cached = which < self._cached
+        for points in (which[cached], which[~cached]):
             for start in range(0, len(points), ROWS_AT_ONCE):
                 part = points[start : start + ROWS_AT_ONCE]
                 yield part, self._cache[part] if part[0] < self._cached else self._values(part)
@@ -77,17 +77,17 @@ class Dual:
         return float(np.maximum(0.0, 1.0 - self._y * self.f).sum())
 
     def solve(self, C: float, tol: float = 1e-3, passes: int = 2000, verbose: bool = False) -> float:
-        """Descend until the duality gap is at most `tol` of the objective; the gap is returned."""
+        """Descend until the duality gap is at most `tol` times the objective; return the gap."""
         rng = np.random.default_rng(0)
-        most = C * self._scale
-        if np.any(self._alpha > most):
-            self._restart(np.minimum(self._alpha, most))
+        largest = C * self._scale
+        if np.any(self._alpha > largest):
+            self._restart(np.minimum(self._alpha, largest))
         gap = np.inf
-        active = everyone = np.arange(len(self._y))
+        active = all_points = np.arange(len(self._y))
         with one_thread():
             for step in range(passes):
                 for part, rows in self._rows(rng.permutation(active)):
-                    descend(rows, part, self._y, self._diagonal, most, self._alpha, self.f)
+                    descend(rows, part, self._y, self._diagonal, largest, self._alpha, self.f)
                 square, losses = self.norm2(), self.losses()
                 primal = 0.5 * square + C * losses
                 gap = primal - (float(self.alpha.sum()) - 0.5 * square)
@@ -95,12 +95,12 @@ class Dual:
                     share = gap / primal if primal else 0.0
                     print(f"\rbest competitor: pass {step + 1}, gap {share:8.1e}", end="", file=sys.stderr)
                 done = not gap > tol * primal
-                if done and len(active) == len(everyone):
+                if done and len(active) == len(all_points):
                     break
-                # Points at a bound that want to stay there rest, but for every tenth pass.
+                # Skip points whose alpha would stay at its bound, except in every tenth pass.
                 slope = self._y * self.f - 1.0
-                rests = ((self._alpha == 0.0) & (slope > 0)) | ((self._alpha == most) & (slope < 0))
-                active = everyone if done or step % 10 == 8 or rests.all() else np.flatnonzero(~rests)
+                at_rest = ((self._alpha == 0.0) & (slope > 0)) | ((self._alpha == largest) & (slope < 0))
+                active = all_points if done or step % 10 == 8 or at_rest.all() else np.flatnonzero(~at_rest)
         if verbose:
             print(file=sys.stderr)
         return gap
@@ -113,28 +113,30 @@ class Dual:
             self.f += (alpha[part] * self._y[part]) @ rows
 
     def within(self, C: float, limit: float, tol: float = 1e-3, verbose: bool = False) -> None:
-        """Solve for C, or if ||g|| exceeds `limit` for the smaller C at which it does not.
+        """Solve for C, or for the largest smaller C whose ||g|| is at most `limit`.
 
-        The smaller C, the smaller the norm; what is left over the limit is scaled off. From small
-        values up, for each solution is a good start for the next.
+        A smaller C gives a smaller norm. The search goes from small values up, because each solution is a
+        good start for the next. If the last norm exceeds the limit, the solution is scaled down.
         """
-        low, high = 0.0, np.inf  # norms below and above the limit were found at these
-        now = min(C, 1 / 64)
+        low, high = 0.0, np.inf  # values of C with norms below and above the limit
+        current = min(C, 1 / 64)
         for _ in range(60):
-            self.solve(now, tol, verbose=verbose)
+            self.solve(current, tol, verbose=verbose)
             norm = float(np.sqrt(self.norm2()))
             if norm <= limit:
-                if now == C or norm >= 0.999 * limit or self.losses() == 0.0:
+                if current == C or norm >= 0.999 * limit or self.losses() == 0.0:
                     return
-                low = now
+                low = current
                 if high < 1.001 * low:
                     return
             else:
-                high = now
+                high = current
                 if norm <= 1.002 * limit or high < 1.001 * low:
                     break
-            now = (
-                min(C, 4 * now) if high == np.inf else (float(np.sqrt(low * high)) if low > 0.0 else high / 4)
+            current = (
+                min(C, 4 * current)
+                if high == np.inf
+                else (float(np.sqrt(low * high)) if low > 0.0 else high / 4)
             )
         if norm > limit:
             self._alpha *= limit / norm

@@ -1,9 +1,9 @@
 """The kernel learners, one file each: when to update, with which coefficient, and how the budget is kept.
 
-A learner's file holds its rule, compiled, and the scikit-learn class over it. It may
-import the core and the face below it, nothing else. The lines here are the register:
-the build compiles each module they name, `budgetron` exports each class, and the
-conformance tests run over them.
+A learner's file contains its compiled rule and the scikit-learn class that uses it, with its theorems. It
+imports only `_base`, `_core` and the packages below them. The import lines here are the list of learners: the
+build compiles each module that they name, `budgetron` exports each class, and the conformance tests run over
+all of them.
 """
 
 from budgetron._base.kernel_classifier import KernelClassifier as _KernelClassifier
@@ -22,7 +22,7 @@ from budgetron.kernelized._voted import VotedKernelPerceptron as VotedKernelPerc
 
 
 def learners() -> list[type[_KernelClassifier]]:
-    """All kernel learners, by name.
+    """Return all kernel learners, sorted by name.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The budget Perceptron of Crammer, Kandola and Singer, as 003 section 8 describes it."""
+"""The budget Perceptron of Crammer, Kandola and Singer (CKS), after 003 section 8."""
 
 import cython
 import numpy as np
@@ -10,7 +10,7 @@ from budgetron._base.kernel_classifier import BudgetedClassifier
 
 @cython.cclass
 class CKSRule(Rule):
-    """On a mistake, store the example; over the budget, forget the one that is missed least."""
+    """On a mistake, store the example; over the budget, remove the best-classified support."""
 
     @cython.cfunc
     @cython.nogil
@@ -21,7 +21,7 @@ class CKSRule(Rule):
         margin: cython.double
         tolerance: cython.double
         largest: cython.double = -INFINITY
-        self.add(self.y)  # f'_t; the newcomer stays
+        self.add(self.y)  # f'_t; the new support is not removed
         if self.size() > self.budget:
             tolerance = self.tie_tolerance(0.0)
             for p in range(self.size() - 1):
@@ -33,30 +33,32 @@ class CKSRule(Rule):
         return 1
 
 
-@cython.annotation_typing(False)  # here they are for readers
+@cython.annotation_typing(False)  # annotations for readers; Cython ignores them
 class CKSPerceptron(BudgetedClassifier):
-    """The Perceptron that forgets the support which is classified best without itself.
+    """A Perceptron with a budget that removes the support which is classified best without itself.
 
-    Good on streams that are (nearly) separable, where well-classified supports are
-    redundant. On noisy streams it keeps the noise, which is never classified well, and
-    does badly: prefer `Forgetron` there.
+    Use it on separable or nearly separable streams, where well-classified supports are redundant. On noisy
+    streams it keeps the noisy examples, because they are never classified well, and makes many mistakes; use
+    `Forgetron` there.
 
     Parameters
     ----------
     budget : int, default=100
-        The most supports after a round; with more than two classes, of each class.
+        The largest number of supports after a round; with more than two classes, per class.
     kernel, gamma, degree, coef0
         The kernel; see `budgetron.kernels`.
     n_jobs : int, default=None
-        Threads that share the kernel values of a batch: None is 1, -1 all cores.
+        Number of threads that compute the kernel values of a batch: None is 1, -1 is all cores.
 
     Notes
     -----
-    Cost per round: one kernel row, O(B d), and O(B) per removal; memory O(B d + B^2), for
-    the Gram matrix of the supports. No mistake bound is known.
+    Cost per round: one kernel row, O(B d), and O(B) per removal. Memory: O(B d + B^2), because the Gram
+    matrix of the supports is stored. No mistake bound is known.
 
-    The paper has it in words only. Here the removed support is one of those held
-    before the round, by its margin under the updated hypothesis without it, the oldest of equals.
+    The paper describes the algorithm in words only. Here the removed support is one of those before the
+    round: the one with the largest margin under the updated hypothesis without it. Margins that differ by at
+    most 1e-9 times the largest coefficient times the largest k(x, x) (1e-4 for float32 rows) are ties, and
+    the oldest support is removed, so that rounding never decides.
 
     References
     ----------

@@ -1,7 +1,7 @@
 """The Forgetron: self-tuned, basic and greedy (003 sections 5-7), and simplified (000 Algorithm 2)."""
 
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import cython
 import numpy as np
@@ -10,28 +10,30 @@ from cython.cimports.libc.math import INFINITY, fabs
 from cython.cimports.libc.math import sqrt as root
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from budgetron import bounds
 from budgetron._base.kernel_classifier import KernelClassifier
-from budgetron._base.parameters import MOST_SUPPORTS
+from budgetron._base.parameters import MOST_SUPPORTS, Constraints
+from budgetron._base.theorems import DeclaredTheorem, FunctionTheorem, Run
 from budgetron.bounds import drift_limit, norm_limit
 from budgetron.kernels import KernelFunction, Normalized
 
 LEDGER = ("phi", "psi", "Q", "removed", "norm")
-SHARE = cython.declare(cython.double, 15.0 / 32.0)  # of each mistake, what removals may spoil
+SHARE = cython.declare(cython.double, 15.0 / 32.0)  # damage by removals that is allowed per mistake
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def damage(lam: cython.double, mu: cython.double) -> cython.double:
-    """Psi(lambda, mu), (15)."""
+    """Return Psi(lambda, mu), the damage of a removal, (15)."""
     return lam * lam + 2.0 * lam - 2.0 * lam * mu
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def gentlest(sigma: cython.double, mu: cython.double, c: cython.double) -> cython.double:
-    """Phi of (43): the largest in (0, 1] with Psi(sigma phi, mu phi) + c <= 0."""
+def largest_phi(sigma: cython.double, mu: cython.double, c: cython.double) -> cython.double:
+    """Return the largest phi in (0, 1] with Psi(sigma phi, mu phi) + c <= 0, (43)."""
     a: cython.double = sigma * sigma - 2.0 * sigma * mu  # (44)
     b: cython.double = 2.0 * sigma
     d: cython.double = b * b - 4.0 * a * c
@@ -45,21 +47,21 @@ def gentlest(sigma: cython.double, mu: cython.double, c: cython.double) -> cytho
 
 @cython.cclass
 class ForgetronRule(Rule):
-    """What 003's three variants share: the budget, and Q_t in `tally`."""
+    """The common part of self-tuned, basic and greedy: shrink, remove, and count the damage."""
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(-1)
     def tuned(self) -> cython.double:
-        """phi_t of (42) for the oldest support, given f'_t; M_t counts this round's mistake."""
+        """Return phi_t of (42) for the oldest support, given f'_t; M_t includes the mistake of this round."""
         mu: cython.double = self.label(0) * self.value_at(0)
-        return gentlest(fabs(self.weight(0)), mu, self.tally - SHARE * self.mistakes)
+        return largest_phi(fabs(self.weight(0)), mu, self.tally - SHARE * self.mistakes)
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(-1)
     def forget(self, r: cython.Py_ssize_t, phi: cython.double) -> cython.int:
-        """Steps (2) and (3): shrink by phi; if the budget is exceeded, remove the support at r."""
+        """Do steps (2) and (3): shrink by phi; if the budget is exceeded, remove the support at r."""
         psi: cython.double = 0.0
         self.shrink(phi)  # f''_t = phi f'_t
         if self.size() > self.budget:
@@ -73,7 +75,7 @@ class ForgetronRule(Rule):
 
 @cython.cclass
 class BasicRule(ForgetronRule):
-    """Figure 2."""
+    """The basic Forgetron (figure 2)."""
 
     most: cython.double
     bound: cython.double
@@ -96,7 +98,7 @@ class BasicRule(ForgetronRule):
 
 @cython.cclass
 class SelfTunedRule(ForgetronRule):
-    """Figure 3."""
+    """The self-tuned Forgetron (figure 3)."""
 
     def __init__(self, budget: int) -> None:
         Rule.__init__(self, budget, ledger=LEDGER, tail=True)
@@ -114,7 +116,7 @@ class SelfTunedRule(ForgetronRule):
 
 @cython.cclass
 class GreedyRule(ForgetronRule):
-    """Section 7: a support that can be removed without shrinking goes first."""
+    """The greedy Forgetron (section 7): if a support can be removed without shrinking, remove it."""
 
     def __init__(self, budget: int) -> None:
         Rule.__init__(self, budget, ledger=LEDGER, gram=True)
@@ -136,14 +138,14 @@ class GreedyRule(ForgetronRule):
                 psi = damage(fabs(self.weight(p)), self.label(p) * self.value_at(p))
                 if psi < least - tolerance:
                     least, r = psi, p
-            if least > SHARE:  # (51) holds for none: (52), the oldest
+            if least > SHARE:  # (51) holds for no support: remove the oldest, (52)
                 r, phi = 0, self.tuned()
         return self.forget(r, phi)
 
 
 @cython.cclass
 class SimplifiedRule(Rule):
-    """000 Algorithm 2: a constant decay, the oldest removed, and a ball."""
+    """The simplified Forgetron (000 Algorithm 2): decay, remove the oldest, project onto a ball."""
 
     eta: cython.double
     keep: cython.double  # 1 - lambda eta
@@ -162,7 +164,7 @@ class SimplifiedRule(Rule):
         self.note(GRAD_ERROR, 0.0)
         if self.size() == self.budget:
             self.note(GRAD_ERROR, self.weight(0) * self.keep / self.eta)  # c_i
-            self.remove(0)  # the smallest weight, for all decay alike
+            self.remove(0)  # the smallest weight, because all decay by the same factor
         self.shrink(self.keep)  # - lambda eta w
         self.add(self.eta * self.y)
         if self.norm() > self.radius:  # pi_C
@@ -170,49 +172,53 @@ class SimplifiedRule(Rule):
         return 1
 
 
-@cython.annotation_typing(False)  # here they are for readers
+@cython.annotation_typing(False)  # annotations for readers; Cython ignores them
 class Forgetron(KernelClassifier):
-    """The Perceptron that shrinks its hypothesis and forgets its oldest support, with a mistake bound.
+    """A Perceptron with a budget that shrinks before it removes its oldest support, with a mistake bound.
 
-    The budget learner to begin with: strict memory, nothing random, nothing to tune but
-    the budget, and a proof. "self-tuned" is the one to use.
+    Start with this learner if you need a budget and a guarantee: its memory is bounded, it is deterministic,
+    and the budget is its only parameter to choose. Use the default variant, "self-tuned". If you need the
+    fewest mistakes for the memory, and no guarantee, use `SecondOrderProjectron` or `BudgetClassifier`.
 
     Parameters
     ----------
     budget : int, default=100
-        The most supports after a round; with more than two classes, of each class.
+        The largest number of supports after a round; with more than two classes, per class.
     variant : {"self-tuned", "basic", "greedy", "simplified"}, default="self-tuned"
-        "self-tuned" shrinks as little as its proof allows. "basic" shrinks by a worst-case
-        constant on each mistake, from the first. "greedy" first looks for a support that can go without
-        any shrinking. "simplified" decays by a constant, with small steps, and follows a
-        competitor that moves.
+        "self-tuned" shrinks as little as its proof allows. "basic" shrinks by a worst-case constant on every
+        mistake. "greedy" removes a support that needs no shrinking, if there is one. "simplified" takes small
+        steps and decays by a constant; its bound allows competitors that drift.
     eta : float, default=None
-        Step of "simplified"; by default 1/32 (000 Theorem 2).
+        Step of "simplified"; by default 1/32 (Sutskever's paper, Theorem 2).
     decay : float, default=None
-        Weight decay lambda of "simplified"; by default 1/U^2 with
-        U^2 = B / (32 log2(8 B)) (000 Theorem 2). `decay` * `eta` must be below 1, which
-        the defaults are from budget 6 on.
+        Weight decay lambda of "simplified"; by default 1/U^2 with U^2 = B / (32 log2(8 B)) (Sutskever's
+        paper, Theorem 2). `decay` * `eta` must be below 1; the defaults satisfy this if the budget is at
+        least 6.
     radius : float, default=None
-        Largest norm of "simplified"; by default U/2 (000 Theorem 2).
+        Largest norm of "simplified"; by default U/2 (Sutskever's paper, Theorem 2).
     kernel, gamma, degree, coef0
         The kernel; see `budgetron.kernels`.
     n_jobs : int, default=None
-        Threads that share the kernel values of a batch: None is 1, -1 all cores.
+        Number of threads that compute the kernel values of a batch: None is 1, -1 is all cores.
 
     Notes
     -----
-    Cost per round: one kernel row, O(B d), and O(B) on a mistake; memory O(B d). "greedy"
-    keeps the Gram matrix of the supports: O(B^2) more.
+    Cost per round: one kernel row, O(B d), and O(B) on a mistake. Memory: O(B d). "greedy" stores the Gram
+    matrix of the supports: O(B^2) more.
 
-    Mistakes of "self-tuned", "basic" and "greedy" are at most 2 ||g||^2 + 4 * (sum of hinge
-    losses of g) for every g with ||g|| <= 1/4 sqrt((B + 1) / log(B + 1)), if k(x, x) <= 1 and
-    B >= 83 (003 Theorems 2 and 3). For "simplified" with B >= 500 and its defaults, half the mistakes
-    are at most (sum of hinge losses) + 16 U^2 + 48 U S for every sequence of competitors of
-    norm at most U/2 that moves by S in all (000 Theorem 2).
+    The number of mistakes of "self-tuned", "basic" and "greedy" is at most 2 ||g||^2 + 4 * (sum of hinge
+    losses of g) for every g with ||g|| <= 1/4 sqrt((B + 1) / log(B + 1)), if k(x, x) <= 1 and B >= 83
+    (Forgetron paper, Theorems 2 and 3). For "simplified" with B >= 500 and its defaults, half the number of
+    mistakes is at most (sum of hinge losses) + 16 U^2 + 48 U S for every sequence of competitors of norm at
+    most U/2 whose total drift is S (Sutskever's paper, Theorem 2).
 
-    Where the papers slip, the mathematics decides: weights shrink by every phi since they
-    were added; M_t counts the present mistake; "greedy" follows 003 (52), which is better than
-    the published figures; a zero margin is a mistake with a whole step.
+    "greedy" removes the support with the smallest damage psi. Values of psi that differ by at most 1e-9 (1e-4
+    for float32 rows) times the largest term of f, or times 1 if that is larger, are ties, and the oldest
+    support is removed, so that rounding never decides.
+
+    Where the papers contain a slip, the mathematics decides. A weight shrinks by every phi since it was
+    added. M_t includes the mistake of round t. "greedy" follows eq. 52 of the Forgetron paper, which gives
+    fewer mistakes than the published tables. A margin of 0 is a mistake, with a full step.
 
     References
     ----------
@@ -229,7 +235,7 @@ class Forgetron(KernelClassifier):
     Trace(1797 rounds, 114 mistakes, error rate 0.0634, 50 supports)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = KernelClassifier._parameter_constraints | {
+    _parameter_constraints: ClassVar[Constraints] = KernelClassifier._parameter_constraints | {
         "budget": [Interval(Integral, 1, MOST_SUPPORTS, closed="both")],
         "variant": [StrOptions({"self-tuned", "basic", "greedy", "simplified"})],
         "eta": [Interval(Real, 0.0, None, closed="neither"), None],
@@ -271,7 +277,47 @@ class Forgetron(KernelClassifier):
         radius = np.sqrt(square) / 2 if self.radius is None else self.radius
         if decay * eta >= 1:
             raise ValueError(
-                f"decay * eta must be below 1, or old supports change sides; got {decay:.4g} * {eta:.4g} "
-                f"at budget {self.budget}. Give a smaller decay or eta, or a larger budget"
+                f"decay * eta must be below 1, or coefficients change sign; got {decay:.4g} * {eta:.4g} at "
+                f"budget {self.budget}. Use a smaller decay or eta, or a larger budget"
             )
         return SimplifiedRule(self.budget, eta, decay, radius)
+
+    def _theorems(self, radius: float) -> list[DeclaredTheorem]:
+        if self.variant == "simplified":
+            if (self.eta, self.decay, self.radius) != (None, None, None):
+                return []  # the theorem is stated for the default parameters
+            limit = drift_limit(self.budget) / 2
+            return [
+                FunctionTheorem(
+                    "simplified_forgetron",
+                    self._drifting_bound,
+                    norm_weight=0.0,
+                    norm_limit=limit,
+                    drifts=True,
+                )
+            ]
+        return [
+            FunctionTheorem("forgetron", self._bound, norm_weight=0.5, norm_limit=norm_limit(self.budget)),
+            FunctionTheorem("forgetron_ledger", ledger_bound),
+        ]
+
+    def _bound(self, run: Run, check: bounds.Check) -> float:
+        return bounds.forgetron(run.norm, run.losses, self.budget, run.radius, check=check)
+
+    def _drifting_bound(self, run: Run, check: bounds.Check) -> float:
+        return bounds.simplified_forgetron(
+            run.norm, run.losses, self.budget, run.shift, run.radius, check=check
+        )
+
+
+def ledger_bound(run: Run, check: bounds.Check) -> float:
+    """Return the bound of Lemma 6, from the shrinking and the damage that the ledger records."""
+    on = run.trace.mistakes
+    norms = np.append(0.0, run.ledger("norm"))[: len(run.y)]
+    own = run.kernel.diagonal(run.X)
+    before = np.sqrt(np.maximum(0.0, norms**2 + 2 * run.y * run.trace.margins + own))[on]  # ||f'_t||
+    phi = run.ledger("phi")[on]
+    shrinking = bounds.log_shrinking(phi, phi * before, run.norm)
+    return bounds.forgetron_ledger(
+        run.norm, run.losses, shrinking, run.ledger_sum("psi"), run.radius, check=check
+    )

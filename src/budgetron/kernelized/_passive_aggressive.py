@@ -1,23 +1,24 @@
 """Kernel Passive-Aggressive learning: PA, PA-I (002 section 5) and PA-II."""
 
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import cython
 import numpy as np
 from cython.cimports.budgetron._core.rule import TAU, Rule
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from budgetron._base.kernel_classifier import KernelClassifier
-from budgetron._base.parameters import MOST_SUPPORTS
+from budgetron._base.parameters import MOST_SUPPORTS, Constraints
+from budgetron._base.types import Floats, Label, Labels, Matrix
 from budgetron._base.weighted_classifier import CLASS_WEIGHT, WeightedClassifier
 from budgetron.kernels import KernelFunction, Normalized
 
 
 @cython.cclass
 class PassiveAggressiveRule(Rule):
-    """On a margin error, the smallest step that gives the example a margin of 1, or a softened one."""
+    """On a margin error, take the smallest step that gives the example a margin of 1, or a limited one."""
 
     most: cython.double  # the largest tau
     slack: cython.double  # added to k(x, x)
@@ -55,36 +56,37 @@ class PassiveAggressiveRule(Rule):
         return 1
 
 
-@cython.annotation_typing(False)  # here they are for readers
+@cython.annotation_typing(False)  # annotations for readers; Cython ignores them
 class PassiveAggressive(WeightedClassifier, KernelClassifier):
-    """Passive-Aggressive learning with kernels, without a budget or, if one is given, forgetting the oldest.
+    """Passive-Aggressive learning with kernels; with a budget, the oldest support is removed.
 
-    Learns from correct but unsure predictions too, and so makes clearly fewer mistakes
-    than the Perceptron with about twice its supports. Memory and time grow without end, unless there is a
-    budget.
+    It also learns from correct predictions with a margin below 1. It makes clearly fewer mistakes than the
+    Perceptron, with about twice as many supports. Use it with a budget on streams that drift. Without a
+    budget, memory and time per round grow without limit.
 
     Parameters
     ----------
     C : float, default=1.0
-        How far a single example may move the hypothesis; smaller is calmer. Without effect
+        Limits how far a single example moves the hypothesis; use smaller values for noisy labels. No effect
         for "PA".
     variant : {"PA", "PA-I", "PA-II"}, default="PA-I"
         With loss = 1 - y f(x), the step is loss / k(x, x) for "PA", at most C for "PA-I", and
         loss / (k(x, x) + 1 / (2 C)) for "PA-II".
     budget : int, default=None
-        The most supports (of each class, if there are more than two), if given; the oldest is then removed.
-        Good where the stream drifts. No bound is proven for it.
+        The largest number of supports; with more than two classes, per class. None means no limit. No
+        mistake bound is proven with a budget.
     class_weight : dict, default=None
-        Weights of classes, 1 for those that are not named. A row of weight w is learned with C w.
+        Weights of classes; classes that are not listed have weight 1. A row of weight w is learned with C w.
     kernel, gamma, degree, coef0
         The kernel; see `budgetron.kernels`.
     n_jobs : int, default=None
-        Threads that share the kernel values of a batch: None is 1, -1 all cores.
+        Number of threads that compute the kernel values of a batch: None is 1, -1 is all cores.
 
     Notes
     -----
-    Cost per round: one kernel row, O(m d) for m supports; memory O(m d). Every round with
-    a positive loss adds a support, except where k(x, x) = 0 and no step can help.
+    Cost per round: one kernel row, O(m d) for m supports. Memory: O(m d). Every round with
+    a positive loss adds a support, except where k(x, x) = 0 and no step can help. A loss of at most 1e-9
+    (1e-4 for float32 rows) counts as 0: rounding never decides whether a duplicate is stored.
 
     References
     ----------
@@ -101,7 +103,7 @@ class PassiveAggressive(WeightedClassifier, KernelClassifier):
     Trace(1797 rounds, 44 mistakes, error rate 0.0245, 512 supports)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = (
+    _parameter_constraints: ClassVar[Constraints] = (
         KernelClassifier._parameter_constraints
         | CLASS_WEIGHT
         | {
@@ -117,7 +119,7 @@ class PassiveAggressive(WeightedClassifier, KernelClassifier):
         variant: str = "PA-I",
         budget: int | None = None,
         *,
-        class_weight: dict[Any, float] | None = None,
+        class_weight: dict[Label, float] | None = None,
         kernel: str | KernelFunction | Normalized = "rbf",
         gamma: float | str = "scale",
         degree: int = 3,
@@ -135,8 +137,10 @@ class PassiveAggressive(WeightedClassifier, KernelClassifier):
         slack = 1 / (2 * self.C) if self.variant == "PA-II" else 0.0
         return PassiveAggressiveRule(self.budget or 0, most, slack)
 
-    def _importances(self, X: Any, labels: NDArray[Any], weights: Any) -> NDArray[np.float64] | None:
+    def _importances(self, X: Matrix, labels: Labels, weights: ArrayLike | None) -> Floats | None:
         importances = super()._importances(X, labels, weights)
         if importances is not None and self.variant == "PA":
-            raise ValueError('variant="PA" has no C for weights to weigh; use "PA-I" or "PA-II"')
+            raise ValueError(
+                'variant="PA" does not support weights, because it has no C; use "PA-I" or "PA-II"'
+            )
         return importances

@@ -1,10 +1,11 @@
-"""The kernel Perceptron: 002 Algorithm 1, 003 section 2, 004 figure 8.9."""
+"""The kernel Perceptron (002 Algorithm 1, 003 section 2, 004 figure 8.9)."""
 
 import cython
 import numpy as np
 from cython.cimports.budgetron._core.rule import Rule
 
 from budgetron._base.kernel_classifier import KernelClassifier
+from budgetron._base.theorems import DeclaredTheorem, perceptron_theorems
 
 
 @cython.cclass
@@ -18,26 +19,26 @@ class PerceptronRule(Rule):
         return self.add(self.y)  # f_t = f_{t-1} + y_t k(x_t, .)
 
 
-@cython.annotation_typing(False)  # here they are for readers
+@cython.annotation_typing(False)  # annotations for readers; Cython ignores them
 class KernelPerceptron(KernelClassifier):
     """The kernel Perceptron, without a budget.
 
-    Every mistake is stored, for ever. The yardstick for all others, and the right
-    choice where mistakes are few; on a noisy stream memory and time grow without end.
+    It stores every mistake and never removes one. Use it as a baseline, or where mistakes are few. On a noisy
+    stream its memory and its time per round grow without limit; use a learner with a budget there.
 
     Parameters
     ----------
     kernel, gamma, degree, coef0
         The kernel; see `budgetron.kernels`.
     n_jobs : int, default=None
-        Threads that share the kernel values of a batch: None is 1, -1 all cores.
+        Number of threads that compute the kernel values of a batch: None is 1, -1 is all cores.
 
     Notes
     -----
-    Cost per round: one kernel row, O(m d) for m supports; memory O(m d).
+    Cost per round: one kernel row, O(m d) for m supports. Memory: O(m d).
 
-    Mistakes are at most ||g||^2 + 2 * (sum of hinge losses of g) for every g, if
-    k(x, x) <= 1 (003 Theorem 1).
+    The number of mistakes is at most ||g||^2 + 2 * (sum of hinge losses of g) for every g, if k(x, x) <= 1
+    (Forgetron paper, Theorem 1).
 
     References
     ----------
@@ -56,3 +57,6 @@ class KernelPerceptron(KernelClassifier):
 
     def _rule(self, generator: np.random.Generator) -> PerceptronRule:
         return PerceptronRule()
+
+    def _theorems(self, radius: float) -> list[DeclaredTheorem]:
+        return perceptron_theorems(radius)

@@ -1,7 +1,8 @@
 """The Projectron (002 sections 3-4) and Projectron++ (002 section 4.1)."""
 
+from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import cython
 import numpy as np
@@ -9,18 +10,24 @@ from cython.cimports.budgetron._core.rule import BETA, DELTA, TAU, THRESHOLD, Ru
 from cython.cimports.libc.math import sqrt
 from sklearn.utils._param_validation import Interval
 
+from budgetron import bounds
 from budgetron._base.kernel_classifier import KernelClassifier
-from budgetron._base.parameters import MOST_SUPPORTS
+from budgetron._base.parameters import MOST_SUPPORTS, Constraints
+from budgetron._base.theorems import DeclaredTheorem, FunctionTheorem, Run
 from budgetron.kernels import KernelFunction, Normalized
+
+# A squared distance from the span below this share of k(x, x) is rounding, and counts as 0.
+DOUBLE_TOLERANCE = cython.declare(cython.double, 1e-12)
+SINGLE_TOLERANCE = cython.declare(cython.double, 1e-5)
 
 
 @cython.cclass
 class ProjectronRule(Rule):
-    """On a mistake, project the example onto the span of the supports if little is lost."""
+    """On a mistake, project the example onto the span of the supports if it is near the span."""
 
     eta: cython.double  # fixed threshold, or negative for eq. (13)
     bound: cython.double  # U
-    square: cython.double  # ||P k(x, .)||^2 of the row at hand
+    square: cython.double  # ||P k(x, .)||^2 of the current row
     delta2: cython.double  # ||delta||^2
 
     def __init__(self, budget: int, eta: float, bound: float, ledger: tuple[str, ...]) -> None:
@@ -32,8 +39,8 @@ class ProjectronRule(Rule):
     @cython.nogil
     @cython.exceptval(-1)
     def measure(self) -> cython.int:
-        """||P k||^2 and (9), where a distance lost in rounding counts as none."""
-        tolerance: cython.double = 1e-5 if self.supports.single else 1e-12
+        """Compute ||P k||^2 and ||delta||^2, (9); a distance that may be rounding counts as 0."""
+        tolerance: cython.double = SINGLE_TOLERANCE if self.supports.single else DOUBLE_TOLERANCE
         self.square = self.projection.project(self.k)
         self.delta2 = self.kxx - self.square
         if self.delta2 < tolerance * self.kxx:
@@ -45,7 +52,7 @@ class ProjectronRule(Rule):
     @cython.nogil
     @cython.exceptval(-1)
     def mistake(self) -> cython.int:
-        """Algorithm 2, on a mistake."""
+        """Do the update of Algorithm 2 on a mistake."""
         threshold: cython.double = self.eta
         loss: cython.double = 1.0 - self.y * self.margin
         if threshold < 0.0:
@@ -69,7 +76,7 @@ class ProjectronRule(Rule):
 
 @cython.cclass
 class ProjectronPlusPlusRule(ProjectronRule):
-    """The Projectron that also learns from margin errors, by projection alone."""
+    """The Projectron that also updates on margin errors, by projection only."""
 
     @cython.cfunc
     @cython.nogil
@@ -81,7 +88,7 @@ class ProjectronPlusPlusRule(ProjectronRule):
     @cython.nogil
     @cython.exceptval(check=False)
     def step(self, square: cython.double) -> cython.double:
-        """tau, (17)."""
+        """Return tau, (17)."""
         loss: cython.double = 1.0 - self.y * self.margin
         return loss / square if loss < square else 1.0
 
@@ -89,7 +96,7 @@ class ProjectronPlusPlusRule(ProjectronRule):
     @cython.nogil
     @cython.exceptval(check=False)
     def gain(self, square: cython.double, delta2: cython.double) -> cython.double:
-        """beta, (16)."""
+        """Return beta, (16)."""
         loss: cython.double = 1.0 - self.y * self.margin
         tau: cython.double = self.step(square)
         return tau * (2.0 * loss - tau * square - 2.0 * self.bound * sqrt(delta2))
@@ -122,45 +129,45 @@ class ProjectronPlusPlusRule(ProjectronRule):
         return 1
 
 
-@cython.annotation_typing(False)  # here they are for readers
+@cython.annotation_typing(False)  # annotations for readers; Cython ignores them
 class Projectron(KernelClassifier):
-    """The Perceptron that projects a mistake onto the span of its supports where little is lost.
+    """A Perceptron that projects a mistake onto the span of its supports if it is near the span.
 
-    As good as the Perceptron with a fraction of its supports, and without forgetting
-    anything. How many supports it comes to hold depends on the stream; `budget` sets a
-    limit if there must be one. It costs more per mistake than learners that remove.
+    It makes about as many mistakes as the Perceptron with a fraction of its supports, and removes none. The
+    number of supports depends on the stream; use `budget` to limit it. A mistake costs more time than in
+    learners that remove supports.
 
     Parameters
     ----------
     eta : float, default=None
-        Fixed threshold: a mistake whose distance from the span is at most `eta` is projected,
-        any other is stored. At 0 the hypothesis is exactly the Perceptron's, with linearly
-        dependent examples left out. By default 0.1, unless `norm_bound` is given.
+        Fixed threshold: a mistake whose distance from the span is at most `eta` is projected, any other is
+        stored. With 0 the hypothesis is exactly the Perceptron's, but linearly dependent examples are not
+        stored. The default is 0.1, unless `norm_bound` is given.
     norm_bound : float, default=None
-        Instead of `eta`: U, the largest norm of a competitor; the threshold then follows
-        002 eq. 13 in each round. With U < 0.75 and k(x, x) = 1 nothing is ever stored.
+        Instead of `eta`: U, the largest norm of a competitor. The threshold of each round then follows from
+        eq. 13 of the Projectron paper. With U < 0.75 and k(x, x) = 1 nothing is ever stored.
     budget : int, default=None
-        The most supports (of each class, if there are more than two), if given; when they are
-        reached every mistake is projected.
+        The largest number of supports; with more than two classes, per class. When it is reached, every
+        mistake is projected. None means no limit.
     kernel, gamma, degree, coef0
         The kernel; see `budgetron.kernels`.
     n_jobs : int, default=None
-        Threads that share the kernel values of a batch: None is 1, -1 all cores.
+        Number of threads that compute the kernel values of a batch: None is 1, -1 is all cores.
 
     Notes
     -----
-    Cost per round: one kernel row, O(m d) for m supports, and O(m^2) on a mistake; memory
-    O(m d + m^2 / 2). m stays finite for any continuous kernel and eta > 0 (002 Theorem 1).
+    Cost per round: one kernel row, O(m d) for m supports, and O(m^2) on a mistake. Memory: O(m d + m^2 / 2).
+    m stays finite for any continuous kernel and eta > 0 (Projectron paper, Theorem 1).
 
-    Mistakes are at most 2 ||g||^2 + 4 * (sum of hinge losses of g) for every g with
-    ||g|| <= U, if k(x, x) <= 1 (002 Corollary 1); with a fixed eta, at most
-    (||g||^2 + 2 * (sum of hinge losses of g)) / (2 - R^2 - 2 eta ||g||), where R bounds
-    sqrt(k(x, x)) (Theorem 2). Both hold while `budget` is not reached.
+    With `norm_bound`, the number of mistakes is at most 2 ||g||^2 + 4 * (sum of hinge losses of g) for every
+    g with ||g|| <= U, if k(x, x) <= 1 (Projectron paper, Corollary 1). With a fixed `eta`, it is at most
+    (||g||^2 + 2 * (sum of hinge losses of g)) / (2 - R^2 - 2 eta ||g||), where R bounds sqrt(k(x, x))
+    (Theorem 2). Both bounds hold until the budget is reached.
 
-    Where the paper slips, the mathematics decides: a projected step changes the current
-    coefficients, and eq. 13 is compared with the norm of delta. A squared distance below
-    1e-12 k(x, x) (1e-5 for float32) counts as 0, and what lies in the span is projected
-    whatever the threshold, for there both steps are the same.
+    Where the paper contains a slip, the mathematics decides. A projected step changes the current
+    coefficients. Eq. 13 is compared with the norm of delta. A squared distance below 1e-12 k(x, x) (1e-5 for
+    float32 rows) counts as 0. An example in the span is always projected, because projecting and storing it
+    give the same hypothesis.
 
     References
     ----------
@@ -176,7 +183,7 @@ class Projectron(KernelClassifier):
     Trace(1797 rounds, 153 mistakes, error rate 0.0851, 128 supports)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = KernelClassifier._parameter_constraints | {
+    _parameter_constraints: ClassVar[Constraints] = KernelClassifier._parameter_constraints | {
         "eta": [Interval(Real, 0.0, None, closed="left"), None],
         "norm_bound": [Interval(Real, 0.0, None, closed="neither"), None],
         "budget": [Interval(Integral, 1, MOST_SUPPORTS, closed="both"), None],
@@ -201,50 +208,80 @@ class Projectron(KernelClassifier):
 
     def _rule(self, generator: np.random.Generator) -> ProjectronRule:
         if self.eta is not None and self.norm_bound is not None:
-            raise ValueError("give eta or norm_bound, not both: each sets the threshold")
+            raise ValueError("eta and norm_bound both set the threshold; give only one of them")
         ledger = ("delta", "threshold", "norm")
         if self.norm_bound is not None:
             return ProjectronRule(self.budget or 0, -1.0, self.norm_bound, ledger)
         return ProjectronRule(self.budget or 0, self._threshold(), 0.0, ledger)
 
     def _threshold(self) -> float:
-        """The fixed eta, where `norm_bound` does not set it."""
+        """Return the fixed threshold, for learners without `norm_bound`."""
         return 0.1 if self.eta is None else self.eta
 
+    def _theorems(self, radius: float) -> list[DeclaredTheorem]:
+        limit = self.norm_bound
+        if limit is None:
+            return [
+                FunctionTheorem("projectron", self._bound_for_eta(bounds.projectron, radius)),
+                FunctionTheorem("projectron_root", self._bound_for_eta(bounds.projectron_root, radius)),
+            ]
 
-@cython.annotation_typing(False)  # here they are for readers
+        def bound(run: Run, check: bounds.Check) -> float:
+            value = bounds.projectron_norm_bound(run.norm, run.losses, limit, run.radius, check=check)
+            assume_room(self.budget, self.n_support_, check)
+            return value
+
+        return [FunctionTheorem("projectron_norm_bound", bound, norm_weight=0.5, norm_limit=limit)]
+
+    def _bound_for_eta(
+        self, theorem: Callable[..., float], radius: float
+    ) -> Callable[[Run, bounds.Check], float]:
+        eta = self._threshold()
+        if self._learners[0].dtype == np.float32:  # whatever is nearer than this is projected too
+            eta = max(eta, float(np.sqrt(SINGLE_TOLERANCE)) * radius)
+
+        def bound(run: Run, check: bounds.Check) -> float:
+            value = theorem(run.norm, run.losses, eta, run.radius, check=check)
+            assume_room(self.budget, self.n_support_, check)
+            return value
+
+        return bound
+
+
+@cython.annotation_typing(False)  # annotations for readers; Cython ignores them
 class ProjectronPlusPlus(KernelClassifier):
-    """The Projectron that also learns from correct but unsure predictions.
+    """A Projectron that also learns from correct predictions with a margin below 1.
 
-    Fewer mistakes than `Projectron` and the Perceptron, with even fewer supports: a margin
-    error changes coefficients but never adds a support. Usually the best of the papers'
-    kernel learners for its memory.
+    It makes fewer mistakes than `Projectron` and the Perceptron, with fewer supports, because a margin error
+    changes coefficients but never adds a support. For its memory it is usually the best of the papers' kernel
+    learners. It takes more time per round than `Projectron`.
 
     Parameters
     ----------
     norm_bound : float, default=2.0
-        U, the largest norm of a competitor. Larger means more supports and, up to a point,
-        fewer mistakes.
+        U, the largest norm of a competitor. Larger values give more supports and, up to a point, fewer
+        mistakes.
     eta : float, default=None
-        Fixed threshold for mistakes, instead of 002 eq. 13. Margin errors need `norm_bound`
-        all the same.
+        Fixed threshold for mistakes, instead of eq. 13 of the Projectron paper. Margin errors use
+        `norm_bound` in both cases.
     budget : int, default=None
-        The most supports (of each class, if there are more than two), if given; when they are
-        reached every mistake is projected.
+        The largest number of supports; with more than two classes, per class. When it is reached, every
+        mistake is projected. None means no limit.
     kernel, gamma, degree, coef0
         The kernel; see `budgetron.kernels`.
     n_jobs : int, default=None
-        Threads that share the kernel values of a batch: None is 1, -1 all cores.
+        Number of threads that compute the kernel values of a batch: None is 1, -1 is all cores.
 
     Notes
     -----
-    Cost per round: one kernel row, O(m d) for m supports, and O(m^2) when y f(x) < 1; memory
+    Cost per round: one kernel row, O(m d) for m supports, and O(m^2) if y f(x) < 1. Memory:
     O(m d + m^2 / 2).
 
-    Mistakes are at most 2 ||g||^2 + 4 * (sum of hinge losses of g) - 2 * (sum of beta) for every g
-    with ||g|| <= U, if k(x, x) <= 1 (002 eq. 15), while `budget` is not reached.
+    The number of mistakes is at most 2 ||g||^2 + 4 * (sum of hinge losses of g) - 2 * (sum of beta) for every
+    g with ||g|| <= U, if k(x, x) <= 1 (Projectron paper, eq. 15). The bound holds until the budget is
+    reached.
 
-    The equations give slightly fewer mistakes and supports than the published tables.
+    The equations of the paper give slightly fewer mistakes and supports than its tables.
 
     References
     ----------
@@ -260,7 +297,7 @@ class ProjectronPlusPlus(KernelClassifier):
     Trace(1797 rounds, 90 mistakes, error rate 0.0501, 80 supports)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = KernelClassifier._parameter_constraints | {
+    _parameter_constraints: ClassVar[Constraints] = KernelClassifier._parameter_constraints | {
         "norm_bound": [Interval(Real, 0.0, None, closed="neither")],
         "eta": [Interval(Real, 0.0, None, closed="left"), None],
         "budget": [Interval(Integral, 1, MOST_SUPPORTS, closed="both"), None],
@@ -287,3 +324,24 @@ class ProjectronPlusPlus(KernelClassifier):
         eta = -1.0 if self.eta is None else self.eta
         ledger = ("delta", "threshold", "tau", "beta", "norm")
         return ProjectronPlusPlusRule(self.budget or 0, eta, self.norm_bound, ledger)
+
+    def _theorems(self, radius: float) -> list[DeclaredTheorem]:
+        if self.eta is not None:
+            return []  # the theorem is stated for the threshold of eq. 13
+
+        def bound(run: Run, check: bounds.Check) -> float:
+            progress = run.ledger_sum("beta")
+            value = bounds.projectron_plus_plus(
+                run.norm, run.losses, progress, self.norm_bound, run.radius, check=check
+            )
+            assume_room(self.budget, self.n_support_, check)
+            return value
+
+        return [FunctionTheorem("projectron_plus_plus", bound, norm_weight=0.5, norm_limit=self.norm_bound)]
+
+
+def assume_room(budget: int | None, n_supports: int, check: bounds.Check) -> None:
+    """Check that the budget was not reached: until then the theorems hold."""
+    if budget is not None:
+        text = f"a number of supports below the budget {budget}"
+        bounds.assume(check, n_supports < budget, text, n_supports)

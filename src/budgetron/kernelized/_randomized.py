@@ -1,35 +1,37 @@
-"""The Randomized Budget Perceptron: the original (002, 003 section 8) and 000 Algorithm 1."""
+"""The Randomized Budget Perceptron: original (002, 003 section 8) and modified (000 Algorithm 1)."""
 
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import cython
 import numpy as np
 from cython.cimports.budgetron._core.rule import Rule
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from budgetron import bounds
 from budgetron._base.kernel_classifier import KernelClassifier
-from budgetron._base.parameters import MOST_SUPPORTS
+from budgetron._base.parameters import MOST_SUPPORTS, Constraints
+from budgetron._base.theorems import DeclaredTheorem, FunctionTheorem, Run
 from budgetron.kernels import KernelFunction, Normalized
 
 
 @cython.cclass
 class RandomRule(Rule):
-    """On a mistake with a full budget, a random support makes room."""
+    """On a mistake with a full budget, remove a random support, then store the example."""
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(-1)
     def update(self) -> cython.int:
         if self.size() == self.budget:
-            self.remove(self.draw(self.budget))  # one of I_t; the newcomer stays
+            self.remove(self.draw(self.budget))  # one of I_t; the new support is not removed
         self.add(self.y)
         return 1
 
 
 @cython.cclass
 class ModifiedRandomRule(Rule):
-    """000 Algorithm 1: small steps, a random term subtracted on every mistake, and a ball."""
+    """On a mistake, subtract a random term, take a small step, project onto a ball (000 Algorithm 1)."""
 
     eta: cython.double
     radius: cython.double
@@ -43,8 +45,8 @@ class ModifiedRandomRule(Rule):
     @cython.nogil
     @cython.exceptval(-1)
     def update(self) -> cython.int:
-        # w <- pi_C(w + eta y phi(x) - s(w)): s(w) is one of w's B terms, of which the
-        # last B - m are zero (footnote 2)
+        # w <- pi_C(w + eta y phi(x) - s(w)): s(w) is one of the B terms of w, of which the last B - m are
+        # zero (footnote 2)
         term: cython.Py_ssize_t = self.draw(self.budget)
         if term < self.size():
             self.remove(term)
@@ -54,43 +56,43 @@ class ModifiedRandomRule(Rule):
         return 1
 
 
-@cython.annotation_typing(False)  # here they are for readers
+@cython.annotation_typing(False)  # annotations for readers; Cython ignores them
 class RandomizedBudgetPerceptron(KernelClassifier):
-    """The Perceptron that forgets a random support when the budget is full.
+    """A Perceptron with a budget that removes a random support.
 
-    As simple and fast as a budget can be, and about as good as the self-tuned
-    `Forgetron`; its results vary from seed to seed.
+    It is the fastest learner with a budget, and about as good as the self-tuned `Forgetron`. Its results
+    depend on the seed; use `Forgetron` if they must not.
 
     Parameters
     ----------
     budget : int, default=100
-        The most supports after a round; with more than two classes, of each class.
+        The largest number of supports after a round; with more than two classes, per class.
     variant : {"original", "modified"}, default="original"
-        "original" takes whole steps and removes when the budget is full. "modified" is the
-        algorithm with the better bound: steps of `eta`, a random one of `budget` terms,
-        absent ones included, removed on every mistake, and ||f|| kept within `radius`.
+        "original" takes full steps, and removes a support when the budget is full. "modified" has the better
+        bound: it takes steps of `eta`, draws one of `budget` slots on every mistake and removes its support
+        if there is one, and limits ||f|| to `radius`.
     eta : float, default=None
-        Step of "modified"; by default 1/16 (000 Theorem 1).
+        Step of "modified"; by default 1/16 (Sutskever's paper, Theorem 1).
     radius : float, default=None
-        Largest norm of "modified"; by default sqrt(budget) / 8 (000 Theorem 1).
+        Largest norm of "modified"; by default sqrt(budget) / 8 (Sutskever's paper, Theorem 1).
     random_state : int, RandomState or None, default=None
-        Seed. The generator's state is part of the model.
+        Seed. The state of the generator is part of the model.
     kernel, gamma, degree, coef0
         The kernel; see `budgetron.kernels`.
     n_jobs : int, default=None
-        Threads that share the kernel values of a batch: None is 1, -1 all cores.
+        Number of threads that compute the kernel values of a batch: None is 1, -1 is all cores.
 
     Notes
     -----
-    Cost per round: one kernel row, O(B d); memory O(B d). "modified" needs ||f||, and so another
-    kernel row per removal, as does the ledger of "original".
+    Cost per round: one kernel row, O(B d). Memory: O(B d). "modified" needs ||f||, which costs another kernel
+    row per removal. Recording the ledger of "original" costs the same.
 
-    With ||x|| <= 1 in feature space, "modified" and its defaults: 3/4 of the expected number
-    of mistakes is at most (sum of hinge losses) + B/2 + 6 S sqrt(B) for every sequence of
-    competitors of norm at most sqrt(B)/8 that moves by S in all (000 Theorem 1).
+    For "modified" with its defaults, if k(x, x) <= 1: 3/4 of the expected number of mistakes is at most (sum
+    of hinge losses) + B/2 + 6 S sqrt(B) for every sequence of competitors of norm at most sqrt(B)/8 whose
+    total drift is S (Sutskever's paper, Theorem 1).
 
-    A zero margin is a mistake with a whole step; the draw is made on every mistake of
-    "modified", also while the budget is not full.
+    A margin of 0 is a mistake, with a full step. "modified" draws a slot on every mistake, also while the
+    budget is not full.
 
     References
     ----------
@@ -107,7 +109,7 @@ class RandomizedBudgetPerceptron(KernelClassifier):
     Trace(1797 rounds, 128 mistakes, error rate 0.0712, 50 supports)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = KernelClassifier._parameter_constraints | {
+    _parameter_constraints: ClassVar[Constraints] = KernelClassifier._parameter_constraints | {
         "budget": [Interval(Integral, 1, MOST_SUPPORTS, closed="both")],
         "variant": [StrOptions({"original", "modified"})],
         "eta": [Interval(Real, 0.0, None, closed="neither"), None],
@@ -142,3 +144,16 @@ class RandomizedBudgetPerceptron(KernelClassifier):
         eta = 1 / 16 if self.eta is None else self.eta
         radius = np.sqrt(self.budget) / 8 if self.radius is None else self.radius
         return ModifiedRandomRule(self.budget, eta, radius, generator)
+
+    def _theorems(self, radius: float) -> list[DeclaredTheorem]:
+        if self.variant == "original" or (self.eta, self.radius) != (None, None):
+            return []  # the theorem is stated for "modified" with the default parameters
+
+        def bound(run: Run, check: bounds.Check) -> float:
+            return bounds.modified_randomized_budget(
+                run.norm, run.losses, self.budget, run.shift, run.radius, check=check
+            )
+
+        limit = float(np.sqrt(self.budget)) / 8
+        name = "modified_randomized_budget"
+        return [FunctionTheorem(name, bound, norm_weight=0.0, norm_limit=limit, drifts=True)]

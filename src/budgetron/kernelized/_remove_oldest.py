@@ -1,15 +1,17 @@
-"""The Remove-Oldest Perceptron: 003 section 3."""
+"""The Remove-Oldest Perceptron (003 section 3)."""
 
 import cython
 import numpy as np
 from cython.cimports.budgetron._core.rule import PSI, Rule
 
+from budgetron import bounds
 from budgetron._base.kernel_classifier import BudgetedClassifier
+from budgetron._base.theorems import DeclaredTheorem, FunctionTheorem, Run
 
 
 @cython.cclass
 class RemoveOldestRule(Rule):
-    """On a mistake, store the example; over the budget, forget the oldest."""
+    """On a mistake, store the example; over the budget, remove the oldest support."""
 
     @cython.cfunc
     @cython.nogil
@@ -18,36 +20,36 @@ class RemoveOldestRule(Rule):
         psi: cython.double = 0.0
         self.add(self.y)  # (7), (8)
         if self.size() > self.budget:
-            if self.recording:  # Psi(1, y_r f'_t(x_r)) of (15): asked for by Corollary 1 only
+            if self.recording:  # Psi(1, y_r f'_t(x_r)) of (15): only Corollary 1 needs it
                 psi = 3.0 - 2.0 * self.weight(0) * self.value_at(0)
             self.remove(0)  # (9), r_t = min I'_t
         self.note(PSI, psi)
         return 1
 
 
-@cython.annotation_typing(False)  # here they are for readers
+@cython.annotation_typing(False)  # annotations for readers; Cython ignores them
 class RemoveOldestPerceptron(BudgetedClassifier):
-    """The Perceptron that forgets its oldest support when the budget is full.
+    """A Perceptron with a budget that removes its oldest support.
 
-    Use it where the stream drifts and old examples mislead; it is the simplest of all
-    budgets and adapts at once. No mistake bound holds for it; `Forgetron` has one.
+    Use it where the stream drifts and old examples are misleading. It is the simplest learner with a budget,
+    and it adapts quickly. It has no mistake bound that is known in advance; `Forgetron` has one.
 
     Parameters
     ----------
     budget : int, default=100
-        The most supports after a round; with more than two classes, of each class.
+        The largest number of supports after a round; with more than two classes, per class.
     kernel, gamma, degree, coef0
         The kernel; see `budgetron.kernels`.
     n_jobs : int, default=None
-        Threads that share the kernel values of a batch: None is 1, -1 all cores.
+        Number of threads that compute the kernel values of a batch: None is 1, -1 is all cores.
 
     Notes
     -----
-    Cost per round: one kernel row, O(B d); memory O(B d). The ledger (`psi`) costs
-    another kernel row per removal.
+    Cost per round: one kernel row, O(B d). Memory: O(B d). Recording the ledger (`psi`) costs another kernel
+    row per removal.
 
-    The number of mistakes is at most ||g||^2 + 2 * (sum of hinge losses of g) + (sum of psi)
-    for every g, if k(x, x) <= 1 (003 Corollary 1); the last sum is what it is.
+    The number of mistakes is at most ||g||^2 + 2 * (sum of hinge losses of g) + (sum of psi) for every g, if
+    k(x, x) <= 1 (Forgetron paper, Corollary 1). The last sum is measured; nothing bounds it in advance.
 
     References
     ----------
@@ -65,3 +67,9 @@ class RemoveOldestPerceptron(BudgetedClassifier):
 
     def _rule(self, generator: np.random.Generator) -> RemoveOldestRule:
         return RemoveOldestRule(self.budget, ledger=("psi", "removed", "norm"))
+
+    def _theorems(self, radius: float) -> list[DeclaredTheorem]:
+        def bound(run: Run, check: bounds.Check) -> float:
+            return bounds.remove_oldest(run.norm, run.losses, run.ledger_sum("psi"), run.radius, check=check)
+
+        return [FunctionTheorem("remove_oldest", bound, norm_weight=0.5)]

@@ -1,14 +1,17 @@
-"""The Shrinking Perceptron: 003 section 4."""
+"""The Shrinking Perceptron (003 section 4)."""
 
 from numbers import Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import cython
 import numpy as np
 from cython.cimports.budgetron._core.rule import PHI, Rule
 from sklearn.utils._param_validation import Interval
 
+from budgetron import bounds
 from budgetron._base.kernel_classifier import KernelClassifier
+from budgetron._base.parameters import Constraints
+from budgetron._base.theorems import DeclaredTheorem, FunctionTheorem, Run
 from budgetron.kernels import KernelFunction, Normalized
 
 
@@ -32,12 +35,12 @@ class ShrinkingRule(Rule):
         return 1
 
 
-@cython.annotation_typing(False)  # here they are for readers
+@cython.annotation_typing(False)  # annotations for readers; Cython ignores them
 class ShrinkingPerceptron(KernelClassifier):
-    """The Perceptron that multiplies its hypothesis by a constant after each mistake.
+    """A Perceptron that multiplies its hypothesis by a constant factor after each mistake.
 
-    Old mistakes fade, none is removed: memory grows as the Perceptron's does. It
-    shows what shrinking alone does, which `Forgetron` joins with removal.
+    Old mistakes lose weight, but none is removed, so memory grows as the Perceptron's does. Use it to study
+    the effect of shrinking alone; `Forgetron` combines shrinking with removal.
 
     Parameters
     ----------
@@ -46,15 +49,15 @@ class ShrinkingPerceptron(KernelClassifier):
     kernel, gamma, degree, coef0
         The kernel; see `budgetron.kernels`.
     n_jobs : int, default=None
-        Threads that share the kernel values of a batch: None is 1, -1 all cores.
+        Number of threads that compute the kernel values of a batch: None is 1, -1 is all cores.
 
     Notes
     -----
-    Cost per round: one kernel row, O(m d) for m supports; memory O(m d). Coefficients
-    that underflow become 0 but keep their slot.
+    Cost per round: one kernel row, O(m d) for m supports. Memory: O(m d). Coefficients that underflow become
+    0, but their supports stay.
 
-    Mistakes are at most ||g||^2 (1 - log prod Phi_t) + 2 * (sum of hinge losses of g) for
-    every g with ||g|| <= U, where Phi_t depends on U (003 section 4, eq. 24).
+    The number of mistakes is at most ||g||^2 (1 - log prod Phi_t) + 2 * (sum of hinge losses of g) for every
+    g with ||g|| <= U, where Phi_t depends on U (Forgetron paper, section 4, eq. 24).
 
     References
     ----------
@@ -70,7 +73,7 @@ class ShrinkingPerceptron(KernelClassifier):
     Trace(1797 rounds, 95 mistakes, error rate 0.0529, 95 supports)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = KernelClassifier._parameter_constraints | {
+    _parameter_constraints: ClassVar[Constraints] = KernelClassifier._parameter_constraints | {
         "shrink": [Interval(Real, 0.0, 1.0, closed="right")]
     }
 
@@ -89,3 +92,11 @@ class ShrinkingPerceptron(KernelClassifier):
 
     def _rule(self, generator: np.random.Generator) -> ShrinkingRule:
         return ShrinkingRule(self.shrink)
+
+    def _theorems(self, radius: float) -> list[DeclaredTheorem]:
+        def bound(run: Run, check: bounds.Check) -> float:
+            on = run.trace.mistakes
+            shrinking = bounds.log_shrinking(run.ledger("phi")[on], run.ledger("norm")[on], run.norm)
+            return bounds.shrinking_perceptron(run.norm, run.losses, shrinking, run.radius, check=check)
+
+        return [FunctionTheorem("shrinking_perceptron", bound)]

@@ -1,4 +1,4 @@
-"""The Stoptron: 002 section 5."""
+"""The Stoptron (002 section 5)."""
 
 import cython
 import numpy as np
@@ -9,7 +9,7 @@ from budgetron._base.kernel_classifier import BudgetedClassifier
 
 @cython.cclass
 class StoptronRule(Rule):
-    """On a mistake, store the example while there is room."""
+    """On a mistake, store the example if the budget is not full."""
 
     @cython.cfunc
     @cython.nogil
@@ -20,27 +20,27 @@ class StoptronRule(Rule):
         return 1
 
 
-@cython.annotation_typing(False)  # here they are for readers
+@cython.annotation_typing(False)  # annotations for readers; Cython ignores them
 class Stoptron(BudgetedClassifier):
-    """The Perceptron that stops learning when the budget is full.
+    """A Perceptron that stops learning when its budget is full.
 
-    A baseline, to see whether a budget learner is worth its trouble. After the last free slot it
-    never changes again: good enough on a short stream with few mistakes, at the mercy of its
-    first examples on a long or noisy one.
+    Use it as a baseline for the other learners with a budget. It is good enough on a short stream with few
+    mistakes. On a long or noisy stream its result depends on the first examples, because it never changes
+    after the budget is full.
 
     Parameters
     ----------
     budget : int, default=100
-        The most supports (with more than two classes, of each class). The mistake that fills
-        the budget is still stored.
+        The largest number of supports; with more than two classes, per class. The mistake that fills the
+        budget is stored.
     kernel, gamma, degree, coef0
         The kernel; see `budgetron.kernels`.
     n_jobs : int, default=None
-        Threads that share the kernel values of a batch: None is 1, -1 all cores.
+        Number of threads that compute the kernel values of a batch: None is 1, -1 is all cores.
 
     Notes
     -----
-    Cost per round: one kernel row, O(B d); memory O(B d). No bound holds once it stopped.
+    Cost per round: one kernel row, O(B d). Memory: O(B d). No mistake bound holds after the budget is full.
 
     References
     ----------

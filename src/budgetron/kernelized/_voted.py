@@ -1,46 +1,48 @@
-"""The voted kernel Perceptron: 004 section 8.3.1."""
+"""The voted kernel Perceptron (004 section 8.3.1)."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import cython
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils._param_validation import StrOptions
 
 from budgetron._base.kernel_classifier import KernelClassifier
+from budgetron._base.parameters import Constraints
+from budgetron._base.theorems import DeclaredTheorem, perceptron_theorems
+from budgetron._base.types import Floats, Matrix
 from budgetron._core.rounds import Learner
 from budgetron.kernelized._perceptron import PerceptronRule
 from budgetron.kernels import KernelFunction, Normalized
 
-# A vote needs the kernel values themselves: this many at a time.
+# A vote needs the kernel values themselves. This many are computed at a time.
 VALUES_AT_ONCE = 1 << 20
 
 
-@cython.annotation_typing(False)  # here they are for readers
+@cython.annotation_typing(False)  # annotations for readers; Cython ignores them
 class VotedKernelPerceptron(KernelClassifier):
-    """The kernel Perceptron that predicts with all its hypotheses, weighted by how long each lasted.
+    """A kernel Perceptron that predicts with all its hypotheses, weighted by the rounds each lasted.
 
-    It learns exactly as `KernelPerceptron` does, and its trace is that learner's; what
-    differs is `decision_function`, which is steadier than the last hypothesis alone.
-    Use it when the model is to be frozen and applied to other data.
+    It learns exactly as `KernelPerceptron` does, and has the same trace. Only `decision_function` differs: it
+    varies less than the last hypothesis alone. Use it for a model that stops learning and is applied to other
+    data.
 
     Parameters
     ----------
     vote : {"average", "majority"}, default="average"
-        "average" predicts by the mean of the hypotheses over all rounds (004's voted
-        Perceptron). "majority" lets each hypothesis vote with its sign.
+        "average" predicts by the mean of the hypotheses over all rounds (the voted Perceptron of Mohri et
+        al.). With "majority" each hypothesis votes with its sign.
     kernel, gamma, degree, coef0
         The kernel; see `budgetron.kernels`.
     n_jobs : int, default=None
-        Threads that share the kernel values of a batch: None is 1, -1 all cores.
+        Number of threads that compute the kernel values of a batch: None is 1, -1 is all cores.
 
     Notes
     -----
-    Cost per round: that of `KernelPerceptron`; nothing more is kept, for the weights follow
-    from the rounds of the supports. A hypothesis counts once for each round that it was
-    asked to predict, so one made in the last round does not count yet.
+    Cost per round and memory: those of `KernelPerceptron`. The weights of the hypotheses follow from the
+    rounds in which the supports were added. A hypothesis counts once for each round that it predicted, so
+    one that was made in the last round does not count yet.
 
-    The average over T rounds is the hypothesis of 004 Theorem 8.15.
+    The average over T rounds is the hypothesis of Theorem 8.15 of Mohri et al.
 
     References
     ----------
@@ -57,7 +59,7 @@ class VotedKernelPerceptron(KernelClassifier):
     """
 
     _predicts_as_it_learns = False
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = KernelClassifier._parameter_constraints | {
+    _parameter_constraints: ClassVar[Constraints] = KernelClassifier._parameter_constraints | {
         "vote": [StrOptions({"average", "majority"})]
     }
 
@@ -77,7 +79,10 @@ class VotedKernelPerceptron(KernelClassifier):
     def _rule(self, generator: np.random.Generator) -> PerceptronRule:
         return PerceptronRule()
 
-    def _decide(self, learner: Learner, X: NDArray[Any]) -> NDArray[np.float64]:
+    def _theorems(self, radius: float) -> list[DeclaredTheorem]:
+        return perceptron_theorems(radius)  # of the hypotheses that learn, as in the trace
+
+    def _decide(self, learner: Learner, X: Matrix) -> Floats:
         supports, rule = learner.supports, learner.rule
         if self.vote == "average":
             # The support of round t takes part in the hypotheses of rounds t+1, ..., T-1.

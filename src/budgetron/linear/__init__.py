@@ -1,21 +1,21 @@
-"""The linear learners: a weight a feature, for dense and sparse rows alike.
+"""The linear learners: one weight per feature, for dense and sparse rows.
 
 =====================  ==============================================================
 `AROW`                 second order: the fewest mistakes
-`PassiveAggressive`    just far enough to be right about the row at hand
-`OnlineSVM`            the SVM by gradient steps; the past fades
-`Winnow`               multiplies weights: few of many features matter
-`Perceptron`           the simplest, also normalized
-`VotedPerceptron`      the Perceptron with all its hypotheses, weighted by survival
-`MarginPerceptron`     the Perceptron that insists on a margin
+`PassiveAggressive`    the smallest step that classifies the current row with a margin
+`OnlineSVM`            the SVM by gradient steps; old examples lose weight
+`Winnow`               multiplies weights: for rows with few relevant features
+`Perceptron`           the simplest; also with normalized rows
+`VotedPerceptron`      predicts with all hypotheses, weighted by the rounds each lasted
+`MarginPerceptron`     updates until rows have a given margin
 =====================  ==============================================================
 
 All have the interface of the kernel learners, and `coef_`. Their hyperplanes pass through the
 origin.
 """
 
-# The lines below are the register: the build compiles each module that they name, and the
-# conformance tests run over them.
+# The import lines are the list of learners: the build compiles each module that they name, and the
+# conformance tests run over all of them.
 
 from budgetron._base.linear_classifier import LinearClassifier as _LinearClassifier
 from budgetron.linear._arow import AROW as AROW
@@ -28,7 +28,7 @@ from budgetron.linear._winnow import Winnow as Winnow
 
 
 def learners() -> list[type[_LinearClassifier]]:
-    """All linear learners, by name.
+    """Return all linear learners, sorted by name.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""AROW, adaptive regularization of weights: a second-order learner, beyond the five papers."""
+"""AROW, adaptive regularization of weights: a second-order learner that is not in the five papers."""
 
 from numbers import Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import cython
 import numpy as np
@@ -11,11 +11,12 @@ from cython.cimports.budgetron._core.rule import TAU
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from budgetron._base.linear_classifier import LinearClassifier
+from budgetron._base.parameters import Constraints
 
 
 @cython.cclass
 class FullRule(LinearRule):
-    """On a margin error, a step along Sigma x; Sigma then loses what x made certain."""
+    """On a margin error, take a step along Sigma x and reduce the variance along x."""
 
     r: cython.double
 
@@ -26,7 +27,7 @@ class FullRule(LinearRule):
             self.covariance = Covariance(d)
         except MemoryError:
             raise MemoryError(
-                f'the full covariance of {d} features takes {4e-9 * d * d:.0f} GB; use covariance="diagonal"'
+                f'the full covariance of {d} features needs {4e-9 * d * d:.0f} GB; use covariance="diagonal"'
             ) from None
 
     @cython.cfunc
@@ -50,7 +51,7 @@ class FullRule(LinearRule):
 
 @cython.cclass
 class DiagonalRule(LinearRule):
-    """The same with a variance for each feature and no covariances."""
+    """The same update with one variance per feature and no covariances."""
 
     r: cython.double
     sigma: cython.p_double  # d
@@ -86,7 +87,7 @@ class DiagonalRule(LinearRule):
             v += self.sigma[self.place(k)] * self.x[k] * self.x[k]
         alpha: cython.double = (1.0 - self.y * self.margin) / (v + self.r)
         self.note(TAU, alpha)
-        # Sigma x in place of x: what `add` adds
+        # The step is along Sigma x, so `add`, which steps along x, cannot be used.
         along: cython.double = 0.0
         square: cython.double = 0.0
         step: cython.double
@@ -106,22 +107,22 @@ class DiagonalRule(LinearRule):
         return 1
 
 
-@cython.annotation_typing(False)  # here they are for readers
+@cython.annotation_typing(False)  # annotations for readers; Cython ignores them
 class AROW(LinearClassifier):
-    """Adaptive regularization of weights: small steps where the past was informative, large ones elsewhere.
+    """Adaptive regularization of weights: smaller steps along directions that were updated often.
 
-    Keeps a Gaussian over weight vectors; each margin error moves its mean and narrows it
-    along the example. Clearly the best of the linear learners where features are
-    correlated or differ in scale, and robust to noisy labels.
+    It keeps a Gaussian distribution over weight vectors. Each margin error moves its mean and reduces its
+    variance along the example. Use it for correlated features, features of different scale, and noisy labels,
+    where it is clearly the best of the linear learners. With thousands of features use
+    ``covariance="diagonal"``.
 
     Parameters
     ----------
     r : float, default=1.0
-        How little a single example counts: larger is calmer. The only parameter, and its
-        value seldom matters much.
+        Regularization: larger values mean smaller steps. The result seldom depends much on it.
     covariance : {"full", "diagonal"}, default="full"
-        "full" keeps the d x d covariance: best, for up to some hundreds of features.
-        "diagonal" keeps a variance for each feature: for wide sparse rows.
+        "full" keeps the d x d covariance: the fewest mistakes, for up to some hundreds of features.
+        "diagonal" keeps one variance per feature: for wide sparse rows.
 
     Notes
     -----
@@ -130,15 +131,16 @@ class AROW(LinearClassifier):
 
         w += alpha y Sigma x,     Sigma -= beta Sigma x x' Sigma
 
-    which minimizes the relative entropy to the Gaussian before, plus the squared hinge
-    loss of the mean and the variance v, each divided by 2 r. Over diagonal covariances the minimum is
-    at 1 / Sigma_ii += x_i^2 / r instead. tau in the ledger is alpha.
+    This minimizes the relative entropy to the previous Gaussian, plus the squared hinge loss of the mean and
+    the variance v, each divided by 2 r. With a diagonal covariance the minimum is at
+    1 / Sigma_ii += x_i^2 / r instead. tau in the ledger is alpha.
 
-    The full covariance is kept as a product of triangular factors, which stays positive whatever
-    the scale of the features.
+    The full covariance is stored as a product of triangular factors, so that it stays positive for features
+    of any scale.
 
-    Cost per round: O(non-zeros) without an update; with one O(d^2), or O(non-zeros) if diagonal. Memory
-    4 d^2 bytes or O(d), for each class. The hyperplane passes through the origin.
+    Cost per round: O(non-zeros) without an update; with an update O(d^2), or O(non-zeros) if diagonal. Memory
+    per class: 4 d^2 bytes, or O(d) if diagonal. The hyperplane passes through the origin. No mistake bound is
+    evaluated by `certify`.
 
     References
     ----------
@@ -153,7 +155,7 @@ class AROW(LinearClassifier):
     Trace(1797 rounds, 178 mistakes, error rate 0.0991)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         "r": [Interval(Real, 0.0, None, closed="neither")],
         "covariance": [StrOptions({"full", "diagonal"})],
     }

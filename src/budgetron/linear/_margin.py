@@ -1,19 +1,22 @@
-"""The margin Perceptron: 004 figure 8.12."""
+"""The margin Perceptron (004 figure 8.12)."""
 
 from numbers import Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import cython
 from cython.cimports.budgetron._core.linear import LinearRule
 from cython.cimports.budgetron._core.rule import TAU
 from sklearn.utils._param_validation import Interval
 
+from budgetron import bounds
 from budgetron._base.linear_classifier import LinearClassifier
+from budgetron._base.parameters import Constraints
+from budgetron._base.theorems import DeclaredTheorem, FunctionTheorem, Run
 
 
 @cython.cclass
 class MarginRule(LinearRule):
-    """Update as long as the example lies within half the margin of the hyperplane."""
+    """Update if the example is closer to the hyperplane than half the margin."""
 
     half: cython.double  # rho / 2
 
@@ -37,26 +40,27 @@ class MarginRule(LinearRule):
         return 1
 
 
-@cython.annotation_typing(False)  # here they are for readers
+@cython.annotation_typing(False)  # annotations for readers; Cython ignores them
 class MarginPerceptron(LinearClassifier):
-    """The Perceptron that also updates on examples too near the hyperplane.
+    """A Perceptron that also updates on examples that are too close to the hyperplane.
 
-    On separable data, run until it stops changing, it ends with at least half of the
-    margin asked for, where the Perceptron may end with any.
+    Use it for separable rows if the result must have a margin: after enough passes its margin is at least
+    half of `margin`, while that of the Perceptron may be arbitrarily small. On noisy rows use `AROW`.
 
     Parameters
     ----------
     margin : float, default=0.1
-        rho: an example is learned as long as its distance from the hyperplane is below
-        rho / 2. If the data can be separated by rho, at most 16 (r / rho)^2 updates are
-        made for rows within r of the origin. Larger learns from more rounds; what is
-        large depends on the length of the rows.
+        rho: an update is made if the distance of an example from the hyperplane is below rho / 2. Larger
+        values mean more updates. Choose it relative to the length of the rows.
 
     Notes
     -----
-    Cost per round: O(non-zeros); memory O(d). ||w|| is tracked, not computed. A trace's mistakes are
-    rounds with y w . x <= 0; `updates_` counts the updates, which are more. The hyperplane
-    passes through the origin.
+    Cost per round: O(non-zeros). Memory: O(d). ||w|| is updated, not recomputed. The mistakes of a trace are
+    rounds with y w . x <= 0; `updates_` counts the updates, which are more. The hyperplane passes through the
+    origin.
+
+    If the rows can be separated with margin rho and lie within r of the origin, at most 16 (r / rho)^2
+    updates are made (Mohri et al., exercise 8.6).
 
     References
     ----------
@@ -75,7 +79,7 @@ class MarginPerceptron(LinearClassifier):
     618
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         "margin": [Interval(Real, 0.0, None, closed="neither")],
     }
 
@@ -84,3 +88,12 @@ class MarginPerceptron(LinearClassifier):
 
     def _rule(self, d: int, single: bool) -> MarginRule:
         return MarginRule(d, single, self.margin)
+
+    def _theorems(self, radius: float) -> list[DeclaredTheorem]:
+        return [FunctionTheorem("margin_perceptron", self._bound, separates=True, count=self.updates_)]
+
+    def _bound(self, run: Run, check: bounds.Check) -> float:
+        reached = float(run.margins.min()) / run.norm if run.norm else 0.0
+        enough = reached >= self.margin * (1 - bounds.ROUNDING)
+        bounds.assume(check, enough, f"a margin of the competitor of at least {self.margin:.6g}", reached)
+        return bounds.margin_perceptron(run.radius, self.margin, check=check)

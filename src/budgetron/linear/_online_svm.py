@@ -1,7 +1,7 @@
-"""The on-line SVM: 004 figure 8.11."""
+"""The on-line SVM (004 figure 8.11)."""
 
 from numbers import Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import cython
 from cython.cimports.budgetron._core.linear import LinearRule
@@ -9,12 +9,14 @@ from cython.cimports.budgetron._core.rule import PHI, TAU
 from sklearn.utils._param_validation import Interval
 
 from budgetron._base.linear_classifier import LinearClassifier
+from budgetron._base.parameters import Constraints
+from budgetron._base.types import Label
 from budgetron._base.weighted_classifier import CLASS_WEIGHT, WeightedClassifier
 
 
 @cython.cclass
 class OnlineSVMRule(LinearRule):
-    """Stochastic subgradient steps on 1/2 ||w||^2 + C hinge(y w . x)."""
+    """Take stochastic subgradient steps on 1/2 ||w||^2 + C hinge(y w . x)."""
 
     eta: cython.double
     C: cython.double
@@ -28,14 +30,14 @@ class OnlineSVMRule(LinearRule):
     @cython.nogil
     @cython.exceptval(check=False)
     def wants_update(self) -> cython.bint:
-        return self.y * self.margin != 1.0  # exactly at 1 the figure leaves w as it is
+        return self.y * self.margin != 1.0  # at exactly 1 the figure does not change w
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(-1)
     def update(self) -> cython.int:
         keep: cython.double = 1.0 - self.eta
-        # w - eta w + eta C y x, the last first, for it can fail
+        # w - eta w + eta C y x; the last term first, because that step can fail
         if self.y * self.margin < 1.0:
             tau: cython.double = self.eta * self.C * self.importance
             self.note(TAU, tau)
@@ -45,30 +47,29 @@ class OnlineSVMRule(LinearRule):
         return 1
 
 
-@cython.annotation_typing(False)  # here they are for readers
+@cython.annotation_typing(False)  # annotations for readers; Cython ignores them
 class OnlineSVM(WeightedClassifier, LinearClassifier):
-    """Stochastic gradient descent on the linear SVM, with a constant step.
+    """Stochastic gradient descent on the objective of the linear SVM, with a constant step.
 
-    Old examples fade at a constant rate, so that it follows a stream that drifts; on one
-    that does not, a smaller `eta` ends closer to the SVM's solution.
+    Use it on streams that drift: old examples lose weight at a constant rate. On streams that do not drift, a
+    smaller `eta` gives a result closer to the solution of the SVM.
 
     Parameters
     ----------
     eta : float, default=0.01
-        Step size, between 0 and 1. An example's weight is halved every log(2) / eta rounds,
-        about: choose it by how far back the stream should be remembered.
+        Step size, between 0 and 1. The weight of an example is halved about every log(2) / eta rounds.
     C : float, default=1.0
-        Weight of the hinge loss beside 1/2 ||w||^2, for each example by itself: larger
-        fits closer, as in `sklearn.svm.LinearSVC`, where it weighs the sum over all
-        examples. With n of them, its C is ours divided by n.
+        Weight of the hinge loss of one example relative to 1/2 ||w||^2; larger values fit the examples more
+        closely. In `sklearn.svm.LinearSVC`, C is the weight of the sum over all n examples, so its C
+        corresponds to C / n here.
     class_weight : dict, default=None
-        Weights of classes, 1 for those that are not named. A row of weight w is learned with C w.
+        Weights of classes; classes that are not listed have weight 1. A row of weight w is learned with C w.
 
     Notes
     -----
-    Cost per round: O(non-zeros), for the decay is one common factor; memory O(d). Every round
-    shrinks the weights, except where y w . x is exactly 1. The hyperplane passes through
-    the origin.
+    Cost per round: O(non-zeros), because the decay is one common factor. Memory: O(d). Every round shrinks
+    the weights, except if y w . x is exactly 1. The hyperplane passes through the origin. No mistake bound is
+    known for a constant step.
 
     References
     ----------
@@ -83,13 +84,13 @@ class OnlineSVM(WeightedClassifier, LinearClassifier):
     Trace(1797 rounds, 325 mistakes, error rate 0.1809)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = CLASS_WEIGHT | {
+    _parameter_constraints: ClassVar[Constraints] = CLASS_WEIGHT | {
         "eta": [Interval(Real, 0.0, 1.0, closed="neither")],
         "C": [Interval(Real, 0.0, None, closed="neither")],
     }
 
     def __init__(
-        self, eta: float = 0.01, C: float = 1.0, *, class_weight: dict[Any, float] | None = None
+        self, eta: float = 0.01, C: float = 1.0, *, class_weight: dict[Label, float] | None = None
     ) -> None:
         self.eta = eta
         self.C = C

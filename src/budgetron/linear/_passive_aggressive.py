@@ -1,22 +1,24 @@
 """Linear Passive-Aggressive learning: PA, PA-I (002 section 5) and PA-II."""
 
 from numbers import Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import cython
 import numpy as np
 from cython.cimports.budgetron._core.linear import LinearRule
 from cython.cimports.budgetron._core.rule import TAU
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from budgetron._base.linear_classifier import LinearClassifier
+from budgetron._base.parameters import Constraints
+from budgetron._base.types import Floats, Label, Labels, Matrix
 from budgetron._base.weighted_classifier import CLASS_WEIGHT, WeightedClassifier
 
 
 @cython.cclass
 class PassiveAggressiveRule(LinearRule):
-    """On a margin error, the smallest step that gives the example a margin of 1, or a softened one."""
+    """On a margin error, take the smallest step that gives the example a margin of 1, or a limited one."""
 
     most: cython.double  # the largest tau
     slack: cython.double  # added to ||x||^2
@@ -49,42 +51,41 @@ class PassiveAggressiveRule(LinearRule):
         return 1
 
 
-@cython.annotation_typing(False)  # here they are for readers
+@cython.annotation_typing(False)  # annotations for readers; Cython ignores them
 class PassiveAggressive(WeightedClassifier, LinearClassifier):
-    """Passive-Aggressive learning: just far enough to be right about the example at hand.
+    """Passive-Aggressive learning: the smallest step that classifies the current example with a margin of 1.
 
-    Has no step size to tune, learns from correct but unsure predictions too, and follows
-    streams that change quickly.
+    Use it on streams that change quickly. It has no step size to tune, and also learns from correct
+    predictions with a margin below 1. On noisy labels use a small `C`, or `AROW`.
 
     Parameters
     ----------
     C : float, default=1.0
-        How far a single example may move the weights; smaller is calmer, and better where
-        labels are noisy. Without effect for "PA".
+        Limits how far a single example moves the weights; use smaller values for noisy labels. No effect for
+        "PA".
     variant : {"PA", "PA-I", "PA-II"}, default="PA-I"
         With loss = 1 - y w . x, the step is loss / ||x||^2 for "PA", at most C for "PA-I", and
         loss / (||x||^2 + 1 / (2 C)) for "PA-II".
     class_weight : dict, default=None
-        Weights of classes, 1 for those that are not named. A row of weight w is learned with C w.
+        Weights of classes; classes that are not listed have weight 1. A row of weight w is learned with C w.
 
     Notes
     -----
-    Cost per round: O(non-zeros); memory O(d). The hyperplane passes through the origin.
+    Cost per round: O(non-zeros). Memory: O(d). The hyperplane passes through the origin. No mistake bound is
+    evaluated by `certify`.
 
-    *From scikit-learn.* ``PassiveAggressiveClassifier(C=C)`` is this learner with
-    ``variant="PA-I"``, and with ``loss="squared_hinge"`` it is "PA-II". What it does
-    besides:
+    *From scikit-learn.* ``PassiveAggressiveClassifier(C=C)`` corresponds to ``variant="PA-I"`` here, and with
+    ``loss="squared_hinge"`` to "PA-II". There are three differences:
 
-    - it adds an intercept: give the rows a constant feature, for instance by
-      ``sklearn.preprocessing.PolynomialFeatures(1)``, whose weight is the first (it also counts in
-      ||x||^2, as it should; there it does not);
-    - it shuffles, and its ``fit`` makes up to 1,000 passes: here ``fit`` is one pass in the
-      given order. For more, call ``partial_fit`` on shuffled rows as often as you like;
-    - in place of ``average=True``, put `budgetron.batch.AveragedClassifier` around this learner: it averages
-      the weights that predicted, where scikit-learn averages those after each row.
+    - scikit-learn's class adds an intercept. Here, add a constant feature to the rows, for example by
+      ``sklearn.preprocessing.PolynomialFeatures(1)``, which puts it first. It counts in ||x||^2, while
+      scikit-learn's intercept does not.
+    - Its ``fit`` shuffles the rows and makes up to 1,000 passes. Here ``fit`` is one pass in the given order.
+      For more passes, call ``partial_fit`` on shuffled rows.
+    - Instead of ``average=True``, wrap this learner in `budgetron.batch.AveragedClassifier`. It averages the
+      weights that predicted each row; scikit-learn averages the weights after each row.
 
-    With ``shuffle=False`` and ``fit_intercept=False`` it makes the same steps, and the same weights
-    come out.
+    With ``shuffle=False`` and ``fit_intercept=False`` both make the same steps and have the same weights.
 
     References
     ----------
@@ -99,13 +100,13 @@ class PassiveAggressive(WeightedClassifier, LinearClassifier):
     Trace(1797 rounds, 222 mistakes, error rate 0.1235)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = CLASS_WEIGHT | {
+    _parameter_constraints: ClassVar[Constraints] = CLASS_WEIGHT | {
         "C": [Interval(Real, 0.0, None, closed="neither")],
         "variant": [StrOptions({"PA", "PA-I", "PA-II"})],
     }
 
     def __init__(
-        self, C: float = 1.0, variant: str = "PA-I", *, class_weight: dict[Any, float] | None = None
+        self, C: float = 1.0, variant: str = "PA-I", *, class_weight: dict[Label, float] | None = None
     ) -> None:
         self.C = C
         self.variant = variant
@@ -116,8 +117,10 @@ class PassiveAggressive(WeightedClassifier, LinearClassifier):
         slack = 1 / (2 * self.C) if self.variant == "PA-II" else 0.0
         return PassiveAggressiveRule(d, single, most, slack)
 
-    def _importances(self, X: Any, labels: NDArray[Any], weights: Any) -> NDArray[np.float64] | None:
+    def _importances(self, X: Matrix, labels: Labels, weights: ArrayLike | None) -> Floats | None:
         importances = super()._importances(X, labels, weights)
         if importances is not None and self.variant == "PA":
-            raise ValueError('variant="PA" has no C for weights to weigh; use "PA-I" or "PA-II"')
+            raise ValueError(
+                'variant="PA" does not support weights, because it has no C; use "PA-I" or "PA-II"'
+            )
         return importances

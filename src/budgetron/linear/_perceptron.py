@@ -1,7 +1,7 @@
-"""The Perceptron: 004 figure 8.6, and 001 with its normalized form."""
+"""The Perceptron (004 figure 8.6), and its normalized form (001)."""
 
 from numbers import Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import cython
 from cython.cimports.budgetron._core.linear import LinearRule
@@ -10,11 +10,14 @@ from cython.cimports.libc.math import sqrt
 from sklearn.utils._param_validation import Interval
 
 from budgetron._base.linear_classifier import LinearClassifier
+from budgetron._base.parameters import Constraints
+from budgetron._base.theorems import DeclaredTheorem, perceptron_theorems
+from budgetron._core.kernel import Kernel
 
 
 @cython.cclass
 class PerceptronRule(LinearRule):
-    """On a mistake, w += eta y x, or eta y times the unit vector of x."""
+    """On a mistake, add eta y x to the weights, or eta y times the unit vector of x."""
 
     eta: cython.double
     normalize: cython.bint
@@ -29,36 +32,40 @@ class PerceptronRule(LinearRule):
     @cython.exceptval(-1)
     def update(self) -> cython.int:
         tau: cython.double = self.eta
-        if self.normalize:  # a row of zeros has no direction, and moves nothing
+        if self.normalize:  # a row of zeros has no direction and changes nothing
             tau = self.eta / sqrt(self.square) if self.square > 0.0 else 0.0
         self.note(TAU, tau)
         self.add(tau * self.y)
         return 1
 
 
-@cython.annotation_typing(False)  # here they are for readers
+@cython.annotation_typing(False)  # annotations for readers; Cython ignores them
 class Perceptron(LinearClassifier):
-    """The Perceptron: on a mistake, add the example to the weights.
+    """The Perceptron: on a mistake, add the example, times its label, to the weights.
 
-    The simplest learner and the fastest, with the simplest bound: at most (r / rho)^2 mistakes
-    if all rows lie within r of the origin and some hyperplane through it separates them by
-    rho. On noisy data prefer `VotedPerceptron`, `PassiveAggressive` or `AROW`.
+    Use it as a baseline, and where speed matters most: it is the simplest and the fastest learner. On noisy
+    data use `VotedPerceptron`, `PassiveAggressive` or `AROW`.
 
     Parameters
     ----------
     eta : float, default=1.0
-        Step size. It scales the weights and changes no prediction.
+        Step size. It scales the weights and does not change predictions.
     normalize : bool, default=False
-        Whether to step along x / ||x|| instead of x, so that r = 1 in the bound. Choose it
-        when rows differ much in length.
+        Whether to step along x / ||x|| instead of x, so that r = 1 in the bound below. Use it if rows differ
+        much in length.
 
     Notes
     -----
-    Cost per round: O(non-zeros); memory O(d). The hyperplane passes through the origin: append a
-    constant feature if it should not.
+    Cost per round: O(non-zeros). Memory: O(d). The hyperplane passes through the origin; add a constant
+    feature to the rows if it should not.
 
-    001 writes the test for a mistake as y w . x < 0, under which w = 0 would never learn; it
-    is y w . x <= 0, as in 004.
+    The number of mistakes is at most (r / rho)^2 if all rows lie within r of the origin and some hyperplane
+    through the origin separates them with margin rho (Mohri et al., Theorem 8.8). For rows that cannot be
+    separated it is at most ||g||^2 + 2 * (sum of hinge losses of g) for every g, if r <= 1 (Forgetron paper,
+    Theorem 1).
+
+    The CS269 notes define a mistake as y w . x < 0, with which w = 0 would never learn. Here it is
+    y w . x <= 0, as in Mohri et al.
 
     References
     ----------
@@ -77,7 +84,7 @@ class Perceptron(LinearClassifier):
     (1, 64)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         "eta": [Interval(Real, 0.0, None, closed="neither")],
         "normalize": ["boolean"],
     }
@@ -88,3 +95,9 @@ class Perceptron(LinearClassifier):
 
     def _rule(self, d: int, single: bool) -> PerceptronRule:
         return PerceptronRule(d, single, self.eta, self.normalize)
+
+    def _theorems(self, radius: float) -> list[DeclaredTheorem]:
+        return perceptron_theorems(radius, self.updates_)
+
+    def _competitor_kernel(self) -> Kernel:
+        return Kernel("linear", normalized=self.normalize)

@@ -1,42 +1,44 @@
-"""The voted Perceptron: 004 section 8.3.1."""
+"""The voted Perceptron (004 section 8.3.1)."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import cython
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils._param_validation import StrOptions
 
 from budgetron._base.linear_classifier import LinearClassifier
+from budgetron._base.parameters import Constraints
 from budgetron._base.past_hypotheses import Hypotheses, blocks
+from budgetron._base.theorems import DeclaredTheorem, perceptron_theorems
+from budgetron._base.types import Floats, Matrix
 from budgetron._core.linear import LinearRule
 from budgetron.linear._perceptron import PerceptronRule
 
 
-@cython.annotation_typing(False)  # here they are for readers
+@cython.annotation_typing(False)  # annotations for readers; Cython ignores them
 class VotedPerceptron(LinearClassifier):
-    """The Perceptron that predicts with all its hypotheses, weighted by how long each lasted.
+    """A Perceptron that predicts with all its hypotheses, weighted by the number of rounds each lasted.
 
-    It learns exactly as `Perceptron` does, and its trace is that learner's; what differs
-    is `decision_function`, which is steadier than the last hypothesis alone. Use it
-    when the model is to be frozen and applied to other data.
+    It learns exactly as `Perceptron` does, and has the same trace. Only `decision_function` differs: it
+    varies less than the last hypothesis alone. Use it for a model that stops learning and is applied to other
+    data.
 
     Parameters
     ----------
     vote : {"average", "majority"}, default="average"
-        "average" predicts by the mean of the weights over all rounds (004's voted
-        Perceptron), `coef_`. "majority" lets each hypothesis vote with its sign; it keeps
-        all updates, so that memory grows, and there is no `coef_`. It is rarely better.
+        "average" predicts by the mean of the weights over all rounds (the voted Perceptron of Mohri et al.),
+        which is `coef_`. With "majority" each hypothesis votes with its sign; all updates are stored, so that
+        memory grows, and there is no `coef_`. "majority" is rarely better.
 
     Notes
     -----
-    Cost per round: O(non-zeros), for the average is kept as sums that only move with an update; memory
-    O(d), and with "majority" also O(non-zeros) for each update. Predicting costs O(non-zeros) a row,
-    with "majority" that times the number of updates.
+    Cost per round: O(non-zeros), because the average is stored as sums that change only with an update.
+    Memory: O(d); with "majority" also O(non-zeros) per update. Prediction costs O(non-zeros) per row; with
+    "majority" O(non-zeros) per row and update.
 
-    A hypothesis counts once for each round that it was asked to predict, so one made in
-    the last round does not count yet. The average over T rounds is the hypothesis of
-    004 Theorem 8.15. The hyperplane passes through the origin.
+    A hypothesis counts once for each round that it predicted, so one that was made in the last round does not
+    count yet. The average over T rounds is the hypothesis of Theorem 8.15 of Mohri et al. The hyperplane
+    passes through the origin. The bounds of `Perceptron` hold for the rounds of the trace.
 
     References
     ----------
@@ -53,7 +55,7 @@ class VotedPerceptron(LinearClassifier):
     """
 
     _predicts_as_it_learns = False
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         "vote": [StrOptions({"average", "majority"})],
     }
 
@@ -68,16 +70,19 @@ class VotedPerceptron(LinearClassifier):
             rule.keep_journal()
         return rule
 
-    def _weights(self, learner: LinearRule) -> NDArray[np.float64]:
-        if self._started_with["vote"] == "majority":  # what is kept was chosen then
-            raise AttributeError('coef_: with vote="majority" no single weight vector decides')
+    def _theorems(self, radius: float) -> list[DeclaredTheorem]:
+        return perceptron_theorems(radius, self.updates_)  # of the hypotheses that learn, as in the trace
+
+    def _weights(self, learner: LinearRule) -> Floats:
+        if self._started_with["vote"] == "majority":  # what is stored was decided then
+            raise AttributeError('there is no coef_ with vote="majority": no single weight vector decides')
         return learner.averaged()
 
-    def _decide(self, learner: LinearRule, X: Any) -> NDArray[np.float64]:
+    def _decide(self, learner: LinearRule, X: Matrix) -> Floats:
         if self._started_with["vote"] == "average":
             return super()._decide(learner, X)
         run = Hypotheses(learner)
-        # Each was asked in the rounds after its own up to that of the next.
+        # Each hypothesis predicted the rounds after its own up to that of the next.
         lasted = np.diff(run.rounds, append=learner.rounds - 1) / learner.rounds  # c_k / T
         votes = np.empty(X.shape[0])
         for piece in blocks(len(run), X.shape[0]):

@@ -1,7 +1,7 @@
-"""Winnow: 004 figure 8.10."""
+"""Winnow (004 figure 8.10)."""
 
 from numbers import Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import cython
 import numpy as np
@@ -9,41 +9,45 @@ from cython.cimports.budgetron._core.linear import LinearRule
 from cython.cimports.budgetron._core.rule import Z
 from cython.cimports.libc.math import INFINITY, exp, fabs, log, sinh
 from numpy.typing import NDArray
+from scipy.optimize import linprog
+from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval
 
+from budgetron import bounds
 from budgetron._base.linear_classifier import LinearClassifier
+from budgetron._base.parameters import Constraints
+from budgetron._base.theorems import DeclaredTheorem, Run, WeightsTheorem
 from budgetron._util.checks import require
 
-# When the sum of the stored weights has fallen to this share of its peak, it is taken anew;
-# with averages also when it has grown as much, for they would lose the digits in between.
+# When the sum of the stored weights falls to this share of its peak, it is recomputed. With averages it is
+# also recomputed when it has grown by the factor GROWN, because the average would lose as many digits.
 FALLEN = cython.declare(cython.double, 0.01)
 GROWN = cython.declare(cython.double, 1e4)
 
-# The largest stored weight is kept below exp of this.
+# The largest stored weight stays below exp of this.
 HIGHEST = cython.declare(cython.double, 200.0)
 
 
 @cython.cclass
 class WinnowRule(LinearRule):
-    """On a mistake, w_i *= exp(eta y x_i) / Z.
+    """On a mistake, multiply each weight w_i by exp(eta y x_i) and divide all by their sum Z.
 
-    With theta the sum of eta y x over the mistakes, w_i is exp(theta_i) over the sum of
-    them all. Kept are theta, which neither overflows nor forgets, and, as stored weights,
-    exp(theta_i - shift), whose sum is 1 / factor: a feature that is 0 keeps its stored
-    weight, and an update touches the non-zeros alone. Balanced, each feature has a second
-    one that is its negative, so that its theta is the negative, too.
+    Let theta be the sum of eta y x over the mistakes. Then w_i is exp(theta_i) divided by the sum of all
+    exp(theta_j). The rule stores theta, which loses no digits, and the weights exp(theta_i - shift), whose
+    sum is 1 / factor. The stored weight of a feature that is 0 does not change, so an update touches only the
+    non-zeros. If balanced, each feature has a second one that is its negative, and its theta is the negative.
     """
 
     eta: cython.double
     balanced: cython.bint
     theta: cython.p_double
-    # Of the stored weights: what they are divided by, as a logarithm; their sum; its peak; and
-    # the sum when it was last taken anew
+    # Of the stored weights: the logarithm of their divisor; their sum; its peak; the sum when it was last
+    # recomputed
     shift: cython.p_double
     total: cython.p_double
     most: cython.p_double
     base: cython.p_double
-    peaks: cython.p_double  # with a journal, the largest that each stored weight was since
+    peaks: cython.p_double  # with a journal, the largest value of each stored weight since then
 
     def __init__(self, d: int, single: bool, eta: float, balanced: bool) -> None:
         LinearRule.__init__(self, d, single, ledger=("Z",))
@@ -61,7 +65,7 @@ class WinnowRule(LinearRule):
         require(extra["sums"][3] >= 0.0, "sums of weights should not be below 0")
 
     def mirrored(self, generator: np.random.Generator | None = None) -> None:
-        """Return None: weights that are never negative have no mirror image."""
+        """Return None: weights that are never negative cannot change their sign."""
         return
 
     def add_features(self, d: int) -> None:
@@ -76,7 +80,7 @@ class WinnowRule(LinearRule):
         self.factor = 1.0 / sums[1]
 
     def keep_journal(self) -> None:
-        """Keep every hypothesis; a weight that falls far is lost in a sum of changes, and noted anew."""
+        """Keep every hypothesis; a weight that became much smaller is recorded again, to keep its digits."""
         LinearRule.keep_journal(self)
         self.extra["peaks"] = np.abs(self.weights)
         self.point()
@@ -110,7 +114,7 @@ class WinnowRule(LinearRule):
         highest: cython.double = self.highest(step)
         before: cython.double = log(self.total[0]) + self.shift[0]
         fallen: cython.bint = False
-        # Before the weights grow: an average would lose what a large one leaves behind.
+        # Before the weights grow: an average would lose the digits of small weights.
         if highest - self.shift[0] > (HIGHEST if self.average is None else log(GROWN)):
             self.rebase(highest)
         for k in range(self.n):
@@ -135,7 +139,7 @@ class WinnowRule(LinearRule):
     @cython.nogil
     @cython.exceptval(check=False)
     def mass(self, i: cython.Py_ssize_t) -> cython.double:
-        """What feature i adds to the sum, its negative included if balanced."""
+        """Return what feature i adds to the sum, with its negative if balanced."""
         mass: cython.double = exp(self.theta[i] - self.shift[0])
         return mass + exp(-self.theta[i] - self.shift[0]) if self.balanced else mass
 
@@ -143,7 +147,7 @@ class WinnowRule(LinearRule):
     @cython.nogil
     @cython.exceptval(check=False)
     def stored(self, i: cython.Py_ssize_t) -> cython.double:
-        """The weight that x_i is multiplied with."""
+        """Return the stored weight of feature i."""
         if not self.balanced:
             return exp(self.theta[i] - self.shift[0])
         if fabs(self.theta[i]) < 1.0:  # where the difference would cancel
@@ -154,7 +158,7 @@ class WinnowRule(LinearRule):
     @cython.nogil
     @cython.exceptval(check=False)
     def highest(self, step: cython.double) -> cython.double:
-        """The largest theta once `step` x is added; of all features if that is nothing."""
+        """Return the largest theta of the row after adding `step` x; if `step` is 0, of all features."""
         k: cython.Py_ssize_t
         value: cython.double
         most: cython.double = -INFINITY
@@ -170,7 +174,7 @@ class WinnowRule(LinearRule):
     @cython.nogil
     @cython.exceptval(-1)
     def rebase(self, shift: cython.double) -> cython.int:
-        """Store the weights relative to another shift, and take their sum anew."""
+        """Store the weights relative to another shift, and recompute their sum."""
         i: cython.Py_ssize_t
         self.check(shift, 0.0)
         self.clear()
@@ -185,34 +189,31 @@ class WinnowRule(LinearRule):
         return 1
 
 
-@cython.annotation_typing(False)  # here they are for readers
+@cython.annotation_typing(False)  # annotations for readers; Cython ignores them
 class Winnow(LinearClassifier):
-    """Winnow: multiply the weights of the features that were right, and keep their sum at 1.
+    """Winnow: on a mistake, multiply the weights of features that agree with the label; their sum stays 1.
 
-    Its mistake bound grows with the logarithm of the number of features where the Perceptron's
-    grows with their number: choose it when few of many features matter.
+    Use it if only a few of many features are relevant: its mistake bound grows with the logarithm of the
+    number of features, while that of the Perceptron grows with their number.
 
     Parameters
     ----------
     eta : float, default=0.1
-        How strongly a mistake changes the weights. The theorem's choice is rho / r^2 for
-        features within [-r, r] and a competitor whose weights sum to 1 with margin rho.
+        Step size. The choice of the theorem is rho / r^2, for features within [-r, r] and a competitor with
+        margin rho whose weights sum to 1.
     balanced : bool, default=False
-        Whether to add to each feature its negative, without which no weight can be negative
-        and only hyperplanes with weights >= 0 can be learned. Choose it unless you know
-        that all features speak for the second class.
+        Whether to add the negative of each feature. Otherwise only hyperplanes with weights >= 0 can be
+        learned. Use it unless you know that large values of all features indicate the second class.
 
-    Notes
-    -----
-    For ||x_t||_inf <= r and any v >= 0 with y v . x >= rho ||v||_1 on all rounds, at most
-    2 (r / rho)^2 log d updates are made with eta = rho / r^2 (Theorem 8.13; 2 d for d if
-    balanced). With features of -1 and +1 it is `budgetron.experts.WeightedMajority` with
-    beta = exp(-2 eta), except in ties, which are mistakes here and votes for 1 there.
+    Notes ----- Cost per round: O(non-zeros). Memory: O(d). Logarithms of the weights are stored, so that
+    small weights are not lost. Z in the ledger is the sum that an update divides by. ||w||_1 = 1, and `coef_`
+    is w; if balanced, it is the difference of the two weights of each feature.
 
-    Cost per round: O(non-zeros); memory O(d). Logarithms of the weights are kept, so that
-    none is lost however small it becomes. Z in the ledger is the sum that an update
-    divides by. ||w||_1 = 1, and `coef_` is w, if balanced the difference of the two weights
-    of each feature.
+    If ||x_t||_inf <= r and some v >= 0 has y v . x >= rho ||v||_1 on all rounds, at most 2 (r / rho)^2 log d
+    updates are made with eta = rho / r^2 (Mohri et al., Theorem 8.13). If balanced, d becomes 2 d.
+
+    With features of -1 and +1 it is `budgetron.experts.WeightedMajority` with beta = exp(-2 eta), except for
+    ties: they are mistakes here, and votes for 1 there.
 
     References
     ----------
@@ -227,7 +228,7 @@ class Winnow(LinearClassifier):
     Trace(1797 rounds, 304 mistakes, error rate 0.1692)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         "eta": [Interval(Real, 0.0, None, closed="neither")],
         "balanced": ["boolean"],
     }
@@ -236,10 +237,44 @@ class Winnow(LinearClassifier):
         self.eta = eta
         self.balanced = balanced
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = not self.balanced  # most problems need negative weights
         return tags
 
     def _rule(self, d: int, single: bool) -> WinnowRule:
         return WinnowRule(d, single, self.eta, self.balanced)
+
+    def _theorems(self, radius: float) -> list[DeclaredTheorem]:
+        return [WeightsTheorem("winnow_general", self._bound, count=self.updates_)]
+
+    def _bound(self, run: Run, weights: NDArray[np.float64] | None, check: bounds.Check) -> float:
+        """Return the bound against weights >= 0 that sum to 1; without weights, against the best."""
+        rows = run.y[:, None] * (np.hstack([run.X, -run.X]) if self.balanced else run.X)
+        if weights is None:
+            v, run.competitor = weights_of_largest_margin(rows), "the weights of largest margin"
+        else:
+            v, run.competitor = weights, "a weight vector"
+            if self.balanced:
+                v = np.concatenate([np.maximum(weights, 0), np.maximum(-weights, 0)])
+            bounds.assume(check, bool(np.all(v >= 0)), "a least weight of at least 0", float(v.min()))
+        v = v / np.abs(v).sum()
+        run.norm, run.margins = 1.0, rows @ v
+        largest = float(np.abs(run.X).max())
+        return bounds.winnow_general(largest, float(run.margins.min()), rows.shape[1], self.eta, check=check)
+
+
+def weights_of_largest_margin(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return v >= 0 with sum 1 whose smallest product with a row is largest."""
+    m, n = rows.shape
+    # maximize rho subject to rows v >= rho
+    found = linprog(
+        np.append(np.zeros(n), -1.0),
+        A_ub=np.hstack([-rows, np.ones((m, 1))]),
+        b_ub=np.zeros(m),
+        A_eq=np.append(np.ones(n), 0.0)[None, :],
+        b_eq=[1.0],
+        bounds=[(0, None)] * n + [(None, None)],
+    )
+    weights: NDArray[np.float64] = found.x[:n]
+    return weights

@@ -15,7 +15,8 @@ from budgetron import bounds
 from budgetron._base.batches import Batch
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.protocol import Hypothesis
-from budgetron._base.types import Floats, Label, Matrix, Row, Rows
+from budgetron._base.theorems import DeclaredTheorem, ExpertsTheorem
+from budgetron._base.types import Floats, Rows
 from budgetron._core.calibration import calibrate, log_odds, sigmoids, sound
 from budgetron._util.blocks import row_blocks
 from budgetron._util.checks import State, require
@@ -260,6 +261,13 @@ class BudgetClassifier(OnlineClassifier):
             label = self.classes_[1 if len(self._learners) == 1 else output]
             summaries += _summaries(portfolio, label.item() if isinstance(label, np.generic) else label)
         return summaries
+
+    def _theorems(self, radius: float) -> list[DeclaredTheorem]:
+        weights = self._learners[0].weights
+        best = int(weights.expert_losses_.argmin())
+        losses = float(weights.expert_losses_[best])
+        bound, name = losses + self.regret_bound_, self.experts_[best]["name"]
+        return [ExpertsTheorem("exponential_weights_anytime", float(weights.loss_), bound, losses, name)]
 
     @property
     def regret_(self) -> float:

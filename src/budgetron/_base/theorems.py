@@ -1,0 +1,160 @@
+"""How a learner declares its theorems.
+
+A learner's `_theorems` returns a list of the classes below, the default theorem first. `budgetron.certify`
+evaluates them. A theorem compares a run of the learner with a competitor:
+
+`FunctionTheorem`  the competitor is a function in the space of the learner's kernel
+`WeightsTheorem`   the competitor is a weight vector, restricted by the theorem
+`ExpertsTheorem`   the competitor is the best of the learner's own experts
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import inf
+from typing import TypeAlias
+
+import numpy as np
+
+from budgetron import bounds
+from budgetron._base.trace import Trace
+from budgetron._base.types import Floats
+from budgetron._core.kernel import Kernel
+from budgetron.bounds import Check
+
+__all__ = [
+    "DeclaredTheorem",
+    "ExpertsTheorem",
+    "FunctionTheorem",
+    "Run",
+    "WeightsTheorem",
+    "perceptron_theorems",
+]
+
+
+@dataclass
+class Run:
+    """A stream, what the learner did on it, and what the competitor does on it.
+
+    `y` holds -1 and +1. `radius` is the largest sqrt(k(x, x)). `margins` are y g(x) of the competitor g,
+    `norm` is its norm (the largest, if it drifts) and `shift` the distance that it drifts in all.
+    """
+
+    trace: Trace
+    X: Floats
+    y: Floats
+    kernel: Kernel
+    radius: float
+    norm: float = 0.0
+    margins: Floats = field(default_factory=lambda: np.zeros(0))
+    shift: float = 0.0
+    competitor: str = ""
+    expansion: tuple[Floats, Floats] | None = None
+
+    @property
+    def losses(self) -> float:
+        """The sum of the competitor's hinge losses."""
+        return float(np.maximum(0.0, 1.0 - self.margins).sum())
+
+    def ledger(self, name: str) -> Floats:
+        """Return a column of the ledger."""
+        if self.trace.ledger is None:
+            raise ValueError(
+                "this theorem needs the ledger: make the trace with progressive_fit(..., ledger=True)"
+            )
+        return np.asarray(self.trace.ledger[name], np.float64)
+
+    def ledger_sum(self, name: str) -> float:
+        """Return the sum of a column of the ledger, without rounds that have no entry."""
+        return float(np.nansum(self.ledger(name)))
+
+
+@dataclass(frozen=True)
+class FunctionTheorem:
+    """A theorem that holds for every function g in the space of the learner's kernel.
+
+    Parameters
+    ----------
+    name : str
+        Its name in `bounds.THEOREMS`.
+    bound : callable
+        Returns the bound for a run with a competitor; it enters the assumptions in its second argument.
+    norm_weight : float, optional
+        The bound is smallest where norm_weight ||g||^2 + (sum of hinge losses of g) is. None if it has
+        another form; then several competitors are tried.
+    norm_limit : float
+        The largest norm of a competitor.
+    drifts : bool
+        Whether the competitor may change from round to round.
+    separates : bool
+        Whether the competitor must separate the rows, so that the one with the largest margin is best.
+    count : int, optional
+        The bounded quantity. By default the mistakes of the trace.
+    scope : str
+        What to add to the source of the theorem, such as a scaling of the rows.
+    """
+
+    name: str
+    bound: Callable[[Run, Check], float]
+    norm_weight: float | None = None
+    norm_limit: float = inf
+    drifts: bool = False
+    separates: bool = False
+    count: int | None = None
+    scope: str = ""
+
+
+@dataclass(frozen=True)
+class WeightsTheorem:
+    """A theorem whose competitors are weight vectors, restricted in a way that only the learner knows.
+
+    `bound` gets the run and a weight vector, or None for the best one. It enters the competitor in the run,
+    and the assumptions in its third argument, and returns the bound.
+    """
+
+    name: str
+    bound: Callable[[Run, Floats | None, Check], float]
+    count: int | None = None
+
+
+@dataclass(frozen=True)
+class ExpertsTheorem:
+    """A theorem that compares the loss of a vote with that of the best expert; the learner counted both.
+
+    `count` is the loss of the vote, `losses` that of the best expert, `competitor` its name.
+    """
+
+    name: str
+    count: float
+    bound: float
+    losses: float
+    competitor: str
+
+
+DeclaredTheorem: TypeAlias = FunctionTheorem | WeightsTheorem | ExpertsTheorem
+
+
+def perceptron_theorems(radius: float, updates: int | None = None) -> list[DeclaredTheorem]:
+    """Return the theorems of the Perceptron; `updates` is their number if it is not that of the mistakes."""
+    # Dividing all rows by a number does not change the Perceptron's predictions, and multiplies ||g|| by it.
+    scale = max(1.0, radius)
+    scope = f", on rows divided by {radius:.4g}" if radius > 1 + bounds.ROUNDING else ""
+
+    def plain(run: Run, check: Check) -> float:
+        return bounds.perceptron(scale * run.norm, run.losses, run.radius / scale, check=check)
+
+    def at_own_scale(theorem: Callable[..., float], order: int) -> Callable[[Run, Check], float]:
+        # With rho = 1 / ||g||, the rho-hinge losses of g / ||g|| are the hinge losses of g.
+        def bound(run: Run, check: Check) -> float:
+            losses = np.maximum(0.0, 1.0 - run.margins[run.trace.mistakes])
+            rho = 1 / run.norm if run.norm else inf
+            return theorem(run.radius, rho, float(np.linalg.norm(losses, order)), check=check)
+
+        return bound
+
+    return [
+        FunctionTheorem("perceptron", plain, norm_weight=scale**2 / 2, scope=scope),
+        FunctionTheorem("perceptron_l1", at_own_scale(bounds.perceptron_l1, 1), count=updates),
+        FunctionTheorem("perceptron_l2", at_own_scale(bounds.perceptron_l2, 2), count=updates),
+    ]

@@ -1,0 +1,205 @@
+"""`certify`: evaluate a learner's theorem on the stream that it learned."""
+
+from __future__ import annotations
+
+from math import nan, sqrt
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse import issparse
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from budgetron._base.access import check_parameters, checked_rows, competitor_kernel, theorems_of
+from budgetron._base.batches import encode
+from budgetron._base.online_classifier import OnlineClassifier
+from budgetron._base.theorems import (
+    DeclaredTheorem,
+    ExpertsTheorem,
+    FunctionTheorem,
+    Run,
+    WeightsTheorem,
+)
+from budgetron._base.trace import Trace
+from budgetron._base.types import Rows
+from budgetron._certify.best import find_best_competitor
+from budgetron._certify.certificate import Certificate
+from budgetron._certify.competitors import expansion_of, set_competitors
+from budgetron.bounds import THEOREMS, Assumption, AssumptionError
+
+__all__ = ["certify"]
+
+
+def certify(
+    model: OnlineClassifier,
+    X: Rows,
+    y: ArrayLike,
+    trace: Trace,
+    competitor: object = "best",
+    *,
+    theorem: str | None = None,
+    check: bool = True,
+    verbose: bool = False,
+) -> Certificate:
+    """Evaluate the model's own theorem on the stream that it learned.
+
+    Parameters
+    ----------
+    model : online learner
+        Fitted, on two classes.
+    X, y : array-like or CSR matrix of shape (n_rounds, n_features), and labels
+        The whole stream, in the order in which it was learned. Sparse rows are converted to dense ones.
+    trace : Trace
+        What `progressive_fit` returned for it. Theorems about the ledger need ``ledger=True`` there.
+    competitor : "best", (rows, coefficients), array, fitted model, or list of (first round, competitor)
+        What the run is compared with. A list is a sequence of competitors, each from its first round on, for
+        the theorems that allow drift. A weight vector is meant for linear learners. Models must have the
+        learner's kernel; their intercepts are ignored. "best" searches for the competitor with the smallest
+        bound, and finds it or one nearly as good. The search computes a quadratic number of kernel values:
+        some seconds for 5,000 rounds.
+    theorem : str, optional
+        A name in `bounds.THEOREMS`, for learners with several theorems.
+    check : bool, default=True
+        Whether to raise `AssumptionError` if an assumption of the theorem does not hold. Otherwise the
+        certificate reports it.
+    verbose : bool, default=False
+        Whether to report the progress of the search on standard error.
+
+    Returns
+    -------
+    Certificate
+
+    Examples
+    --------
+    >>> from budgetron import Forgetron, certify, streams
+    >>> X, y = streams.two_gaussians(2000, random_state=0)
+    >>> model = Forgetron(budget=500, gamma=0.5)
+    >>> trace = model.progressive_fit(X, y)
+    >>> certificate = certify(model, X, y, trace)
+    >>> certificate.holds, certificate.count < certificate.bound
+    (True, True)
+    """
+    run = _run_of(model, X, y, trace)
+    chosen = _choose(model, run.radius, theorem)
+    if isinstance(chosen, ExpertsTheorem):
+        return _experts_certificate(model, chosen, competitor)
+    return _run_certificate(model, run, chosen, competitor, check, verbose)
+
+
+def _run_of(model: OnlineClassifier, X: Rows, y: ArrayLike, trace: Trace) -> Run:
+    """Return the stream as a run without a competitor, after checking that the model learned it."""
+    if not isinstance(model, OnlineClassifier):
+        raise TypeError(f"model must be one of Budgetron's learners; got {model!r}")
+    check_is_fitted(model)
+    check_parameters(model)
+    if len(model.classes_) > 2:
+        raise ValueError(
+            f"the theorems are about two classes, the model has {len(model.classes_)}; certify a learner "
+            "that separates one class from the rest"
+        )
+    rows = checked_rows(model, X)
+    rows = np.ascontiguousarray(rows.toarray() if issparse(rows) else rows, float)
+    codes = encode(column_or_1d(y), model.classes_)
+    if not len(rows) == len(codes) == len(trace) == model.rounds_:
+        raise ValueError(
+            "X, y and trace must be the whole stream that the model learned: "
+            f"{len(rows)} rows, {len(codes)} labels, {len(trace)} rounds in the trace, "
+            f"{model.rounds_} in the model"
+        )
+    if int(trace.mistakes.sum()) != model.mistakes_:
+        raise ValueError(
+            f"trace must be the model's own: it has {int(trace.mistakes.sum())} mistakes, "
+            f"the model {model.mistakes_}"
+        )
+    kernel = competitor_kernel(model)
+    radius = sqrt(float(kernel.diagonal(rows).max()))
+    return Run(trace, rows, np.where(codes == 1, 1.0, -1.0), kernel, radius)
+
+
+def _choose(model: OnlineClassifier, radius: float, name: str | None) -> DeclaredTheorem:
+    """Return the model's theorem of this name, or its default."""
+    declared = {theorem.name: theorem for theorem in theorems_of(model, radius)}
+    if not declared:
+        raise ValueError(f"the papers state no theorem for {model!r}")
+    if name is not None and name not in declared:
+        raise ValueError(f"theorem must be one of {list(declared)} for {type(model).__name__}; got {name!r}")
+    return declared[name] if name is not None else next(iter(declared.values()))
+
+
+def _experts_certificate(model: OnlineClassifier, theorem: ExpertsTheorem, competitor: object) -> Certificate:
+    if not isinstance(competitor, str) or competitor != "best":
+        raise ValueError(
+            f'competitor must be "best" for {type(model).__name__}: its best expert; got {competitor!r}'
+        )
+    return Certificate(
+        learner=repr(model),
+        theorem=THEOREMS[theorem.name].source,
+        quantity="loss",
+        count=theorem.count,
+        bound=theorem.bound,
+        competitor=f"the best expert, {theorem.competitor}",
+        norm=nan,
+        losses=theorem.losses,
+        shift=0.0,
+        rounds=model.rounds_,
+    )
+
+
+def _run_certificate(
+    model: OnlineClassifier,
+    run: Run,
+    theorem: FunctionTheorem | WeightsTheorem,
+    competitor: object,
+    check: bool,
+    verbose: bool,
+) -> Certificate:
+    assumptions: list[Assumption] = []
+    if isinstance(competitor, str) and competitor != "best":
+        raise ValueError(f'competitor must be "best", a model, or an expansion; got {competitor!r}')
+    scope = ""
+    if isinstance(theorem, WeightsTheorem):
+        bound = theorem.bound(run, _weights_of(competitor, run), assumptions)
+    else:
+        _set_competitor(run, theorem, competitor, verbose)
+        bound, scope = theorem.bound(run, assumptions), theorem.scope
+    entry = THEOREMS[theorem.name]
+    failed = [assumption for assumption in assumptions if not assumption.holds]
+    if check and failed:
+        raise AssumptionError(f"{entry.source} does not apply: " + "; ".join(map(str, failed)))
+    return Certificate(
+        learner=repr(model),
+        theorem=entry.source + scope,
+        quantity=entry.quantity,
+        count=int(run.trace.mistakes.sum()) if theorem.count is None else theorem.count,
+        bound=bound,
+        competitor=run.competitor,
+        norm=run.norm,
+        losses=run.losses,
+        shift=run.shift,
+        rounds=len(run.trace),
+        assumptions=assumptions,
+        expansion=run.expansion,
+    )
+
+
+def _weights_of(competitor: object, run: Run) -> np.ndarray[tuple[int], np.dtype[np.float64]] | None:
+    """Return a competitor as a weight vector, None for the best one."""
+    if isinstance(competitor, str):
+        return None
+    expansion = expansion_of(competitor, run.kernel, run.X.shape[1])
+    return expansion.coef @ expansion.rows
+
+
+def _set_competitor(run: Run, theorem: FunctionTheorem, competitor: object, verbose: bool) -> None:
+    """Enter a competitor in the run: the best one, a single one, or a sequence of them."""
+    if isinstance(competitor, str):
+        find_best_competitor(run, theorem, verbose)
+        return
+    d = run.X.shape[1]
+    if not isinstance(competitor, list):
+        set_competitors(run, [(0, expansion_of(competitor, run.kernel, d))])
+        return
+    if not theorem.drifts:
+        raise ValueError(
+            f"{THEOREMS[theorem.name].source} has one competitor for all rounds; got {len(competitor)}"
+        )
+    set_competitors(run, [(int(start), expansion_of(g, run.kernel, d)) for start, g in competitor])
