@@ -1,4 +1,4 @@
-"""Kernels by name, by function, and normalized.
+"""Kernels: by name, as a Python function, and normalized.
 
 ========================  =====================================================
 ``"rbf"``                 exp(-gamma ||x - x'||^2)
@@ -6,19 +6,19 @@
 ``"poly"``                (gamma <x, x'> + coef0) ** degree
 ``"laplacian"``           exp(-gamma sum_i |x_i - x'_i|)
 ``"allsubsets"``          prod_i (1 + x_i x'_i)
-a function                of two arrays of rows, (n, d) and (m, d): an (n, m) array
-`Normalized`              of any of these: k(x, x') / sqrt(k(x, x) k(x', x'))
+a function                takes rows of shape (n, d) and (m, d), returns shape (n, m)
+`Normalized`              any of these, as k(x, x') / sqrt(k(x, x) k(x', x'))
 ========================  =====================================================
 
-Parameters are called as in `sklearn.svm.SVC`. A paper's sigma^2 in
-exp(-||x - x'||^2 / (2 sigma^2)) means gamma = 1 / (2 sigma^2).
+The parameters have the names of those of `sklearn.svm.SVC`. Papers often write the Gaussian kernel as
+exp(-||x - x'||^2 / (2 sigma^2)); this is "rbf" with gamma = 1 / (2 sigma^2).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,20 +30,21 @@ __all__ = ["NAMES", "KernelFunction", "Normalized"]
 
 NAMES = ("allsubsets", "laplacian", "linear", "poly", "rbf")
 
-KernelFunction = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
+Array: TypeAlias = NDArray[Any]  # of float32 or float64
+Matrix: TypeAlias = Any  # such an array, or a CSR matrix
+KernelFunction: TypeAlias = Callable[[Array, Array], Array]
 
 
 @dataclass(frozen=True)
 class Normalized:
-    """A kernel scaled so that k(x, x) = 1, as most mistake bounds ask.
+    """A kernel scaled so that k(x, x) = 1, which most mistake bounds assume.
 
-    A row that the kernel maps to the zero function (a row of zeros under
-    ``"linear"``) has no direction and stays there: its kernel values are all 0.
+    The kernel values of a row with k(x, x) = 0, such as a row of zeros with ``"linear"``, remain 0.
 
     Parameters
     ----------
     kernel : str or callable, default="linear"
-        The kernel to normalize. Its parameters are those of the learner.
+        The kernel to normalize. It uses the learner's `gamma`, `degree` and `coef0`.
 
     Examples
     --------
@@ -61,14 +62,14 @@ class Normalized:
 
 
 def resolve(kernel: str | KernelFunction | Normalized, gamma: float, degree: int, coef0: float) -> Kernel:
-    """The core's kernel for a learner's parameters."""
+    """Return the compiled kernel for a learner's parameters."""
     normalized = isinstance(kernel, Normalized)
     base = kernel.kernel if isinstance(kernel, Normalized) else kernel
     return Kernel(base, gamma, degree, coef0, normalized)
 
 
-def resolve_gamma(gamma: float | str, X: Any) -> float:
-    """`gamma` as a number: ``"scale"`` is 1 / (n_features * variance of X), ``"auto"`` 1 / n_features."""
+def resolve_gamma(gamma: float | str, X: Matrix) -> float:
+    """Return `gamma` as a number: "scale" is 1 / (n_features * variance of X), "auto" is 1 / n_features."""
     if gamma == "auto":
         return 1.0 / float(X.shape[1])
     if gamma == "scale":

@@ -1,30 +1,29 @@
 # cython: cdivision=True
-"""Linear hypotheses: a weight a feature, and rounds over dense or sparse rows.
+"""Linear hypotheses: one weight per feature, and rounds over dense or sparse rows.
 
-A linear learner is a subclass of `LinearRule` that says *when* to update (`wants_update`, by
-default on a mistake) and *how* (`update`), in terms of the round that is being played:
+A linear learner is a subclass of `LinearRule` that defines *when* to update (`wants_update`, by default on a
+mistake) and *how* (`update`). It can use these quantities of the current round:
 
     y, margin        the label (-1 or +1) and w_t . x_t
-    importance       the row's weight, 1 unless the caller gave others
-    value            w . x_t of the hypothesis as it is now, in the middle of an update
+    importance       the weight of the row; 1 if the caller gave none
+    value            w . x_t of the current hypothesis, in the middle of an update
     square           ||x_t||^2
     n, x, place(k)   the features of x_t that may differ from 0: how many, their values,
                      and which they are
     norm()           ||w||
 
-and of the moves:
+and these operations:
 
     add(c)                 w += c x_t
     add_vector(c, v)       w += c v
     shrink(phi)            w *= phi
     set_weight(i, v)       the stored weight of feature i becomes v; `factor` times it is w_i
-    clear()                all stored weights become 0, to be set anew
+    clear()                set all stored weights to 0, before setting them again
     note(NAME, v)          enter v in the ledger
 
-A round that does not update reads the features of its row and nothing else, also under
-decay and when averages are kept: w is `factor` times the stored weights, and the average
-moves with them (see `budgetron._core.history`). Weights and sums are float64
-whatever the rows are.
+A round without an update reads only the features of its row, also with decay and with averages: w is `factor`
+times the stored weights, and the average changes with them (see `budgetron._core.history`). Weights and sums are
+float64 for rows of any type.
 """
 
 from libc.math cimport NAN, fabs, isfinite, sqrt
@@ -51,12 +50,11 @@ cdef extern from "simd.h" nogil:
     double bt_square_d(const double*, ptrdiff_t)
     double bt_square_f(const float*, ptrdiff_t)
 
-# The lazy factor is multiplied out before it comes near the end of the range.
-# The sum of the hypotheses is a difference that loses as many digits as the factor does, so
-# that with averages it is multiplied out earlier.
+# The common factor is multiplied into the weights before it underflows. With averages this happens earlier, because
+# the sum of the hypotheses is a difference that loses as many digits as the factor does.
 cdef double SMALLEST_FACTOR = 1e-100, SMALLEST_AVERAGED = 1e-4
 
-# A norm below this share of what it once was has lost too many digits.
+# A norm below this share of its peak has lost too many digits, and is recomputed.
 cdef double CANCELLED = 1e-7
 
 cnp.import_array()
@@ -72,7 +70,7 @@ cdef class LinearRule:
     single : bool
         Whether rows are float32.
     ledger : tuple of str
-        Names of the quantities that the algorithm's proof speaks of.
+        Names of the quantities of the algorithm's proof.
     reach : float
         A number that |c| ||x|| / max(1, ||x||) never exceeds in `add`; 0 if there is none.
     """
@@ -95,7 +93,7 @@ cdef class LinearRule:
         self._weights = <double*> weights
 
     def arrays(self):
-        """Everything that outlives a round."""
+        """Return all arrays that outlive a round, by name."""
         arrays = {"weights": self.weights} | self.extra
         if self.covariance is not None:
             arrays |= self.covariance.arrays()
@@ -111,6 +109,9 @@ cdef class LinearRule:
         }
 
     def __setstate__(self, state):
+        self._set_state(state)
+
+    def _set_state(self, state):
         self.weights = writeable(state["weights"])
         self.extra = {name: writeable(array) for name, array in state["extra"].items()}
         self.factor, self.norm2, self.peak = state["factor"], state["norm2"], state["peak"]
@@ -135,7 +136,7 @@ cdef class LinearRule:
 
     def restore_from(self, LinearRule copy):
         """Return to the state of a copy that was made earlier; the copy must not be used afterwards."""
-        self.__setstate__(copy.__getstate__())
+        self._set_state(copy.__getstate__())
 
     def set_round_count(self, int64_t rounds):
         """Continue as if this many rounds had been played without an update."""
@@ -144,7 +145,7 @@ cdef class LinearRule:
     def add_features(self, Py_ssize_t d):
         """Take rows of d features from now on; the new features were 0 in all rows so far.
 
-        What belongs to a new feature has the value that it has in a rule before its first round.
+        The entries of a new feature have the values that they have in a rule before its first round.
         """
         cdef Py_ssize_t old = self.d
         cdef LinearRule fresh = type(self)(d, *self.args[1:], **self.options)
@@ -168,7 +169,7 @@ cdef class LinearRule:
         return twin
 
     def set_weights(self, weights):
-        """Replace the stored weights, of which the hypothesis is `factor` times."""
+        """Replace the stored weights; the hypothesis is `factor` times them."""
         self.weights[:] = weights
         self.norm2 = self.peak = self.factor * self.factor * float(self.weights @ self.weights)
 
@@ -212,12 +213,12 @@ cdef class LinearRule:
         self.journal.close(-1, self.factor, True)
 
     def is_safe(self, double square):
-        """Whether rows of at most this squared norm cannot make a margin or a weight overflow."""
+        """Return whether rows of at most this squared norm cannot make a margin or a weight overflow."""
         cdef double most = sqrt(self.norm2) + 1e15 * self.reach * max(1.0, sqrt(square))
         return self.reach > 0.0 and most * max(1.0, sqrt(square)) < 1e150
 
     def may_fail(self):
-        """Whether the second half of the round that was opened might overflow."""
+        """Return whether closing the round that was opened might overflow."""
         cdef char* row = (<cnp.ndarray> self.row).data
         cdef double square = bt_square_f(<float*> row, self.n) if self.single else bt_square_d(<double*> row, self.n)
         return not (self.norm2 < 1e60 and fabs(self.margin) < 1e60 and (square == 0.0 or 1e-60 < square < 1e60))
@@ -232,8 +233,8 @@ cdef class LinearRule:
         y : ndarray of shape (n,), float64
             Labels, -1.0 or +1.0.
         margins, sizes, ledger : arrays to fill, optional
-            w_t . x_t before the label; supports after the round, of which there are none; and
-            one column for each name in the ledger.
+            w_t . x_t before the label is seen; the number of supports, which is 0; and one column for each name
+            in the ledger.
         importances : ndarray of shape (n,), float64, optional
             Weights of the rows.
         """
@@ -251,15 +252,15 @@ cdef class LinearRule:
             play_rows(self, <double*> values.data, index, start, n, labels, margins, ledger, importances)
 
     def play(self, x, double y, double importance=1.0):
-        """One round on one row of this weight: the margin before y is seen; then learn."""
+        """Play one round; return the margin before y was seen."""
         cdef double margin = self.open_round(x)
         self.close_round(y, importance)
         return margin
 
     def open_round(self, x):
-        """The first half of a round: check the row and predict."""
+        """Play the first half of a round: check the row and return the margin."""
         cdef cnp.ndarray places
-        # Into a row of our own: a round may end long after x was changed.
+        # The row is copied, because x may change before the round is closed.
         if issparse(x):
             places, values = sparse_row(x, self.d)
             self.n = len(values)
@@ -277,7 +278,7 @@ cdef class LinearRule:
         return self.margin
 
     def close_round(self, double y, double importance=1.0):
-        """The second half: the label is seen, and perhaps an update follows."""
+        """Play the second half of the round that was opened: learn from the label."""
         cdef char* row = (<cnp.ndarray> self.row).data
         cdef double* wide = <double*> (<cnp.ndarray> self.wide).data
         self.y, self.importance = y, importance
@@ -287,7 +288,7 @@ cdef class LinearRule:
             settle(self, <double*> row, wide)
 
     def decide(self, X, weights=None):
-        """w . x for each row of X; with other weights, if given."""
+        """Return w . x for each row of X; with other weights, if given."""
         cdef cnp.ndarray values, places, starts, margins = np.empty(X.shape[0])
         cdef cnp.ndarray used = self.factor * self.weights if weights is None else weights
         values, places, starts = parts(X, self.row.dtype)
@@ -305,19 +306,19 @@ cdef class LinearRule:
         return margins
 
     def averaged(self):
-        """The average of the hypotheses of all rounds."""
+        """Return the average of the weights of all rounds."""
         return self.average.total(self.weights) / self.rounds
 
     def decide_average(self, X):
-        """What the average of the hypotheses of all rounds says of each row of X."""
+        """Return the value of the average at each row of X."""
         return self.decide(X, self.averaged())
 
     def basis(self, X):
-        """The values of the places that the journal speaks of, a column each, for each row of X."""
+        """Return the values that the journal's changes multiply, one column per place, for each row of X."""
         return X
 
     def columns(self, places):
-        """The column of `basis` for each place of the journal."""
+        """Return the column of `basis` for each place of the journal."""
         return places
 
     cdef bint wants_update(self) noexcept nogil:
@@ -376,7 +377,7 @@ cdef class LinearRule:
         return 0
 
     cdef void moved(self, double norm2) noexcept nogil:
-        """||w||^2 is this now, by sums that may have cancelled."""
+        """Set ||w||^2 after an update; recompute it if the sums may have cancelled."""
         self.norm2 = norm2
         self.peak = max(self.peak, norm2)
         if norm2 < CANCELLED * self.peak:
@@ -422,7 +423,7 @@ cdef class LinearRule:
 
 
 def parts(X, dtype):
-    """Values, places and starts of sparse rows; of dense ones the values alone."""
+    """Return the values, places and starts of sparse rows; of dense rows only the values."""
     if not issparse(X):
         return np.ascontiguousarray(X, dtype), None, None
     return (
@@ -433,7 +434,7 @@ def parts(X, dtype):
 
 
 cdef inline double dot_row(real* x, int32_t* index, Py_ssize_t n, double* weights) noexcept nogil:
-    # Two sums: one alone would wait for each addition to end.
+    # Two sums, so that an addition need not wait for the previous one.
     cdef double even = 0.0, odd = 0.0
     cdef Py_ssize_t k
     if index == NULL:
@@ -451,7 +452,7 @@ cdef raise_overflow(int64_t round_number):
 
 
 cdef int settle(LinearRule rule, real* x, double* wide) except -1 nogil:
-    """What follows a prediction: the label is seen, and perhaps an update."""
+    """Finish a round after the prediction: see the label and update if `wants_update`."""
     cdef Py_ssize_t k
     cdef double elapsed = 0.0
     cdef bint mistake = rule.y * rule.margin <= 0.0, failed = True
@@ -485,7 +486,7 @@ cdef int settle(LinearRule rule, real* x, double* wide) except -1 nogil:
 
 cdef int play_rows(LinearRule rule, real* values, int32_t* places, int64_t* starts, Py_ssize_t n,
                    double[::1] y, double[::1] margins, double[:, ::1] ledger, double[::1] importances) except -1:
-    """All rounds of a batch."""
+    """Play all rounds of a batch."""
     cdef bint recording = ledger is not None
     cdef int[::1] columns = np.array([ENTRY_NAMES[name] for name in rule.ledger], np.intc)
     cdef double* wide = <double*> (<cnp.ndarray> rule.wide).data
@@ -518,7 +519,7 @@ cdef int play_rows(LinearRule rule, real* values, int32_t* places, int64_t* star
 
 
 cdef double open_row(LinearRule rule, real* x) except? -1:
-    """The margin of the row that is kept for a single round."""
+    """Return the margin of the row of a single round, after checking it."""
     cdef Py_ssize_t k
     cdef double margin
     for k in range(rule.n):

@@ -1,5 +1,3 @@
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -7,12 +5,13 @@ from budgetron._core.gaussian import Gaussian
 from budgetron._core.history import Average, Journal
 from budgetron._core.projection import Projection
 from budgetron._core.supports import Supports
+from budgetron._util.checks import State
 
 ENTRY_NAMES: dict[str, int]
 
 class Rule:
-    args: tuple[Any, ...]
-    options: dict[str, Any]
+    args: tuple[object, ...]
+    options: dict[str, object]
     ledger: tuple[str, ...]
     budget: int
     divides: bool
@@ -35,8 +34,8 @@ class Rule:
     tally: float
     rounds: int
     mistakes: int
-    def __getstate__(self) -> dict[str, Any]: ...
-    def __setstate__(self, state: dict[str, Any]) -> None: ...
+    def __getstate__(self) -> State: ...
+    def __setstate__(self, state: State) -> None: ...
     def __init__(
         self,
         budget: int = ...,
@@ -49,8 +48,8 @@ class Rule:
         divides: bool = ...,
         norm: bool = ...,
     ) -> None: ...
-    def state(self) -> dict[str, Any]: ...
-    def check_own_state(self, state: dict[str, Any], capacity: int) -> dict[str, Any]: ...
+    def state(self) -> State: ...
+    def check_own_state(self, state: State, capacity: int) -> State: ...
     def set_round_count(self, rounds: int) -> None: ...
     def add_features(self, d: int) -> None: ...
     def mirror(self) -> None: ...
