@@ -219,7 +219,7 @@ def test_interrupted_by_ctrl_c(tmp_path):
     os.killpg(process.pid, signal.SIGINT)  # also to the workers, as a terminal does
     _, messages = process.communicate(timeout=60)
     assert process.returncode == 130, messages
-    assert "the same command goes on from here" in messages.decode()
+    assert "The same command continues from here" in messages.decode()
     assert "Traceback" not in messages.decode()
     assert not (tmp_path / "page.md").exists()
     before = {path: path.read_bytes() for path in jobs.glob("*.json")}

@@ -1,57 +1,161 @@
-"""Batches mean the loop also where values tie: rounding never decides which support is removed."""
+"""The tie rule: a margin of exactly 0 predicts the first class, and is a mistake whatever the label."""
+
+import dataclasses
 
 import numpy as np
+import pandas as pd
 import pytest
-from cases import CASES
-from scipy.sparse import csr_array
+from sklearn.base import clone
 
-BUDGETED = [label for label, case in CASES.items() if "budget" in case.parameters]
+import budgetron
+from budgetron import BudgetClassifier, CalibratedClassifier, batch, kernelized, linear, river
+from budgetron.experts import ExpertClassifier
 
-
-def zeros_and_ones(rng, n=180):
-    """Few different rows of 0/1 features, so that most rows are duplicates. Equal rows have equal labels."""
-    points = (rng.random((30, 12)) < 0.4).astype(float)
-    labels = np.where(points[:, :4].sum(axis=1) + rng.normal(size=30) > 1.6, 1.0, -1.0)
-    chosen = rng.integers(30, size=n)
-    return points[chosen], labels[chosen]
+LABELS = {2: ["a", "b"], 3: ["a", "b", "c"]}
+ZERO = np.zeros((1, 3))
 
 
-def duplicates(rng, n=180):
-    """Rows of real features, each several times. Equal rows have equal labels."""
-    points = rng.normal(size=(30, 5)) @ rng.normal(size=(5, 5))
-    labels = np.where(points[:, 0] * points[:, 1] > 0, 1.0, -1.0)
-    chosen = rng.integers(30, size=n)
-    return points[chosen], labels[chosen]
+def learner(cls):
+    """A learner whose f(0) is 0 after any stream: linear, or with the linear kernel."""
+    if cls is budgetron.SecondOrderProjectron:
+        return cls(kernel="linear", gamma=1.0, linear=False)  # the linear part has a constant feature
+    return cls(kernel="linear", gamma=1.0) if cls in kernelized.learners() else cls()
 
 
-STREAMS = {"zeros and ones": zeros_and_ones, "duplicates": duplicates}
+def classifiers():
+    learners = [learner(cls) for cls in [*kernelized.learners(), *linear.learners()]]
+    yield from learners
+    for base in (linear.Perceptron(), budgetron.KernelPerceptron(kernel="linear", gamma=1.0)):
+        yield CalibratedClassifier(base)
+        yield batch.AveragedClassifier(base)
+        yield batch.PenalizedRiskClassifier(base)
+    yield BudgetClassifier(memory="256kB", random_state=0)
+    for combine in ("exponential", "majority", "randomized"):
+        yield ExpertClassifier([linear.Perceptron(), linear.AROW()], combine, random_state=0)
 
 
-def learn(model, X, y, size, sparse=False):
-    for start in range(0, len(y), size):
-        rows = X[start : start + size]
-        model.partial_fit(csr_array(rows) if sparse else rows, y[start : start + size], classes=[-1, 1])
-    return model
+def names(model):
+    module = type(model).__module__.split(".")[1]
+    inner = getattr(model, "combine", None) or type(getattr(model, "learner", None)).__name__
+    return f"{module}.{type(model).__name__}" + ("" if inner == "NoneType" else f"-{inner}")
 
 
-def play(model, X, y):
-    for x, label in zip(X, y, strict=True):
-        model.play(x, label, classes=[-1, 1])
-    return model
+def rows(n_classes, n=40):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(n, 3))
+    return X, np.array(LABELS[n_classes])[rng.integers(0, n_classes, n)]
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("kernel", ["rbf", "poly", "linear"])
-@pytest.mark.parametrize("name", STREAMS)
-@pytest.mark.parametrize("label", BUDGETED)
-def test_every_cut_gives_the_same_supports(label, name, kernel, dtype):
-    for seed in range(2):
-        X, y = STREAMS[name](np.random.default_rng(seed))
-        X = X.astype(dtype)
-        case = CASES[label]
-        whole = case.model(kernel).fit(X, y)
-        others = {size: learn(case.model(kernel), X, y, size) for size in (1, 7, 64)}
-        others["one by one"] = play(case.model(kernel), X, y)
-        others["sparse"] = learn(case.model(kernel), X, y, 50, sparse=True)
-        for cut, other in others.items():
-            np.testing.assert_array_equal(other.support_, whole.support_, err_msg=f"{cut}, seed {seed}")
+def at_a_margin_of_zero(model, monkeypatch):
+    """Make f(0) exactly 0 for classifiers whose f(0) is something else after they learned."""
+    if isinstance(model, CalibratedClassifier):
+        model.sigmoids_[:, 1] = 0.0  # no offset
+    if isinstance(model, BudgetClassifier | ExpertClassifier):
+        shape = 1 if len(model.classes_) == 2 else (1, len(model.classes_))
+        monkeypatch.setattr(model, "decision_function", lambda X: np.zeros(shape))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("model", list(classifiers()), ids=names)
+def test_predict(model, n_classes, monkeypatch):
+    model = clone(model).fit(*rows(n_classes))
+    at_a_margin_of_zero(model, monkeypatch)
+    np.testing.assert_array_equal(model.decision_function(ZERO), np.zeros_like(model.decision_function(ZERO)))
+    assert model.predict(ZERO).tolist() == ["a"]
+
+
+# The combination of a new BudgetClassifier has a margin below 0: its experts already follow the rule.
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize(
+    "model", [model for model in classifiers() if not isinstance(model, ExpertClassifier)], ids=names
+)
+def test_trace_and_play(model, n_classes):
+    labels = LABELS[n_classes]
+    for label in labels:
+        trace = clone(model).progressive_fit(ZERO, [label], classes=labels)
+        played = clone(model)
+        margin = played.play(ZERO[0], label, classes=labels)
+        np.testing.assert_array_equal(trace.margins[0], margin)
+        if n_classes == 2 and isinstance(model, BudgetClassifier):
+            assert margin < 0.0
+            assert trace.mistakes.tolist() == [label != "a"]
+        else:
+            assert len(np.unique(margin)) == 1
+            assert n_classes == 3 or margin == 0.0
+            assert trace.mistakes.tolist() == [True]
+        assert played.mistakes_ == trace.mistakes.sum()
+
+
+class Constant(linear.Perceptron):
+    """A learner that always predicts the same class."""
+
+    def __init__(self, sign=1.0):
+        self.sign = sign
+
+    def progressive_fit(self, X, y, classes=None):
+        trace = linear.Perceptron().progressive_fit(X, y, classes)
+        margins = np.full(len(trace), self.sign)
+        return dataclasses.replace(trace, margins=margins, codes=(margins > 0.0).astype(np.intp))
+
+    def decision_function(self, X):
+        return np.full(len(X), self.sign)
+
+
+@pytest.mark.parametrize("combine", ["exponential", "majority", "randomized"])
+def test_votes_of_experts(combine):
+    # Two experts of equal weight that disagree
+    def combination():
+        return ExpertClassifier([Constant(-1.0), Constant(1.0)], combine, random_state=0)
+
+    for label in "ab":
+        model = combination()
+        trace = model.progressive_fit(ZERO, [label], classes=["a", "b"])
+        assert model.mistakes_ == trace.mistakes.sum()
+        if combine == "exponential":
+            assert trace.margins.tolist() == [0.0]
+            assert trace.mistakes.tolist() == [True]
+        elif combine == "majority":  # the algorithm predicts a class, which of a tie is the first
+            assert trace.margins.tolist() == [-1.0]
+            assert trace.mistakes.tolist() == [label == "b"]
+    # Rounds after which the weights are equal again
+    labels = ["a"] if combine == "majority" else ["a", "b"]
+    model = combination().partial_fit(np.zeros((len(labels), 3)), labels, classes=["a", "b"])
+    assert model.weights_.tolist() == [[0.5, 0.5]]
+    assert model.decision_function(ZERO).tolist() == [0.0]
+    assert model.predict(ZERO).tolist() == ["a"]
+
+
+ADAPTERS = [
+    *(getattr(river, cls.__name__) for cls in kernelized.learners()),
+    *(getattr(river.linear, cls.__name__) for cls in linear.learners()),
+]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize(
+    "adapter", ADAPTERS, ids=lambda cls: f"{cls.__module__.removeprefix('budgetron.')}.{cls.__name__}"
+)
+def test_river(adapter, n_classes):
+    kernel = {"kernel": "linear", "gamma": 1.0} if adapter.__module__ == "budgetron.river" else {}
+    model = adapter(**kernel, **({"linear": False} if adapter is river.SecondOrderProjectron else {}))
+    labels = ["b", "a", "c"][:n_classes]  # the first class is the label seen first
+    for t, x in enumerate(rows(2)[0]):
+        model.learn_one(dict(enumerate(x.tolist())), labels[t % n_classes])
+    assert model.predict_one({0: 0.0}) == "b"
+    assert model.predict_many(pd.DataFrame([{0: 0.0}])).tolist() == ["b"]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_river_budget_classifier(n_classes, monkeypatch):
+    model = river.BudgetClassifier(memory="256kB", seed=0)
+    labels = ["b", "a", "c"][:n_classes]
+    for t, x in enumerate(rows(2)[0]):
+        model.learn_one(dict(enumerate(x.tolist())), labels[t % n_classes])
+    outputs = 1 if n_classes == 2 else n_classes
+    monkeypatch.setattr(
+        model, "_margins_of", lambda rows: np.zeros((outputs, len(rows)) if rows.ndim == 2 else outputs)
+    )
+    assert model.predict_one({0: 0.0}) == "b"
+    assert model.predict_many(pd.DataFrame([{0: 0.0}])).tolist() == ["b"]
+    probabilities = model.predict_proba_one({0: 0.0})
+    assert probabilities["b"] == max(probabilities.values())

@@ -14,7 +14,7 @@ from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.theorems import DeclaredTheorem
 from budgetron._base.trace import Trace
-from budgetron._base.types import Floats, Label, Matrix, Rows
+from budgetron._base.types import Floats, Label, Matrix, Row, Rows
 from budgetron._core.kernel import Kernel
 from budgetron._core.rounds import Learner
 
@@ -34,6 +34,7 @@ __all__ = [
     "next_row_margins",
     "open_batch",
     "predicts_as_it_learns",
+    "row_dtype",
     "theorems_of",
     "thread_count",
     "unchanged_on_error",
@@ -68,6 +69,28 @@ def margins_of(model: OnlineClassifier, X: Matrix) -> Floats:
 def next_margins(model: OnlineClassifier, X: Matrix) -> Floats:
     """Return the margins of checked rows, each as the next row of the stream, of shape (n_outputs, n)."""
     return model._next_margins(X)
+
+
+def next_row_margins(model: OnlineClassifier, row: Row) -> Floats:
+    """Return the margin of each output for the next row of the stream."""
+    hypotheses = model._fitted()
+    if model._predicts_as_it_learns and (hypotheses[0].budget or not hypotheses[0].n_supports):
+        # Opening a round without closing it changes nothing, and is much faster. Without a budget it may
+        # enlarge the storage.
+        return np.array([hypothesis.open_round(row) for hypothesis in hypotheses])
+    return model._next_margins(row[None])[:, 0]
+
+
+def n_supports(model: OnlineClassifier) -> int:
+    """Return the number of supports over all outputs; 0 before the first round."""
+    if not model.__sklearn_is_fitted__():
+        return 0
+    return sum(hypothesis.n_supports for hypothesis in model._fitted())
+
+
+def row_dtype(model: OnlineClassifier) -> np.dtype[np.floating]:
+    """Return the floating-point type in which a fitted model computes."""
+    return model._fitted()[0].dtype
 
 
 def theorems_of(model: OnlineClassifier, radius: float) -> list[DeclaredTheorem]:

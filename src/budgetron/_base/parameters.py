@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any, TypeAlias
+from typing import Any, SupportsInt, TypeAlias, cast
 
 from sklearn.base import BaseEstimator
 

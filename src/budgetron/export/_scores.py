@@ -11,7 +11,6 @@ from scipy.sparse import issparse
 from scipy.sparse import vstack as sparse_vstack
 from sklearn.utils.validation import check_is_fitted
 
-from budgetron._base.access import predicts_as_it_learns
 from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._base.learner_wrapper import LearnerWrapper
 from budgetron._base.linear_classifier import LinearClassifier
@@ -161,7 +160,7 @@ def _expansion(model: OnlineClassifier, learner: KernelClassifier) -> tuple[Rows
             f"{type(model).__name__} of a kernel learner cannot be exported: it does not store the supports "
             "of its hypothesis. Export an AveragedClassifier, or the learner itself"
         )
-    if not predicts_as_it_learns(learner):
+    if not decides_by_supports(learner):
         raise TypeError(
             f"{type(learner).__name__} cannot be exported: its prediction is not a sum over its supports. To "
             "export the average of the kernel Perceptron's hypotheses, use "

@@ -16,7 +16,7 @@ from budgetron._base.batches import Batch
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.protocol import Hypothesis
 from budgetron._base.theorems import DeclaredTheorem, ExpertsTheorem
-from budgetron._base.types import Floats, Rows
+from budgetron._base.types import Floats, Label, Matrix, Row, Rows
 from budgetron._core.calibration import calibrate, log_odds, sigmoids, sound
 from budgetron._util.blocks import row_blocks
 from budgetron._util.checks import State, require
@@ -263,7 +263,7 @@ class BudgetClassifier(OnlineClassifier):
         return summaries
 
     def _theorems(self, radius: float) -> list[DeclaredTheorem]:
-        weights = self._learners[0].weights
+        weights = self._learners[0].combiner.weights
         best = int(weights.expert_losses_.argmin())
         losses = float(weights.expert_losses_[best])
         bound, name = losses + self.regret_bound_, self.experts_[best]["name"]

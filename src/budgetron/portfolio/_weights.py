@@ -18,8 +18,12 @@ class VoteWeights(ExponentialWeights):
     def for_experts(cls, n_experts: int) -> Self:
         """Return equal weights for this many experts."""
         weights = cls()
-        weights._begin(n_experts)
+        weights.start(n_experts)
         return weights
+
+    def start(self, n_experts: int) -> None:
+        """Start with equal weights for this many experts."""
+        self._begin(n_experts)
 
     @property
     def nbytes(self) -> int:
