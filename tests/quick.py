@@ -29,8 +29,8 @@ QUICK = {
     },
     # Model files
     "test_files.py": {
-        "test_going_on_is_as_if_never_stopped": ("-float64",),
-        "test_every_class_is_here": ALL,
+        "test_a_loaded_model_continues_exactly": ("-float64",),
+        "test_every_class_is_covered": ALL,
         "test_protocol_1": ALL,
         "test_protocol_2": ALL,
         "test_protocol_3": ALL,

@@ -1,4 +1,4 @@
-"""Models in files: exact, whole or not at all, and safe whatever the bytes."""
+"""Model files: saving and loading is exact, writing is atomic, and damaged or hostile files are refused."""
 
 import copy
 import io
@@ -26,6 +26,7 @@ from test_linear import CASES as LINEAR
 
 import budgetron
 from budgetron import ModelFileError, experts, files, linear
+from budgetron._base.access import hypotheses_of
 from budgetron._persistence import archive
 from budgetron.batch import AveragedClassifier, PenalizedRiskClassifier
 
@@ -66,19 +67,19 @@ def learners():
 LEARNERS = dict(learners())
 
 
-def test_every_class_is_here():
+def test_every_class_is_covered():
     kinds = {type(model) for model in LEARNERS.values()}
     assert kinds >= {*budgetron.learners(), *linear.learners()}
     assert kinds >= {AveragedClassifier, PenalizedRiskClassifier, experts.ExpertClassifier}
 
 
 def copy_of(label):
-    """A new one, for those above must stay as they are."""
+    """Return a new learner, so that the one in LEARNERS stays unfitted."""
     return dict(learners())[label]
 
 
-def go_on(model, X, y):
-    """What a model does with more rounds, as numbers."""
+def continued(model, X, y):
+    """Play more rounds and return all resulting numbers."""
     if isinstance(model, experts.ExpertClassifier):
         trace, ledger = model.progressive_fit(X, y), {}
     else:
@@ -87,23 +88,23 @@ def go_on(model, X, y):
     return [trace.margins, trace.mistakes, trace.support_sizes, *ledger.values(), model.decision_function(X)]
 
 
-def all_of(model):
-    """Every number of a model."""
-    found = [
+def numbers_of(model):
+    """Return all public numbers and arrays of a fitted model."""
+    values = [
         getattr(model, name)
         for name in dir(model)
         if name.endswith("_") and not name.endswith("__") and hasattr(model, name)
     ]
-    return [value for value in found if isinstance(value, int | float | np.ndarray)]
+    return [value for value in values if isinstance(value, int | float | np.ndarray)]
 
 
 def assert_same(left, right):
     assert len(left) == len(right)
-    for one, other in zip(left, right, strict=True):
-        one, other = np.asarray(one), np.asarray(other)
-        assert one.dtype == other.dtype
-        assert one.shape == other.shape
-        assert one.tolist() == other.tolist() or one.tobytes() == other.tobytes()
+    for a, b in zip(left, right, strict=True):
+        a, b = np.asarray(a), np.asarray(b)
+        assert a.dtype == b.dtype
+        assert a.shape == b.shape
+        assert a.tolist() == b.tolist() or a.tobytes() == b.tobytes()
 
 
 def three_classes(y):
@@ -112,7 +113,8 @@ def three_classes(y):
     return y
 
 
-def there_and_back(model, tmp_path, **options):
+def saved_and_loaded(model, tmp_path, **options):
+    """Save a model, and return the model loaded from the file."""
     path = tmp_path / "model.budgetron"
     budgetron.save(model, path, **options)
     return budgetron.load(path)
@@ -120,19 +122,19 @@ def there_and_back(model, tmp_path, **options):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("label", LEARNERS)
-def test_going_on_is_as_if_never_stopped(label, dtype, tmp_path):
+def test_a_loaded_model_continues_exactly(label, dtype, tmp_path):
     X, y = stream("nasty" if "linear" in label else "random", 150)
     X = X.astype(dtype)
     model = copy_of(label).partial_fit(X[:70], y[:70], classes=[-1, 1])
-    loaded = there_and_back(model, tmp_path)
+    loaded = saved_and_loaded(model, tmp_path)
     assert type(loaded) is type(model)
-    assert_same(all_of(loaded), all_of(model))
+    assert_same(numbers_of(loaded), numbers_of(model))
     if not isinstance(model, experts.ExpertClassifier):
         assert loaded.nbytes_ == model.nbytes_
         for t in range(70, 75):
             assert_same([loaded.play(X[t], y[t])], [model.play(X[t], y[t])])
-    assert_same(go_on(loaded, X[75:], y[75:]), go_on(model, X[75:], y[75:]))
-    assert_same(all_of(loaded), all_of(model))
+    assert_same(continued(loaded, X[75:], y[75:]), continued(model, X[75:], y[75:]))
+    assert_same(numbers_of(loaded), numbers_of(model))
 
 
 def by_pickle(model, tmp_path):
@@ -149,24 +151,25 @@ def by_deepcopy(model, tmp_path):
 
 
 def by_skops(model, tmp_path):
-    """Its types to trust are estimators: no compiled class needs to be."""
+    """Copy with skops. Only estimators must be trusted, no compiled class."""
     data = skops.io.dumps(model)
     types = skops.io.get_untrusted_types(data=data)
     assert not [name for name in types if "_core" in name or "Rule" in name]
     return skops.io.loads(data, trusted=types)
 
 
-@pytest.mark.parametrize("way", [by_pickle, by_joblib, by_deepcopy, by_skops])
+@pytest.mark.parametrize("copy_model", [by_pickle, by_joblib, by_deepcopy, by_skops])
 @pytest.mark.parametrize("label", LEARNERS)
-def test_other_ways_to_keep_a_model(label, way, tmp_path):
+def test_pickle_joblib_deepcopy_and_skops(label, copy_model, tmp_path):
     X, y = stream("nasty" if "linear" in label else "random", 100)
     model = copy_of(label).partial_fit(X[:50], y[:50], classes=[-1, 1])
-    other = way(model, tmp_path)
-    assert_same(all_of(other), all_of(model))
+    other = copy_model(model, tmp_path)
+    assert_same(numbers_of(other), numbers_of(model))
     if isinstance(model, AveragedClassifier | PenalizedRiskClassifier):
-        assert other._learners is other.learner_._learners
-    expected = go_on(model, X[50:], y[50:])  # what is shared with the other would change it too
-    assert_same(go_on(other, X[50:], y[50:]), expected)
+        assert hypotheses_of(other) is hypotheses_of(other.learner_)
+    # If the copy shared state with the model, this would change the copy.
+    expected = continued(model, X[50:], y[50:])
+    assert_same(continued(other, X[50:], y[50:]), expected)
 
 
 @pytest.mark.parametrize(
@@ -189,8 +192,8 @@ def test_other_ways_to_keep_a_model(label, way, tmp_path):
         (budgetron.SecondOrderProjectron(4), ("gaussian", "sigma"), -0.5, "variances of the Gaussian"),
     ],
 )
-def test_a_damaged_state_is_refused(learner, path, value, message):
-    """What skops or anything else gives back is checked before the core believes it."""
+def test_an_inconsistent_state_is_refused(learner, path, value, message):
+    """A state from skops, or from any other source, is checked before the core uses it."""
     model = clone(learner).fit(*stream("random", 30))
     state = copy.deepcopy(model.__getstate__())
     node = state["_learners"]["states"][0]
@@ -201,47 +204,48 @@ def test_a_damaged_state_is_refused(learner, path, value, message):
         clone(learner).__setstate__(state)
 
 
-def test_a_covariance_that_cannot_be_is_refused():
+def test_an_impossible_covariance_is_refused():
     model = budgetron.SecondOrderProjectron(4).fit(*stream("random", 30))
     state = copy.deepcopy(model.__getstate__())
-    state["_learners"]["states"][0]["gaussian"]["sigma"][1] = 1.5  # between the first two coordinates
+    # The covariance of the first two coordinates
+    state["_learners"]["states"][0]["gaussian"]["sigma"][1] = 1.5
     with pytest.raises(ValueError, match="covariances should be what variances allow"):
         budgetron.SecondOrderProjectron().__setstate__(state)
 
 
-SOME = ["forgetron greedy", "random modified", "projectron", "voted", "linear winnow", "linear arow"]
-SOME += [label for label in LEARNERS if label.split()[0] in ("experts", "averaged", "penalized")]
+SELECTED = ["forgetron greedy", "random modified", "projectron", "voted", "linear winnow", "linear arow"]
+SELECTED += [label for label in LEARNERS if label.split()[0] in ("experts", "averaged", "penalized")]
 
 
-@pytest.mark.parametrize("label", SOME)
+@pytest.mark.parametrize("label", SELECTED)
 def test_three_classes(label, tmp_path):
     X, y = stream("random", 120)
     y = three_classes(y)
     model = copy_of(label).partial_fit(X[:70], y[:70], classes=[-1, 1, 2])
-    loaded = there_and_back(model, tmp_path)
-    assert_same(go_on(loaded, X[70:], y[70:]), go_on(model, X[70:], y[70:]))
-    assert_same(all_of(loaded), all_of(model))
+    loaded = saved_and_loaded(model, tmp_path)
+    assert_same(continued(loaded, X[70:], y[70:]), continued(model, X[70:], y[70:]))
+    assert_same(numbers_of(loaded), numbers_of(model))
 
 
 @pytest.mark.parametrize("label", LEARNERS)
-def test_one_that_has_not_learned(label, tmp_path):
+def test_a_model_before_the_first_round(label, tmp_path):
     X, y = stream("random", 60)
     model = copy_of(label)
-    loaded = there_and_back(model, tmp_path)
+    loaded = saved_and_loaded(model, tmp_path)
     assert repr(loaded) == repr(model)
     assert not hasattr(loaded, "classes_")
-    assert_same(go_on(loaded, X, y), go_on(model, X, y))
+    assert_same(continued(loaded, X, y), continued(model, X, y))
 
 
 @pytest.mark.parametrize(
     "labels",
     [[0, 7], [False, True], [1.0, 3.0], ["no", "yes ✓"], ["a", "b", "c"], np.array(["a", "b"], object)],
 )
-def test_labels(labels, tmp_path):
+def test_labels_keep_their_type(labels, tmp_path):
     X, y = stream("random", 60)
     y = np.asarray(labels)[(np.arange(60) * 7 + (y > 0)) % len(labels)]
     model = budgetron.Forgetron(5).fit(X, y)
-    loaded = there_and_back(model, tmp_path)
+    loaded = saved_and_loaded(model, tmp_path)
     assert loaded.classes_.dtype == model.classes_.dtype
     assert loaded.classes_.tolist() == model.classes_.tolist()
     assert loaded.predict(X).tolist() == model.predict(X).tolist()
@@ -249,12 +253,12 @@ def test_labels(labels, tmp_path):
     assert_same([loaded.play(X[1], y[1])], [(model.play(X[0], y[0]), model.play(X[1], y[1]))[1]])
 
 
-def test_names_of_features(tmp_path):
+def test_feature_names_are_saved(tmp_path):
     pandas = pytest.importorskip("pandas")
     X, y = stream("random", 60)
     frame = pandas.DataFrame(X, columns=["age", "größe", "x"])
     for model in (budgetron.Forgetron(5), AveragedClassifier(linear.AROW())):
-        loaded = there_and_back(model.fit(frame, y), tmp_path)
+        loaded = saved_and_loaded(model.fit(frame, y), tmp_path)
         assert loaded.feature_names_in_.dtype == object
         assert loaded.feature_names_in_.tolist() == ["age", "größe", "x"]
         with pytest.raises(ValueError, match="feature names"):
@@ -265,29 +269,31 @@ def test_sparse_rows(tmp_path):
     X, y = stream("sparse", 120)
     for model in (linear.AROW(covariance="diagonal"), budgetron.Projectron(eta=0.4, gamma=0.5)):
         model.partial_fit(csr_array(X[:60]), y[:60], classes=[-1, 1])
-        loaded = there_and_back(model, tmp_path)
-        assert_same(go_on(loaded, csr_array(X[60:]), y[60:]), go_on(model, csr_array(X[60:]), y[60:]))
+        loaded = saved_and_loaded(model, tmp_path)
+        assert_same(continued(loaded, csr_array(X[60:]), y[60:]), continued(model, csr_array(X[60:]), y[60:]))
 
 
-def test_what_is_shared_stays_shared(tmp_path):
+def test_shared_objects_stay_shared(tmp_path):
     X, y = stream("random", 60)
     random = np.random.RandomState(3)
     inner = budgetron.RandomizedBudgetPerceptron(3, random_state=random)
-    model = there_and_back(experts.ExpertClassifier([inner, inner], random_state=random).fit(X, y), tmp_path)
+    model = saved_and_loaded(
+        experts.ExpertClassifier([inner, inner], random_state=random).fit(X, y), tmp_path
+    )
     assert model.learners[0] is model.learners[1] is model.started_with_["learners"][0]
     assert model.learners[0].random_state is model.random_state
-    model = there_and_back(budgetron.Forgetron(3).fit(X, three_classes(y)), tmp_path)
-    for learner in model._learners:
-        assert learner.rule.supports is learner.supports
-        assert learner.kernel is learner.supports.kernel is model._learners[0].kernel
-    model = there_and_back(AveragedClassifier(budgetron.Forgetron(3)).fit(X, y), tmp_path)
-    assert model._learners is model.learner_._learners
+    model = saved_and_loaded(budgetron.Forgetron(3).fit(X, three_classes(y)), tmp_path)
+    for hypothesis in hypotheses_of(model):
+        assert hypothesis.rule.supports is hypothesis.supports
+        assert hypothesis.kernel is hypothesis.supports.kernel is hypotheses_of(model)[0].kernel
+    model = saved_and_loaded(AveragedClassifier(budgetron.Forgetron(3)).fit(X, y), tmp_path)
+    assert hypotheses_of(model) is hypotheses_of(model.learner_)
     assert model.learner is model._started_with["learner"]
 
 
-def test_parameters_that_changed_meanwhile(tmp_path):
+def test_parameters_changed_before_saving(tmp_path):
     X, y = stream("random", 60)
-    model = there_and_back(budgetron.Forgetron(3).fit(X, y).set_params(budget=50), tmp_path)
+    model = saved_and_loaded(budgetron.Forgetron(3).fit(X, y).set_params(budget=50), tmp_path)
     assert model.budget == 50
     assert model.n_support_ == 3
     with pytest.raises(ValueError, match="budget changed"):
@@ -311,14 +317,14 @@ def test_expert_algorithms(algorithm, tmp_path):
     rng = np.random.default_rng(0)
     advice, outcomes = rng.integers(0, 2, (90, 5)).astype(float), rng.integers(0, 2, 90).astype(float)
     algorithm.play(advice[:50], outcomes[:50])
-    loaded = there_and_back(algorithm, tmp_path)
-    left, right = (one.play(advice[50:], outcomes[50:]) for one in (loaded, algorithm))
+    loaded = saved_and_loaded(algorithm, tmp_path)
+    left, right = (instance.play(advice[50:], outcomes[50:]) for instance in (loaded, algorithm))
     assert_same(
         [left.predictions, left.losses, left.weights], [right.predictions, right.losses, right.weights]
     )
 
 
-def test_functions_and_strangers_are_refused(tmp_path):
+def test_functions_and_foreign_classes_are_refused(tmp_path):
     X, y = stream("random", 30)
     path = tmp_path / "model.budgetron"
     for kernel in ("callable", "normalized callable"):
@@ -359,20 +365,20 @@ def test_extras(tmp_path):
         "big endian": np.arange(3, dtype=">i4"),
     }
     budgetron.save(budgetron.Stoptron(), path, extras=extras)
-    found = files.load_extras(path)
-    assert list(found) == list(extras)
+    loaded = files.load_extras(path)
+    assert list(loaded) == list(extras)
     for name in ("text", "numbers", "pair", "nothing"):
-        assert found[name] == extras[name]
-    assert found["scalar"] == 0.5
+        assert loaded[name] == extras[name]
+    assert loaded["scalar"] == 0.5
     for left, right in (
-        (found["deep"]["#"]["table"], extras["deep"]["#"]["table"]),
-        (found["deep"]["words"], extras["deep"]["words"]),
-        (found["order"], extras["order"]),
-        (found["zero"], extras["zero"]),
+        (loaded["deep"]["#"]["table"], extras["deep"]["#"]["table"]),
+        (loaded["deep"]["words"], extras["deep"]["words"]),
+        (loaded["order"], extras["order"]),
+        (loaded["zero"], extras["zero"]),
     ):
         assert left.dtype == right.dtype
         np.testing.assert_array_equal(left, right)
-    assert found["big endian"].tolist() == [0, 1, 2]
+    assert loaded["big endian"].tolist() == [0, 1, 2]
     assert repr(budgetron.load(path)) == "Stoptron()"
     budgetron.save(budgetron.Stoptron(), str(path))
     assert files.load_extras(str(path)) is None
@@ -389,7 +395,7 @@ def test_extras(tmp_path):
         budgetron.save(budgetron.Stoptron(), path, extras=[1])
 
 
-# ---------------------------------------------------------------------- whole or not at all
+# ---------------------------------------------------------------------- atomic writes
 
 
 def test_the_same_model_gives_the_same_bytes(tmp_path):
@@ -420,19 +426,19 @@ def test_a_failing_write_leaves_the_old_file(step, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
+def test_an_unwritable_folder_raises_a_clear_error(tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError, match=r"cannot create a file in this folder.*missing"):
         budgetron.save(budgetron.Stoptron(), tmp_path / "missing" / "model")
 
     def refuse(*args):
         raise PermissionError(13, "Permission denied", args[0])
 
-    monkeypatch.setattr(os, "open", refuse)  # root may write everywhere
+    monkeypatch.setattr(os, "open", refuse)  # file modes would not stop a test that runs as root
     with pytest.raises(PermissionError, match="cannot create a file in this folder: Permission denied"):
         budgetron.save(budgetron.Stoptron(), tmp_path / "model")
 
 
-def test_links_are_followed_and_others_may_read(tmp_path):
+def test_links_are_followed_and_file_modes_follow_the_umask(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real" / "model")
     budgetron.save(budgetron.Stoptron(), tmp_path / "link")
@@ -442,27 +448,28 @@ def test_links_are_followed_and_others_may_read(tmp_path):
     assert (tmp_path / "real" / "model").stat().st_mode & 0o777 == 0o666 & ~mask
     with pytest.raises(IsADirectoryError):
         budgetron.save(budgetron.Stoptron(), tmp_path / "real")
-    assert [one.name for one in (tmp_path / "real").iterdir()] == ["model"]
+    assert [path.name for path in (tmp_path / "real").iterdir()] == ["model"]
 
 
-# ---------------------------------------------------------------------- files not to be trusted
+# ---------------------------------------------------------------------- damaged and hostile files
 
 
 def header(text, data=b""):
+    """Return an .npy file with the given text as its header."""
     text = text.encode() + b"\n"
     return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + data
 
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory):
-    """The bytes of a sound file."""
+    """Return the bytes of a valid file."""
     X, y = stream("random", 40)
     path = tmp_path_factory.mktemp("original") / "model.budgetron"
     budgetron.save(budgetron.Forgetron(4, "greedy", gamma=0.5).fit(X, y), path, extras={"name": "x"})
     return path.read_bytes()
 
 
-def test_every_truncation(tmp_path):
+def test_every_truncated_file_is_refused(tmp_path):
     path = tmp_path / "short"
     budgetron.save(budgetron.Forgetron(), path)
     data = path.read_bytes()
@@ -473,6 +480,7 @@ def test_every_truncation(tmp_path):
 
 
 def hostile():
+    """Yield a description, the content of a file, and the expected error, for each hostile file."""
     X, y = stream("random", 40)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
@@ -482,7 +490,7 @@ def hostile():
     first = head["model"]["learned"]["classes_"]["number"]
 
     def with_array(member, i=first):
-        return pack(head, [member if j == i else one for j, one in enumerate(arrays)])
+        return pack(head, [member if j == i else array for j, array in enumerate(arrays)])
 
     def with_learned(**learned):
         model = head["model"] | {"learned": head["model"]["learned"] | learned}
@@ -495,7 +503,7 @@ def hostile():
 
     objects = io.BytesIO()
     np.lib.format.write_array(objects, np.array([print, len], object), allow_pickle=True)
-    described = "{{'descr': {}, 'fortran_order': {}, 'shape': {}, }}"
+    header_format = "{{'descr': {}, 'fortran_order': {}, 'shape': {}, }}"
     yield "nothing", b"", "not a model file"
     yield "a pickle", b"\x80\x04K\x01.", "not a model file"
     yield "another zip", pack([1], []), "not a model file"
@@ -503,15 +511,23 @@ def hostile():
     yield "objects", with_array(objects.getvalue()), "is of object"
     yield "a record", with_array(npy(np.zeros(2, [("a", "f8")]))), "array"
     yield "void", with_array(npy(np.zeros(2, "V8"))), "array"
-    yield "absurd shape", with_array(header(described.format("'<f8'", False, (2**40, 2**20)))), "does not fit"
     yield (
-        "overflowing shape",
-        with_array(header(described.format("'<f8'", False, (2**62, 4)))),
+        "absurd shape",
+        with_array(header(header_format.format("'<f8'", False, (2**40, 2**20)))),
         "does not fit",
     )
-    yield "negative shape", with_array(header(described.format("'<f8'", False, (-1, -1)), b"x" * 8)), "shape"
-    yield "empty text", with_array(header(described.format("'<U0'", False, (2**40,)))), "is of"
-    yield "fortran", with_array(header(described.format("'<f8'", True, (2, 2)), bytes(32))), "shape"
+    yield (
+        "overflowing shape",
+        with_array(header(header_format.format("'<f8'", False, (2**62, 4)))),
+        "does not fit",
+    )
+    yield (
+        "negative shape",
+        with_array(header(header_format.format("'<f8'", False, (-1, -1)), b"x" * 8)),
+        "shape",
+    )
+    yield "empty text", with_array(header(header_format.format("'<U0'", False, (2**40,)))), "is of"
+    yield "fortran", with_array(header(header_format.format("'<f8'", True, (2, 2)), bytes(32))), "shape"
     yield "a long header", with_array(header("(" * 60000)), "valid"
     yield "deep header", with_array(header("[" * 9000)), "valid"
     yield "compressed", pack(head, arrays, compression=zipfile.ZIP_DEFLATED), "not be compressed"
@@ -542,7 +558,7 @@ def pack_without_head():
 
 
 def overlapping(data):
-    """All members point at the first one's bytes, as in archives that are small and unpack to much."""
+    """Return the file with all members pointing at the bytes of the first, like a zip bomb."""
     at, damaged = data.index(b"PK\1\2"), bytearray(data)
     first = data[at : at + 46]
     while at >= 0:
@@ -553,6 +569,7 @@ def overlapping(data):
 
 
 def deep(head, arrays):
+    """Return a file with very deeply nested extras."""
     tables = '{"a":' * 90000 + "1" + "}" * 90000
     text = json.dumps(head | {"extras": None}).replace('"extras": null', f'"extras": {tables}')
     stream = io.BytesIO()
@@ -563,24 +580,25 @@ def deep(head, arrays):
     return stream.getvalue()
 
 
-def test_hostile_files(tmp_path):
+def test_hostile_files_are_refused_with_little_memory(tmp_path):
     path = tmp_path / "hostile"
-    for what, data, reason in hostile():
+    for description, data, reason in hostile():
         path.write_bytes(data)
         tracemalloc.start()
         with pytest.raises(ModelFileError, match=reason) as caught:
             budgetron.load(path)
-        _, most = tracemalloc.get_traced_memory()
+        _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-        assert str(path) in str(caught.value), what
-        assert most < 2**21 + 60 * len(data), what
+        assert str(path) in str(caught.value), description
+        assert peak < 2**21 + 60 * len(data), description
 
 
 def test_a_changed_array_is_noticed(original, tmp_path):
     head, arrays = unpack(original)
     path = tmp_path / "changed"
     stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w") as archive:  # with a right CRC, but for another array
+    # The CRC is that of the new array, but the stored hash is that of the old one.
+    with zipfile.ZipFile(stream, "w") as archive:
         for i, data in enumerate(arrays):
             archive.writestr(f"arrays/{i}.npy", npy(np.lib.format.read_array(io.BytesIO(data))[::-1].copy()))
         archive.writestr("model.json", json.dumps(head))
@@ -589,7 +607,7 @@ def test_a_changed_array_is_noticed(original, tmp_path):
         budgetron.load(path)
 
 
-def test_a_generator_that_stands_still(tmp_path):
+def test_a_random_generator_without_increment_is_refused(tmp_path):
     X, y = stream("random", 40)
     path = tmp_path / "model"
     budgetron.save(budgetron.RandomizedBudgetPerceptron(3, random_state=0).fit(X, y), path)
@@ -601,14 +619,14 @@ def test_a_generator_that_stands_still(tmp_path):
 
 
 def rewritten(model, path, change):
-    """The file of a model with something changed, under right checksums."""
+    """Save a model, then change the content of the file and update its checksums."""
     budgetron.save(model, path)
     head, arrays = unpack(path.read_bytes())
     change(head["model"]["learned"], arrays)
     path.write_bytes(pack(head, arrays))
 
 
-def test_more_features_than_memory(tmp_path):
+def test_a_huge_number_of_features_takes_no_memory(tmp_path):
     X, y = stream("random", 40)
     wide = csr_array((X[:, 0], np.arange(40), np.arange(41)), shape=(40, 1200))
     path = tmp_path / "model"
@@ -619,13 +637,13 @@ def test_more_features_than_memory(tmp_path):
     )
     tracemalloc.start()
     model = budgetron.load(path)
-    _, most = tracemalloc.get_traced_memory()
+    _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert model.n_features_in_ == 2**31 - 1
-    assert most < 2**21
+    assert peak < 2**21
 
 
-def test_errors_without_number(tmp_path):
+def test_huge_error_counts_of_experts(tmp_path):
     vote = experts.WeightedMajority()
     vote.play(np.eye(3), np.ones(3))
     path = tmp_path / "model"
@@ -648,18 +666,18 @@ def test_errors_without_number(tmp_path):
         (linear.AROW(), ("factor",)),
     ],
 )
-def test_numbers_that_no_round_leaves(model, names, tmp_path):
+def test_non_finite_numbers_are_refused(model, names, tmp_path):
     X, y = stream("random", 40)
     path = tmp_path / "model"
 
     def change(learned, arrays):
-        place = learned["_learners"]["states"][0]
+        node = learned["_learners"]["states"][0]
         for name in names[:-1]:
-            place = place[name]
+            node = node[name]
         if names == ("factor",):
-            place["factor"] = {"#": "float", "value": "inf"}
+            node["factor"] = {"#": "float", "value": "inf"}
         else:
-            number = place[names[-1]]["number"]
+            number = node[names[-1]]["number"]
             values = np.lib.format.read_array(io.BytesIO(arrays[number]))
             values.reshape(-1)[0] = np.nan
             arrays[number] = npy(values)
@@ -669,7 +687,7 @@ def test_numbers_that_no_round_leaves(model, names, tmp_path):
         budgetron.load(path)
 
 
-def test_coefficients_that_might_overflow_in_one_class_alone(tmp_path):
+def test_coefficients_that_could_overflow_in_one_class_are_refused(tmp_path):
     X, y = stream("random", 60)
     y = np.where(X[:, 0] > 0.5, 2, y)
     path = tmp_path / "model"
@@ -683,16 +701,16 @@ def test_coefficients_that_might_overflow_in_one_class_alone(tmp_path):
     rewritten(budgetron.Forgetron(10, gamma=0.5).fit(X, y), path, change)
     with pytest.raises(ModelFileError, match="coefficients should be moderate"):
         budgetron.load(path)
-    largest = 1e88  # may be strange, but goes on, in all classes alike
+    largest = 1e88  # unusual, but small enough to continue; all classes stay at the same round
     rewritten(budgetron.Forgetron(10, gamma=0.5).fit(X, y), path, change)
     model = budgetron.load(path).partial_fit(X, y)
     for t in range(20):
         model.play(X[t], y[t])
-    assert {learner.rounds for learner in model._learners} == {140}
+    assert {hypothesis.rounds for hypothesis in hypotheses_of(model)} == {140}
     budgetron.save(model, path)
 
 
-def test_parameters_are_no_arrays(original, tmp_path):
+def test_arrays_as_parameters_are_refused(original, tmp_path):
     head, arrays = unpack(original)
     head["model"]["parameters"]["eta"] = {"#": "array", "number": len(arrays)}
     path = tmp_path / "model"
@@ -701,16 +719,16 @@ def test_parameters_are_no_arrays(original, tmp_path):
         budgetron.load(path)
 
 
-def test_a_vote_that_changed_meanwhile(tmp_path):
+def test_a_vote_changed_before_saving_has_no_effect(tmp_path):
     X, y = stream("random", 40)
     for vote, other in (("average", "majority"), ("majority", "average")):
         model = linear.VotedPerceptron(vote).fit(X, y)
-        said = model.decision_function(X)
-        loaded = there_and_back(model.set_params(vote=other), tmp_path)
-        assert loaded.decision_function(X).tolist() == said.tolist()
+        expected = model.decision_function(X)
+        loaded = saved_and_loaded(model.set_params(vote=other), tmp_path)
+        assert loaded.decision_function(X).tolist() == expected.tolist()
 
 
-def test_files_of_the_future(original, tmp_path):
+def test_files_of_later_protocols_are_refused(original, tmp_path):
     path = tmp_path / "future"
     head, arrays = unpack(original)
     path.write_bytes(pack(head | {"protocol": 5, "version": "9.1", "model": "changed"}, arrays))
@@ -724,7 +742,7 @@ def test_files_of_the_future(original, tmp_path):
         budgetron.load(tmp_path / "missing")
 
 
-# ---------------------------------------------------------------------- files of the past
+# ---------------------------------------------------------------------- files of earlier protocols
 
 
 def test_protocol_1():
@@ -743,7 +761,7 @@ def test_protocol_2():
     path = DATA / "protocol2.budgetron"
     model, extras = budgetron.load(path), files.load_extras(path)
     assert repr(model) == "Projectron(eta=0.3, gamma=0.2)"
-    assert model._learners[0].supports.sparse  # the non-zeros of rows of 1,200 features
+    assert hypotheses_of(model)[0].supports.sparse  # only the non-zeros of rows of 1,200 features are stored
     X = csr_array((extras["values"], extras["features"], extras["starts"]), shape=(60, 1200))
     np.testing.assert_allclose(model.decision_function(X), extras["margins"], rtol=1e-12)
     trace = model.progressive_fit(X, np.where(np.arange(60) % 3 == 0, 1, -1))
