@@ -1,4 +1,4 @@
-"""Classes that come late: `partial_fit(..., admit=True)`."""
+"""Classes added during the stream: `partial_fit(..., admit=True)`."""
 
 import copy
 
@@ -11,20 +11,24 @@ from sklearn.datasets import load_digits
 
 import budgetron
 from budgetron import CalibratedClassifier, Forgetron, RandomizedBudgetPerceptron, linear
+from budgetron._base.access import add_class, hypotheses_of
 from budgetron.batch import AveragedClassifier
 
-EVERYONE = [cls() for cls in budgetron.learners() + linear.learners()]
+LEARNERS = [cls() for cls in budgetron.learners() + linear.learners()]
 
 
 def coefficients(model):
+    """Return the coefficients or weights of each hypothesis."""
     return [
-        learner.rule.coefficients() if hasattr(learner, "rule") else learner.factor * learner.weights
-        for learner in model._learners
+        hypothesis.rule.coefficients()
+        if hasattr(hypothesis, "rule")
+        else hypothesis.factor * hypothesis.weights
+        for hypothesis in hypotheses_of(model)
     ]
 
 
-def late(n=300):
-    """Rows whose classes come one after the other."""
+def late_classes(n=300):
+    """Return rows and labels; the classes appear one after the other."""
     X = np.random.default_rng(0).normal(size=(n, 5))
     y = X[:, :4].argmax(axis=1)
     for c, start in enumerate([0, 1, n // 3, 2 * n // 3]):
@@ -34,10 +38,10 @@ def late(n=300):
 
 
 @pytest.mark.parametrize(
-    "model", EVERYONE, ids=lambda m: f"{type(m).__module__.split('.')[1]}.{type(m).__name__}"
+    "model", LEARNERS, ids=lambda m: f"{type(m).__module__.split('.')[1]}.{type(m).__name__}"
 )
 def test_any_cut_gives_the_same_model(model):
-    X, y = late()
+    X, y = late_classes()
     if "gamma" in model.get_params():
         model.set_params(gamma=0.3)
     if "random_state" in model.get_params():
@@ -48,46 +52,45 @@ def test_any_cut_gives_the_same_model(model):
         cut.partial_fit(X[a:b], y[a:b], admit=True)
     np.testing.assert_array_equal(whole.classes_, [0, 1, 2, 3])
     assert (whole.rounds_, whole.mistakes_) == (cut.rounds_, cut.mistakes_) == (300, whole.mistakes_)
-    for ours, theirs in zip(coefficients(whole), coefficients(cut), strict=True):
+    for of_whole, of_cut in zip(coefficients(whole), coefficients(cut), strict=True):
         np.testing.assert_allclose(
-            ours, theirs, rtol=0, atol=1e-9 * max(1.0, np.abs(theirs).max(initial=0.0))
+            of_whole, of_cut, rtol=0, atol=1e-9 * max(1.0, np.abs(of_cut).max(initial=0.0))
         )
 
 
 @pytest.mark.parametrize(
-    "model", EVERYONE, ids=lambda m: f"{type(m).__module__.split('.')[1]}.{type(m).__name__}"
+    "model", LEARNERS, ids=lambda m: f"{type(m).__module__.split('.')[1]}.{type(m).__name__}"
 )
-def test_two_classes_serve_both_when_there_are_three(model):
+def test_a_third_class_splits_the_hypothesis_of_two_classes(model):
     X, y = stream("random", 200)
     if "gamma" in model.get_params():
         model.set_params(gamma=0.3)
     mirrored = copy.deepcopy(model).fit(X, -y)
     model.fit(X, y)
-    one = coefficients(model)[0]
-    model._admit(7)
+    before = coefficients(model)[0]
+    add_class(model, 7)
     assert model.classes_.tolist() == [-1, 1, 7]
     lower, upper, new = coefficients(model)
-    np.testing.assert_array_equal(upper, one)
+    np.testing.assert_array_equal(upper, before)
     assert not np.any(new) or isinstance(model, linear.Winnow)
-    assert {learner.rounds for learner in model._learners} == {200}
-    fresh = isinstance(model, linear.Winnow | linear.VotedPerceptron)  # these begin anew
-    if fresh:
-        assert len(lower) == len(one)
+    assert {hypothesis.rounds for hypothesis in hypotheses_of(model)} == {200}
+    if isinstance(model, linear.Winnow | linear.VotedPerceptron):  # the lower class starts from scratch
+        assert len(lower) == len(before)
     elif "random_state" not in model.get_params():
-        # What the opposite labels would have made of it, whatever comes after.
+        # The lower class has the hypothesis of a model that learned the opposite labels,
+        # now and after more rounds.
+        hypothesis, expected = hypotheses_of(model)[0], hypotheses_of(mirrored)[0]
         np.testing.assert_allclose(lower, coefficients(mirrored)[0], rtol=1e-12)
-        np.testing.assert_allclose(
-            model._learners[0].decide(X), mirrored._learners[0].decide(X), rtol=0, atol=1e-12
-        )
+        np.testing.assert_allclose(hypothesis.decide(X), expected.decide(X), rtol=0, atol=1e-12)
         more, labels = stream("random", 400)
-        model._learners[0].learn(more, -labels.astype(float))
-        mirrored._learners[0].learn(more, -labels.astype(float))
-        after = model._learners[0].decide(X)
+        hypothesis.learn(more, -labels.astype(float))
+        expected.learn(more, -labels.astype(float))
+        after = hypothesis.decide(X)
         scale = max(1.0, np.abs(after).max())
-        np.testing.assert_allclose(after, mirrored._learners[0].decide(X), rtol=0, atol=1e-9 * scale)
+        np.testing.assert_allclose(after, expected.decide(X), rtol=0, atol=1e-9 * scale)
 
 
-def test_a_late_class_is_learned():
+def test_a_new_class_is_learned():
     X, y = load_digits(return_X_y=True)
     order = np.argsort(np.where(y == 7, np.arange(len(y)) + 600, np.arange(len(y))), kind="stable")
     X, y = X[order], y[order]
@@ -98,8 +101,8 @@ def test_a_late_class_is_learned():
     assert (model.predict(X[y == 7]) == 7).mean() > 0.8
 
 
-def test_calibration_goes_along():
-    X, y = late()
+def test_calibrated_classifiers_add_classes():
+    X, y = late_classes()
     whole, cut = (CalibratedClassifier(Forgetron(20, gamma=0.3)) for _ in range(2))
     whole.partial_fit(X, y, admit=True)
     for a in range(0, 300, 30):
@@ -108,8 +111,8 @@ def test_calibration_goes_along():
     np.testing.assert_allclose(whole.predict_proba(X).sum(axis=1), 1.0)
 
 
-def test_rows_of_any_kind_and_text():
-    X, y = late()
+def test_sparse_rows_and_text_labels():
+    X, y = late_classes()
     names = np.array(["fig", "apple", "zucchini", "kiwi"])[y]
     dense, sparse = (Forgetron(20, gamma=0.3) for _ in range(2))
     dense.partial_fit(X, names, admit=True)
@@ -131,8 +134,8 @@ def test_rows_of_any_kind_and_text():
     ],
     ids=str,
 )
-def test_labels_of_any_kind(labels):
-    X, y = late()
+def test_labels_of_different_types(labels):
+    X, y = late_classes()
     kind = object if getattr(labels, "dtype", np.dtype(int)).kind == "O" else None
     labels = labels.tolist() if isinstance(labels, np.ndarray) else labels
     model, twin = Forgetron(20, gamma=0.3), Forgetron(20, gamma=0.3)
@@ -143,22 +146,22 @@ def test_labels_of_any_kind(labels):
     assert model.predict(X).tolist() == [labels[code] for code in twin.predict(X)]
 
 
-def test_randomness_is_each_ones_own():
-    X, y = late()
+def test_each_class_has_its_own_random_generator():
+    X, y = late_classes()
     model = RandomizedBudgetPerceptron(5, gamma=0.3, random_state=0).partial_fit(X, y, admit=True)
-    states = [learner.rule.generator.bit_generator.state["state"]["inc"] for learner in model._learners]
-    assert len(set(states)) == 4
+    increments = [h.rule.generator.bit_generator.state["state"]["inc"] for h in hypotheses_of(model)]
+    assert len(set(increments)) == 4
     again = RandomizedBudgetPerceptron(5, gamma=0.3, random_state=0).partial_fit(X, y, admit=True)
     np.testing.assert_array_equal(model.dual_coef_, again.dual_coef_)
 
 
-def test_saved_and_loaded_in_between(tmp_path):
-    X, y = late()
+def test_a_loaded_model_adds_classes(tmp_path):
+    X, y = late_classes()
     model = Forgetron(20, gamma=0.3).partial_fit(X[:150], y[:150], admit=True)
     budgetron.save(model, tmp_path / "model")
     loaded = budgetron.load(tmp_path / "model")
-    for one in (model, loaded):
-        one.partial_fit(X[150:], y[150:], admit=True)
+    for copied in (model, loaded):
+        copied.partial_fit(X[150:], y[150:], admit=True)
     np.testing.assert_array_equal(model.dual_coef_, loaded.dual_coef_)
 
 
@@ -175,8 +178,8 @@ def state(model):
         ([[0.0] * 3], [9], "features"),
     ],
 )
-def test_what_is_refused_changes_nothing(X, y, message):
-    rows, labels = late()
+def test_invalid_rows_change_nothing(X, y, message):
+    rows, labels = late_classes()
     model = Forgetron(20, gamma=0.3).partial_fit(rows, labels, admit=True)
     before = state(model)
     with pytest.raises(ValueError, match=message):
@@ -184,8 +187,8 @@ def test_what_is_refused_changes_nothing(X, y, message):
     assert state(model) == before
 
 
-def test_a_batch_that_fails_half_way_admits_nobody():
-    rows, labels = late()
+def test_a_failing_batch_adds_no_class():
+    rows, labels = late_classes()
     model = Forgetron(20, kernel="poly", degree=9, gamma=1.0).partial_fit(rows, labels, admit=True)
     before = state(model)
     bad = np.vstack([rows[:40], np.full((1, rows.shape[1]), 1e60)])
@@ -194,8 +197,8 @@ def test_a_batch_that_fails_half_way_admits_nobody():
     assert state(model) == before
 
 
-def test_not_unless_asked():
-    X, y = late()
+def test_new_classes_need_admit_and_two_classes_at_first():
+    X, y = late_classes()
     model = Forgetron(20).partial_fit(X[:10], y[:10] % 2, [0, 1])
     with pytest.raises(ValueError, match="y must contain only the classes"):
         model.partial_fit(X, y)
@@ -203,8 +206,8 @@ def test_not_unless_asked():
         Forgetron(20).partial_fit(X[:1], y[:1], admit=True)
 
 
-def test_averages_speak_for_all_rounds():
-    X, y = late()
+def test_averages_cannot_add_classes():
+    X, y = late_classes()
     model = AveragedClassifier(linear.Perceptron()).partial_fit(X[:50], y[:50], [0, 1])
     with pytest.raises(ValueError, match="give all classes in the first call"):
         model.partial_fit(X, y, admit=True)

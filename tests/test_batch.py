@@ -1,4 +1,4 @@
-"""On-line to batch conversion against its definition: every hypothesis on every point."""
+"""Online-to-batch conversion, compared with its definition: every hypothesis on every row."""
 
 import copy
 import pickle
@@ -14,39 +14,42 @@ from test_reference import replay
 
 import budgetron
 from budgetron import linear
+from budgetron._base.access import hypotheses_of
 from budgetron.batch import AveragedClassifier, PenalizedRiskClassifier
 
 DELTA = 0.1
 CONVERTERS = [AveragedClassifier, PenalizedRiskClassifier]
-# The second-order Projectron keeps its hypotheses in coordinates, and refuses.
+# SecondOrderProjectron stores its hypotheses in coordinates, and cannot be converted.
 LABELS = [label for label in CASES if label != "second order"]
 LABELS += [f"linear {label}" for label in test_linear.CASES]
 
 
 def run_of(label, name="random", n=100):
-    """A learner, the rows and labels it gets, what the hypothesis of each round says of each row, and
-    the sum of the absolute terms of that."""
+    """Return a learner, its rows and labels, and two matrices of one row per hypothesis.
+
+    They contain the value of the hypothesis on each row, and the sum of the absolute terms of this value.
+    """
     if label.startswith("linear "):
         label = label.removeprefix("linear ")
         X, y, *_, reference = test_linear.replay(label, name, n)
-        asked = np.array(reference.predictors)
-        return test_linear.make(label), X, y, asked @ X.T, np.abs(asked) @ np.abs(X.T)
+        weights = np.array(reference.predictors)
+        return test_linear.make(label), X, y, weights @ X.T, np.abs(weights) @ np.abs(X.T)
     case = CASES[label]
     case = with_budget(case, 6) or case
-    X, y, kept, *_ = replay(case, name, "rbf", n)
+    X, y, rounds, *_ = replay(case, name, "rbf", n)
     reference = case.start_reference(gram_of(name, "rbf", n), stream(name, n)[1])
-    values, sizes = np.empty((2, len(kept), len(kept)))
-    for i, t in enumerate(kept):
-        values[i] = [reference.f(other) for other in kept]
+    values, sizes = np.empty((2, len(rounds), len(rounds)))
+    for i, t in enumerate(rounds):
+        values[i] = [reference.f(other) for other in rounds]
         absolute = {s: abs(c) for s, c in reference.alpha.items()}
-        sizes[i] = [reference.f(other, absolute) for other in kept]
+        sizes[i] = [reference.f(other, absolute) for other in rounds]
         reference.play(t)
     return case.model(), X, y, values, sizes
 
 
 @pytest.mark.parametrize("name", ["random", "nasty"])
 @pytest.mark.parametrize("label", LABELS)
-def test_average(label, name):
+def test_averages_equal_their_definition(label, name):
     learner, X, y, values, _ = run_of(label, name)
     model = AveragedClassifier(learner, DELTA).fit(X, y)
     scale = max(1.0, np.abs(values).max())
@@ -57,10 +60,10 @@ def test_average(label, name):
         ref.averaged_risk_bound(values, y, 0.0, DELTA), rel=1e-9
     )
     assert model.risk_bound_ > model.total_loss_ / len(y)
-    # M as it is found: no loss of any hypothesis on any row exceeds it
+    # No loss of any hypothesis on any row exceeds the estimate of M
     M = (model.risk_bound_ - model.total_loss_ / len(y)) / (2 * np.log(1 / DELTA) / len(y)) ** 0.5
     assert np.max(1 - y * values) <= M * (1 + 1e-9)
-    # the trace is the learner's own
+    # The trace is that of the learner
     np.testing.assert_array_equal(
         AveragedClassifier(learner).progressive_fit(X, y).mistakes, y * np.diag(values) <= 0
     )
@@ -68,7 +71,7 @@ def test_average(label, name):
 
 @pytest.mark.parametrize("name", ["random", "sparse"])
 @pytest.mark.parametrize("label", LABELS)
-def test_penalized_risk(label, name):
+def test_penalized_risks_equal_their_definition(label, name):
     learner, X, y, values, sizes = run_of(label, name)
     sure = np.abs(values) > 1e-9 * sizes
     wrong = y * values <= 0
@@ -77,7 +80,7 @@ def test_penalized_risk(label, name):
     risks = ref.penalized_risks(wrong, DELTA)
     births = model.births_[model.births_ < len(y)]
     later = np.triu(np.ones_like(wrong))[births] > 0
-    # values that are 0 but for rounding may fall either way; they are few
+    # Values that are 0 up to rounding may have either sign; they are few
     doubtful = (later & ~(sure | (sizes == 0))[births]).sum(axis=1)
     np.testing.assert_array_less(
         np.abs(model.losses_[: len(births)] - (wrong[births] & later).sum(axis=1)), doubtful + 1
@@ -86,7 +89,7 @@ def test_penalized_risk(label, name):
     np.testing.assert_allclose(
         model.penalized_risks_[: len(births)][doubtful == 0], risks[births][doubtful == 0], rtol=1e-12
     )
-    # no round that is not a candidate could be chosen
+    # Rounds that are not candidates have a larger risk
     others = np.setdiff1d(np.arange(len(y)), births)
     assert np.all(risks[others] > risks.min())
     chosen = model.births_[model.chosen_]
@@ -96,7 +99,7 @@ def test_penalized_risk(label, name):
     np.testing.assert_allclose(model.decision_function(X), values[chosen], rtol=1e-9, atol=1e-10 * scale)
 
 
-def same(a, b, X):
+def assert_same(a, b, X):
     np.testing.assert_allclose(a.decision_function(X), b.decision_function(X), rtol=1e-8, atol=1e-8)
     assert a.risk_bound_ == pytest.approx(b.risk_bound_, rel=1e-9)
     assert a.rounds_ == b.rounds_
@@ -115,16 +118,16 @@ def test_cuts_play_copies_and_sparse_rows(label, converter):
         rows = X[start : start + 37]
         pieces.partial_fit(csr_array(rows) if start % 2 else rows, y[start : start + 37], classes=[-1, 1])
         pieces = pickle.loads(pickle.dumps(pieces))
-    same(pieces, whole, X)
+    assert_same(pieces, whole, X)
     played = converter(learner)
     for i, (x, outcome) in enumerate(zip(X, y, strict=True)):
         played.play(csr_array(x[None]) if i % 3 == 0 else x, outcome, classes=[-1, 1])
         if i == 50:
             twin = copy.deepcopy(played)
-    same(played, whole, X)
+    assert_same(played, whole, X)
     assert twin.rounds_ == 51
-    same(twin.partial_fit(X[51:], y[51:]), whole, X)
-    same(whole, converter(learner).fit(csr_array(X), y), X)
+    assert_same(twin.partial_fit(X[51:], y[51:]), whole, X)
+    assert_same(whole, converter(learner).fit(csr_array(X), y), X)
     assert whole.learner_.rounds_ == len(y)
 
 
@@ -146,7 +149,7 @@ def test_more_than_two_classes(label):
     best = PenalizedRiskClassifier(learner, DELTA).fit(X, y)
     alone = [AveragedClassifier(learner).fit(X, y == c).decision_function(X) for c in range(3)]
     np.testing.assert_allclose(average.decision_function(X), np.transpose(alone), rtol=1e-9, atol=1e-12)
-    # every hypothesis, by stopping a run before each round
+    # Every hypothesis, from a run that stops before each round
     T = len(y)
     wrong = np.ones((T, T), bool)
     stopped = type(learner)(**learner.get_params())
@@ -155,7 +158,7 @@ def test_more_than_two_classes(label):
         stopped.play(X[t], y[t], classes=[0, 1, 2])
         values.append(stopped.decision_function(X))
     if label == "linear winnow":
-        values[0] = np.tile(X.mean(axis=1)[:, None], 3)  # starts with equal weights, not with none
+        values[0] = np.tile(X.mean(axis=1)[:, None], 3)  # starts with equal weights, not with zeros
     for i in range(T):
         right = values[i][np.arange(T), y]
         others = np.where(np.arange(3) == y[:, None], -np.inf, values[i]).max(axis=1)
@@ -168,23 +171,23 @@ def test_more_than_two_classes(label):
     assert average.total_loss_ == pytest.approx(sum(losses), rel=1e-9)
 
 
-def test_what_is_kept():
+def test_stored_supports_and_hypotheses():
     X, y = stream("random", 700, 1)
     bounded = AveragedClassifier(budgetron.Projectron(gamma=0.5, eta=0.5)).fit(X, y)
     plain = budgetron.Projectron(gamma=0.5, eta=0.5).fit(X, y)
     assert bounded.learner_.n_support_ == plain.n_support_
-    assert bounded._learners[0].rule.departed.m == 0
-    # supports that leave stay in the average: as many as were ever added
+    assert hypotheses_of(bounded)[0].rule.departed.m == 0
+    # The average keeps removed supports: all that were ever added
     trace = budgetron.RemoveOldestPerceptron(10, gamma=0.5).progressive_fit(X, y)
     growing = AveragedClassifier(budgetron.RemoveOldestPerceptron(10, gamma=0.5)).fit(X, y)
-    assert growing._learners[0].rule.departed.m == trace.mistakes.sum() - 10
-    # hypotheses are kept by their changes, one for each update
-    journal = PenalizedRiskClassifier(linear.Perceptron()).fit(X, y)._learners[0].journal
+    assert hypotheses_of(growing)[0].rule.departed.m == trace.mistakes.sum() - 10
+    # Hypotheses are stored as changes, one per update
+    journal = hypotheses_of(PenalizedRiskClassifier(linear.Perceptron()).fit(X, y))[0].journal
     assert journal.n == linear.Perceptron().fit(X, y).updates_ + 1
     assert journal.size <= (journal.n - 1) * X.shape[1]
 
 
-def test_averages_of_a_hypothesis_that_shrinks_for_long():
+def test_hypotheses_that_shrink_for_many_rounds():
     X, y = stream("random", 700, 1)
     for learner in (
         budgetron.ShrinkingPerceptron(0.5, gamma=0.5),
@@ -210,7 +213,7 @@ def test_averages_of_a_hypothesis_that_shrinks_for_long():
         np.testing.assert_array_equal(best.losses_[: len(births)], expected)
 
 
-def test_errors():
+def test_invalid_arguments_and_rows():
     X, y = stream("random")
     for converter in CONVERTERS:
         with pytest.raises(ValueError, match="'learner' parameter"):
@@ -240,7 +243,7 @@ def test_errors():
             model = pickle.loads(before)
         with pytest.raises(ValueError, match="not finite"):
             model.partial_fit(np.vstack([X, X * 1e200]), np.concatenate([y, y]))
-        same(model, pickle.loads(before), X)
+        assert_same(model, pickle.loads(before), X)
     with pytest.raises(AttributeError, match="not a linear learner"):
         _ = AveragedClassifier(budgetron.Forgetron()).fit(X, y).coef_
     with pytest.raises(ValueError, match="'loss_bound' parameter"):
@@ -250,7 +253,7 @@ def test_errors():
 
 
 @pytest.mark.parametrize("converter", CONVERTERS)
-def test_weights(converter):
+def test_weights_of_linear_learners(converter):
     X, y = stream("sparse")
     model = converter(linear.OnlineSVM()).fit(X, y)
     np.testing.assert_allclose(X @ model.coef_[0], model.decision_function(X), rtol=1e-9, atol=1e-12)
@@ -268,20 +271,21 @@ def test_wide_sparse_rows_stay_sparse():
     assert 0 <= linear.VotedPerceptron("majority").fit(X, y).score(X, y) <= 1
 
 
-def test_winnow_with_large_steps():
-    # One update multiplies weights by e^40 and more: neither the average nor old hypotheses are lost.
+def test_winnow_with_large_learning_rates():
+    # One update can multiply weights by more than e^40. The average and old hypotheses must stay accurate.
     rng = np.random.default_rng(0)
     X, y = rng.integers(0, 17, size=(300, 6)).astype(float), rng.choice([-1.0, 1.0], 300)
     for eta in (0.1, 1.0, 5.0):
         for balanced in (False, True):
-            plain, asked = linear.Winnow(eta, balanced), [np.zeros(6) if balanced else np.full(6, 1 / 6)]
+            plain, weights = linear.Winnow(eta, balanced), [np.zeros(6) if balanced else np.full(6, 1 / 6)]
             for x, outcome in zip(X, y, strict=True):
                 plain.play(x, outcome, classes=[-1, 1])
-                asked.append(plain.coef_[0])
+                weights.append(plain.coef_[0])
             average = AveragedClassifier(linear.Winnow(eta, balanced)).fit(X, y)
-            np.testing.assert_allclose(average.coef_[0], np.mean(asked[:-1], axis=0), rtol=1e-9, atol=1e-12)
+            np.testing.assert_allclose(average.coef_[0], np.mean(weights[:-1], axis=0), rtol=1e-9, atol=1e-12)
             best = PenalizedRiskClassifier(linear.Winnow(eta, balanced)).fit(X, y)
             births = best.births_[best.births_ < len(y)]
-            wrong = y * (np.array(asked)[births] @ X.T) <= 0
+            wrong = y * (np.array(weights)[births] @ X.T) <= 0
             expected = np.array([row[i:].sum() for row, i in zip(wrong, births, strict=True)])
-            assert np.mean(best.losses_[: len(births)] != expected) < 0.02  # where a weight underflows to 0
+            # They may differ where a weight underflows to 0.
+            assert np.mean(best.losses_[: len(births)] != expected) < 0.02

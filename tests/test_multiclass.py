@@ -1,4 +1,4 @@
-"""More than two classes: one against the rest, each exactly the binary learner."""
+"""More than two classes: one against the rest; each class equals the binary learner."""
 
 import copy
 
@@ -8,17 +8,20 @@ from cases import CASES
 from scipy.sparse import csr_array
 from sklearn.datasets import load_digits
 
+from budgetron._base.access import hypotheses_of
+
 X, Y = load_digits(n_class=4, return_X_y=True)
 X, Y = X[:300] / 16, np.array(["zero", "one", "two", "three"])[Y[:300]]
 
 
 def binary(case, label):
+    """Return the learner of one class against the rest, and its trace."""
     model = case.model("rbf")
     return model, model.progressive_fit(X, np.where(label == Y, 1, -1), classes=[-1, 1], ledger=True)
 
 
 @pytest.mark.parametrize("label", [label for label in CASES if "random" not in label])
-def test_each_class_is_the_binary_learner(label):
+def test_each_class_equals_the_binary_learner(label):
     case = CASES[label]
     model = case.model("rbf")
     trace = model.progressive_fit(X, Y, ledger=True)
@@ -41,7 +44,7 @@ def test_each_class_is_the_binary_learner(label):
         np.testing.assert_array_equal(row, expected)
     assert model.nbytes_ == sum(m.nbytes_ for m, _ in alone)
     assert model.rounds_ == 300
-    # right is what is above all others
+    # A prediction is correct if the margin of the true class is above all others
     right = trace.margins[np.arange(300), np.searchsorted(model.classes_, Y)]
     others = np.where(model.classes_[None, :] == Y[:, None], -np.inf, trace.margins).max(axis=1)
     np.testing.assert_array_equal(trace.mistakes, right <= others)
@@ -64,18 +67,18 @@ def test_cuts_and_play(label):
     assert whole.score(X, Y) > 0.5
 
 
-def test_classes_draw_their_own_lots():
+def test_each_class_has_its_own_random_generator():
     model = CASES["random"].model().fit(X, Y)
-    states = [learner.rule.generator.bit_generator.state["state"]["inc"] for learner in model._learners]
-    assert len(set(states)) == 4
+    increments = [h.rule.generator.bit_generator.state["state"]["inc"] for h in hypotheses_of(model)]
+    assert len(set(increments)) == 4
 
 
-def test_labels_of_any_kind():
+def test_labels_of_different_types():
     for labels in ([0, 1], [False, True], ["no", "yes"], [-1.0, 1.0], [5, 3]):
         y = np.array(labels)[(Y == "two").astype(int)]
         model = CASES["forgetron self-tuned"].model().fit(X, y)
         assert set(model.predict(X)) <= set(model.classes_)
-        # one label, as NumPy and as Python have it: the same round
+        # A NumPy label and the equal Python label give the same round
         twin = copy.deepcopy(model)
         assert model.play(X[0], y[0]) == twin.play(X[0], y.tolist()[0])
         assert model.mistakes_ == twin.mistakes_

@@ -1,4 +1,4 @@
-"""Weights of rows and classes: what a weight of w means, for whom, and what is refused."""
+"""Weights of rows and classes: their meaning, the learners that support them, and invalid weights."""
 
 import numpy as np
 import pytest
@@ -19,11 +19,13 @@ WEIGHTED = [
     linear.PassiveAggressive(C=0.3, variant="PA-II"),
     linear.OnlineSVM(eta=0.05, C=2.0),
 ]
-each = pytest.mark.parametrize("model", WEIGHTED, ids=lambda m: f"{type(m).__module__.split('.')[1]} {m}")
+each_learner = pytest.mark.parametrize(
+    "model", WEIGHTED, ids=lambda m: f"{type(m).__module__.split('.')[1]} {m}"
+)
 
 
 def literal(model, X, y, w):
-    """The rounds as the papers have them, with C w for C."""
+    """Return the margins of the papers' rounds, with C w instead of C."""
     K = np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(-1)) if hasattr(model, "kernel") else X @ X.T
     a, margins = np.zeros(len(y)), np.zeros(len(y))
     for t in range(len(y)):
@@ -44,9 +46,9 @@ def weights(n):
     return np.random.default_rng(0).choice([0.0, 0.25, 1.0, 3.0], n)
 
 
-@each
+@each_learner
 @pytest.mark.parametrize("rows", [np.asarray, csr_array])
-def test_each_rows_c(model, rows):
+def test_a_weight_multiplies_c(model, rows):
     X, y = stream("random", 200)
     w = weights(200)
     model = clone(model)
@@ -54,8 +56,8 @@ def test_each_rows_c(model, rows):
     np.testing.assert_allclose(trace.margins, literal(model, X, y, w), rtol=1e-9, atol=1e-9)
 
 
-@each
-def test_any_cut_and_ones(model):
+@each_learner
+def test_any_cut_and_unit_weights(model):
     X, y = stream("random", 200)
     w = weights(200)
     whole, cut, plain, ones = (clone(model) for _ in range(4))
@@ -69,12 +71,12 @@ def test_any_cut_and_ones(model):
     assert not np.allclose(plain.decision_function(X), whole.decision_function(X))
 
 
-@each
+@each_learner
 @pytest.mark.parametrize("classes", [2, 3])
-def test_weights_of_classes_are_weights_of_their_rows(model, classes):
+def test_class_weights_equal_row_weights(model, classes):
     X, _ = stream("random", 200)
     y = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0.3) * (classes > 2)
-    of_classes, of_rows, played = clone(model).set_params(class_weight={0: 0.2, 1: 4.0}), clone(model), None
+    of_classes, of_rows = clone(model).set_params(class_weight={0: 0.2, 1: 4.0}), clone(model)
     played = clone(of_classes)
     of_classes.fit(X, y)
     of_rows.fit(X, y, sample_weight=np.array([0.2, 4.0, 1.0])[y])
@@ -86,7 +88,7 @@ def test_weights_of_classes_are_weights_of_their_rows(model, classes):
     )
 
 
-def test_with_classes_that_come_late():
+def test_row_weights_with_new_classes():
     X, y = stream("random", 120)
     y = np.where(np.arange(120) > 60, 7, y)
     y[70:] = np.where(X[70:, 0] > 0, y[70:], -1)
@@ -98,14 +100,14 @@ def test_with_classes_that_come_late():
     np.testing.assert_allclose(whole.coef_, cut.coef_, rtol=1e-9)
 
 
-def test_they_are_saved(tmp_path):
+def test_class_weights_are_saved(tmp_path):
     X, y = stream("random", 100)
     model = linear.PassiveAggressive(class_weight={-1: 0.5, 1: 2.0}).fit(X, y)
     budgetron.save(model, tmp_path / "model")
     loaded = budgetron.load(tmp_path / "model")
     assert loaded.class_weight == {-1: 0.5, 1: 2.0}
-    for one in (model, loaded):
-        one.partial_fit(X, y)
+    for copied in (model, loaded):
+        copied.partial_fit(X, y)
     np.testing.assert_array_equal(model.coef_, loaded.coef_)
 
 
@@ -118,7 +120,7 @@ def test_they_are_saved(tmp_path):
         ([1.0], "inconsistent|shape"),
     ],
 )
-@each
+@each_learner
 def test_bad_weights_change_nothing(model, weight, message):
     X, y = stream("random", 50)
     model = clone(model).fit(X, y)
@@ -129,7 +131,7 @@ def test_bad_weights_change_nothing(model, weight, message):
     assert model.rounds_ == 50
 
 
-def test_bad_weights_of_classes():
+def test_bad_class_weights():
     X, y = stream("random", 50)
     with pytest.raises(ValueError, match="not negative"):
         linear.PassiveAggressive(class_weight={1: -2.0}).fit(X, y)
@@ -140,12 +142,12 @@ def test_bad_weights_of_classes():
         model.set_params(class_weight=None).partial_fit(X, y)
 
 
-@pytest.mark.parametrize("around", [lambda model: model, AveragedClassifier])
-def test_weights_of_what_is_no_class(around):
+@pytest.mark.parametrize("wrap", [lambda model: model, AveragedClassifier])
+def test_class_weights_of_unknown_classes_are_refused(wrap):
     X, _ = stream("random", 60)
     y = np.array(["normal", "warm", "cold"])[np.arange(60) % 3]
     reason = r"only the classes \['cold', 'normal', 'warm'\] as keys; 'hot' is not a class"
-    model = around(linear.PassiveAggressive(class_weight={"hot": 2.0, "cold": 3.0}))
+    model = wrap(linear.PassiveAggressive(class_weight={"hot": 2.0, "cold": 3.0}))
     for learn in (model.fit, model.progressive_fit):
         with pytest.raises(ValueError, match=reason):
             learn(X, y)
@@ -154,20 +156,19 @@ def test_weights_of_what_is_no_class(around):
     assert not hasattr(model, "classes_")
 
 
-def test_weights_of_classes_that_are_not_in_the_batch():
+def test_class_weights_of_classes_missing_from_the_batch():
     X, y = stream("random", 60)
     y = np.where(np.arange(60) < 40, y, 2)
-    whole, cut, late = (linear.PassiveAggressive(class_weight={-1: 0.5, 2: 3.0}) for _ in range(3))
+    whole, cut, growing = (linear.PassiveAggressive(class_weight={-1: 0.5, 2: 3.0}) for _ in range(3))
     whole.fit(X, y)
     for start in range(0, 60, 20):
         cut.partial_fit(X[start : start + 20], y[start : start + 20], [-1, 1, 2])
-        late.partial_fit(X[start : start + 20], y[start : start + 20], admit=True)
+        growing.partial_fit(X[start : start + 20], y[start : start + 20], admit=True)
     np.testing.assert_allclose(whole.coef_, cut.coef_, rtol=1e-9)
-    assert late.classes_.tolist() == [-1, 1, 2]
+    assert growing.classes_.tolist() == [-1, 1, 2]
 
 
-def test_wherever_they_are_learned():
-    # In a cohort that shares, under an average, and among the experts.
+def test_class_weights_in_comparisons_and_averages():
     X, y = stream("random", 300)
     heavy = PassiveAggressive(C=0.3, gamma=0.5, class_weight={1: 5.0})
     alone = clone(heavy)
@@ -180,7 +181,7 @@ def test_wherever_they_are_learned():
     assert not np.allclose(plain.margins, trace.margins)
 
 
-def test_who_has_no_meaning_for_weights():
+def test_learners_without_weights_refuse_them():
     X, y = stream("random", 50)
     for model in (PassiveAggressive(variant="PA"), linear.PassiveAggressive(variant="PA")):
         with pytest.raises(ValueError, match="does not support weights, because it has no C"):
