@@ -1,4 +1,4 @@
-"""Probabilities: what the sigmoid learns, that it changes nothing else, and that it is worth having."""
+"""Calibration: the sigmoid's updates, the unchanged learner, and the quality of the probabilities."""
 
 import copy
 
@@ -16,7 +16,7 @@ from budgetron.calibration import with_class_added
 
 
 def literal(margins, signs, memory=1000.0):
-    """The sigmoid as its docstring tells it, by matrices."""
+    """Compute the parameters of the sigmoid as its docstring defines them, with matrices."""
     theta, H, square, rounds = np.array([1.0, 0.0]), np.eye(2), 0.0, 0.0
     for m, y in zip(margins, signs, strict=True):
         rounds = min(rounds + 1, memory)
@@ -30,7 +30,7 @@ def literal(margins, signs, memory=1000.0):
     return theta, square
 
 
-def test_it_is_what_its_docstring_says():
+def test_the_sigmoid_equals_its_definition():
     rng = np.random.default_rng(0)
     margins = rng.normal(size=3000) * 7
     signs = np.where(rng.random(3000) < expit(margins / 3 + 0.5), 1.0, -1.0)
@@ -41,7 +41,7 @@ def test_it_is_what_its_docstring_says():
     assert sound(numbers, 1)
 
 
-def test_it_finds_the_odds_that_there_are():
+def test_the_sigmoid_finds_the_true_log_odds():
     rng = np.random.default_rng(1)
     margins = rng.normal(size=20_000) * 40
     signs = np.where(rng.random(20_000) < expit(margins / 20 - 1), 1.0, -1.0)
@@ -64,7 +64,7 @@ def test_margins_of_any_size(scale):
 
 
 @pytest.mark.parametrize("y", [1.0, -1.0])
-def test_margins_that_lie_never_turn_it_round(y):
+def test_the_slope_stays_nonnegative_when_margins_have_the_wrong_sign(y):
     numbers = sigmoids(1)
     margins = np.random.default_rng(3).normal(size=5000)
     calibrate(numbers[0], margins, np.where(margins > 0, -y, y))
@@ -72,7 +72,7 @@ def test_margins_that_lie_never_turn_it_round(y):
     assert (np.diff(log_odds(numbers[0], np.linspace(-3, 3, 50))) >= 0).all()
 
 
-def test_batches_are_loops():
+def test_batches_equal_the_loop():
     margins, signs = np.random.default_rng(4).normal(size=(2, 300))
     once, often = sigmoids(1), sigmoids(1)
     calibrate(once[0], margins, signs)
@@ -81,15 +81,15 @@ def test_batches_are_loops():
     np.testing.assert_array_equal(once, often)
 
 
-def test_the_mirror_is_of_the_opposite_labels():
+def test_mirror_equals_learning_opposite_labels():
     margins, signs = np.random.default_rng(5).normal(size=(2, 300))
-    one, other = sigmoids(1)[0], sigmoids(1)[0]
-    calibrate(one, margins, signs)
-    calibrate(other, -margins, -signs)
-    np.testing.assert_allclose(mirror(one), other, rtol=1e-12)
+    numbers, opposite = sigmoids(1)[0], sigmoids(1)[0]
+    calibrate(numbers, margins, signs)
+    calibrate(opposite, -margins, -signs)
+    np.testing.assert_allclose(mirror(numbers), opposite, rtol=1e-12)
 
 
-def test_a_third_class_leaves_the_odds_of_two_as_they_were():
+def test_a_third_class_keeps_the_log_odds_of_the_first_two():
     margins, signs = np.random.default_rng(6).normal(size=(2, 300))
     numbers = sigmoids(1)
     calibrate(numbers[0], margins, signs + 0.5)
@@ -101,13 +101,13 @@ def test_a_third_class_leaves_the_odds_of_two_as_they_were():
 
 @pytest.mark.parametrize("learner", [Forgetron(30, gamma=0.5), linear.AROW(), KernelPerceptron(gamma=0.5)])
 @pytest.mark.parametrize("classes", [2, 3])
-def test_the_learner_learns_as_it_would_alone(learner, classes):
+def test_calibration_does_not_change_the_learner(learner, classes):
     X, y = stream("random", 400)
     y = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0.5) * (classes > 2)
     model, alone = CalibratedClassifier(learner), copy.deepcopy(learner)
     trace = model.progressive_fit(X, y)
-    wanted = alone.progressive_fit(X, y)
-    np.testing.assert_array_equal(trace.margins, wanted.margins)
+    expected = alone.progressive_fit(X, y)
+    np.testing.assert_array_equal(trace.margins, expected.margins)
     assert (model.rounds_, model.mistakes_) == (alone.rounds_, alone.mistakes_)
     assert model.nbytes_ == alone.nbytes_ + model.sigmoids_.nbytes
     P = model.predict_proba(X)
@@ -116,7 +116,7 @@ def test_the_learner_learns_as_it_would_alone(learner, classes):
     np.testing.assert_array_equal(model.predict(X), model.classes_[P.argmax(axis=1)])
 
 
-def test_play_and_batches_agree():
+def test_play_equals_batches():
     X, y = stream("random", 300)
     batch, single = (
         CalibratedClassifier(Forgetron(20, gamma=0.5)),
@@ -128,21 +128,23 @@ def test_play_and_batches_agree():
     np.testing.assert_allclose(single.sigmoids_, batch.sigmoids_, rtol=1e-9)
 
 
-def test_probabilities_are_better_than_the_share_of_each_class():
+def test_probabilities_are_better_than_class_frequencies():
     X, y = load_digits(return_X_y=True)
     model = CalibratedClassifier(Forgetron(100, gamma=0.001)).fit(X[:1200], y[:1200])
-    told = log_loss(y[1200:], model.predict_proba(X[1200:]), labels=range(10))
-    assert told < 1.0 < np.log(10)
+    loss = log_loss(y[1200:], model.predict_proba(X[1200:]), labels=range(10))
+    assert loss < 1.0 < np.log(10)
 
 
 @pytest.mark.parametrize("learner", [VotedKernelPerceptron(), AveragedClassifier(linear.AROW()), None])
-def test_learners_that_cannot_be_calibrated(learner):
-    with pytest.raises(ValueError, match=r"calibrate another learner|must be a kernel or linear learner"):
+def test_learners_that_cannot_be_calibrated_are_refused(learner):
+    with pytest.raises(
+        ValueError, match=r"cannot be calibrated.*use another learner|must be a kernel or linear learner"
+    ):
         CalibratedClassifier(learner).fit([[0.0], [1.0]], [0, 1])
 
 
 @pytest.mark.parametrize("model", [Forgetron(), linear.AROW(), AveragedClassifier(Forgetron())])
-def test_learners_tell_where_probabilities_are(model):
+def test_predict_proba_refers_to_the_calibrated_classifier(model):
     assert not hasattr(model, "predict_proba")
     with pytest.raises(
         AttributeError,
