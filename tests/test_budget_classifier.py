@@ -1,4 +1,4 @@
-"""The learner that needs no choice: its rounds, its memory, its guarantee, and its manners."""
+"""BudgetClassifier: its rounds, memory limit, regret bound, and handling of invalid input."""
 
 import copy
 import itertools
@@ -34,44 +34,43 @@ def easy(n, seed=0):
     return X, np.where(X[:, 0] * X[:, 1] > 0.0, 1, -1)
 
 
-def batches(model, X, y, cuts, classes=(-1, 1)):
+def fit_in_batches(model, X, y, cuts, classes=(-1, 1)):
     for start, stop in zip([0, *cuts], [*cuts, len(y)], strict=True):
         model.partial_fit(X[start:stop], y[start:stop], classes=list(classes))
     return model
 
 
 def test_equals_reference(monkeypatch):
-    """Round by round, through the beginning of the kernel experts and the first move of memory."""
+    """Compare round by round, including the start of the kernel experts and the first removal of experts."""
     monkeypatch.setattr(_pool, "STAGE", 120)
     X, y = noisy(200)
     model = BudgetClassifier("8MB", random_state=0)
     margins = model.progressive_fit(X, y).margins
     portfolio = hypotheses_of(model)[0]
-    # Who began, with which width and budget at first: told by the model itself.
-    begun = hypotheses_of(BudgetClassifier("8MB", random_state=0).fit(X[:119], y[:119]))[0].pool.experts
-    # They grow before they are full: for the reference, as large as they will ever be.
+    # The experts that started, with their first widths and budgets, are taken from the model.
+    started = hypotheses_of(BudgetClassifier("8MB", random_state=0).fit(X[:119], y[:119]))[0].pool.experts
+    # Budgets grow with the supports. The reference has a budget that is never reached.
     first = [
         (type(e.model)(**e.model.get_params() | ({"budget": 300} if e.second_order else {})), e.standardised)
-        for e in begun
+        for e in started
         if e.has_kernel and not e.ended
     ]
     assert len(first) == 10
     reference = Reference(
-        [(type(e.model)(**e.model.get_params()), e.standardised) for e in begun if not e.has_kernel],
+        [(type(e.model)(**e.model.get_params()), e.standardised) for e in started if not e.has_kernel],
         first,
         _combiner.RATES,
         64,
         120,
     )
-    told = [reference.play(x, label) for x, label in zip(X, y, strict=True)]
-    shares, combined = map(np.array, zip(*told, strict=True))
+    rounds = [reference.play(x, label) for x, label in zip(X, y, strict=True)]
+    shares, combined = map(np.array, zip(*rounds, strict=True))
     np.testing.assert_allclose(_combiner.vote_margins(shares, combined), margins, atol=1e-8)
-    assert [not e.ended for e in portfolio.pool.experts if e.has_kernel] == reference.here
-    weakest = sorted(e.mistakes for e in portfolio.pool.experts if e.second_order and not e.ended)
-    assert len(weakest) == 4
+    assert [not e.ended for e in portfolio.pool.experts if e.has_kernel] == reference.active
+    assert sum(e.second_order and not e.ended for e in portfolio.pool.experts) == 4
 
 
-def test_who_ends_leaves_its_weight_to_the_best():
+def test_removed_experts_transfer_their_weight():
     X, y = noisy(251)
     model = BudgetClassifier("1MB", random_state=0).fit(X[:249], y[:249])
     portfolio = hypotheses_of(model)[0]
@@ -79,19 +78,19 @@ def test_who_ends_leaves_its_weight_to_the_best():
     for pair in portfolio.pool.reassign_memory():
         portfolio.combiner.transfer_weight(*pair)
     after = portfolio.combiner.rule.weights
-    kept = [i for i, e in enumerate(portfolio.pool.experts) if e.second_order and not e.ended]
+    remaining = [i for i, e in enumerate(portfolio.pool.experts) if e.second_order and not e.ended]
     ended = [i for i, e in enumerate(portfolio.pool.experts) if e.ended]
     assert len(ended) == 4
     assert np.abs(before[ended]).min() > 0.0
     assert not after[ended].any()
     changed = np.flatnonzero(after != before)
-    (heir,) = set(changed.tolist()) - set(ended)
-    assert heir in kept
-    assert after[heir] == pytest.approx(before[heir] + before[ended].sum())
+    (target,) = set(changed.tolist()) - set(ended)
+    assert target in remaining
+    assert after[target] == pytest.approx(before[target] + before[ended].sum())
     assert portfolio.combiner.rule.norm2 == pytest.approx(after @ after)
 
 
-def test_the_best_are_kept(monkeypatch):
+def test_experts_with_few_recent_mistakes_are_kept(monkeypatch):
     monkeypatch.setattr(_pool, "STAGE", 200)
     monkeypatch.setattr(_pool, "LAST", 1600)
     X, y = noisy(1700)
@@ -109,12 +108,13 @@ def test_the_best_are_kept(monkeypatch):
         model.partial_fit(X[stage - 1 : stage], y[stage - 1 : stage])
         after = [e for e in portfolio.pool.experts if e.second_order and e.learner is not None]
         assert len(after) == left
-        gone = [late for name, late in before.items() if name not in {e.name for e in after}]
-        kept = [late for name, late in before.items() if name in {e.name for e in after}]
-        least = min(before.values())
-        as_good = least + 1 + (least + 1) ** 0.5  # the round at hand counts too
-        assert max(kept) <= max(min(gone, default=stage) + 1, as_good)
-        if gone:
+        names = {e.name for e in after}
+        removed = [mistakes for name, mistakes in before.items() if name not in names]
+        kept = [mistakes for name, mistakes in before.items() if name in names]
+        least = min(before.values()) + 1  # the current round may add a mistake
+        tied_with_best = least + least**0.5
+        assert max(kept) <= max(min(removed, default=stage) + 1, tied_with_best)
+        if removed:
             assert all(e.allowed > sizes[e.name] for e in after)
         assert model.nbytes_ <= 1 << 20
 
@@ -124,20 +124,22 @@ def test_the_best_are_kept(monkeypatch):
 def test_memory_is_a_limit(d, memory):
     X, y = noisy(1200, d) if d > 1 else (noisy(1200, 2)[0][:, :1], noisy(1200, 2)[1])
     model = BudgetClassifier(memory, random_state=0)
-    most = promised = 0
+    largest = promised = 0
     for start in range(0, 1200, 50):
         model.partial_fit(X[start : start + 50], y[start : start + 50], classes=[-1, 1])
-        most, promised = max(most, model.nbytes_), max(promised, hypotheses_of(model)[0].pool.promised)
+        largest, promised = max(largest, model.nbytes_), max(promised, hypotheses_of(model)[0].pool.promised)
     limit = {"150kB": 150 << 10, "1MB": 1 << 20, "5MB": 5 << 20}[memory]
-    assert max(most, promised) <= limit
+    assert max(largest, promised) <= limit
     if d == 8 and memory != "150kB":
-        assert promised > 0.9 * limit  # and it is given away
+        assert promised > 0.9 * limit  # nearly all memory is assigned to experts
 
 
-def test_any_cut_is_the_loop():
+def test_any_cut_gives_the_same_model():
     X, y = noisy(700)
     whole = BudgetClassifier("500kB", random_state=0).fit(X, y)
-    parts = batches(BudgetClassifier("500kB", random_state=0), X, y, [1, 10, 63, 64, 65, 300, 499, 500, 501])
+    parts = fit_in_batches(
+        BudgetClassifier("500kB", random_state=0), X, y, [1, 10, 63, 64, 65, 300, 499, 500, 501]
+    )
     played = BudgetClassifier("500kB", random_state=0)
     for x, label in zip(X, y, strict=True):
         played.play(x, label, classes=[-1, 1])
@@ -147,7 +149,7 @@ def test_any_cut_is_the_loop():
         np.testing.assert_allclose(other.predict_proba(X), whole.predict_proba(X), atol=1e-6)
 
 
-def test_sizes_are_those_after_each_round():
+def test_support_sizes_are_those_after_each_round():
     X, y = noisy(600)
     one, many = (BudgetClassifier("1MB", random_state=0) for _ in range(2))
     sizes = one.progressive_fit(X, y).support_sizes
@@ -161,27 +163,30 @@ def test_sizes_are_those_after_each_round():
     assert sizes[399] == supports
 
 
-def test_who_stays_is_decided_by_the_mistakes_of_late():
+def test_recent_mistakes_decide_which_experts_are_removed():
     X, y = noisy(260)
     portfolio = hypotheses_of(BudgetClassifier("16MB", random_state=0).fit(X, y))[0]
-    here = [expert for expert in portfolio.pool.experts if expert.second_order and expert.learner is not None]
-    assert len(here) == 4
-    assert all(expert.allowed <= 500 for expert in here)  # no more than rounds until memory moves again
-    for expert, late in zip(here, (9, 30, 8, 31), strict=True):
-        expert.recent_mistakes, expert.mistakes = late, 1000 - late
+    active = [
+        expert for expert in portfolio.pool.experts if expert.second_order and expert.learner is not None
+    ]
+    assert len(active) == 4
+    # At most as many supports as there are rounds until memory is reassigned
+    assert all(expert.allowed <= 500 for expert in active)
+    for expert, recent in zip(active, (9, 30, 8, 31), strict=True):
+        expert.recent_mistakes, expert.mistakes = recent, 1000 - recent
     portfolio.seen = 500
-    places = [portfolio.pool.experts.index(expert) for expert in here]
+    places = [portfolio.pool.experts.index(expert) for expert in active]
     before = portfolio.combiner.rule.weights[places]
     for pair in portfolio.pool.reassign_memory():
         portfolio.combiner.transfer_weight(*pair)
-    assert [expert.ended for expert in here] == [False, True, False, True]
-    # The first of those as good as the best is believed as those were that ended
+    assert [expert.ended for expert in active] == [False, True, False, True]
+    # The first expert that is tied with the best gets the weights of the removed ones.
     after = [before[0] + before[1] + before[3], 0.0, before[2], 0.0]
     np.testing.assert_allclose(portfolio.combiner.rule.weights[places], after, rtol=1e-12)
     assert not any(expert.recent_mistakes for expert in portfolio.pool.experts)
 
 
-def test_less_memory_is_less_that_is_promised():
+def test_shrink_reduces_the_promised_memory():
     X, y = noisy(300)
     portfolio = hypotheses_of(BudgetClassifier("16MB", random_state=0).fit(X, y))[0]
     memory = (portfolio.nbytes + portfolio.pool.promised) // 2
@@ -194,7 +199,7 @@ def test_less_memory_is_less_that_is_promised():
 
 @pytest.mark.parametrize("stop", [30, 300, 700])
 @pytest.mark.parametrize("kind", ["dense", "float32", "three classes", "wide"])
-def test_going_on_is_as_if_never_stopped(kind, stop, tmp_path):
+def test_copies_continue_exactly(kind, stop, tmp_path):
     X, y = noisy(1100)
     classes = [-1, 1]
     if kind == "float32":
@@ -220,7 +225,7 @@ def test_going_on_is_as_if_never_stopped(kind, stop, tmp_path):
         assert other.nbytes_ == model.nbytes_
 
 
-def test_damaged_files_are_refused(tmp_path):
+def test_inconsistent_states_are_refused():
     X, y = noisy(200)
     model = BudgetClassifier("500kB", random_state=0).fit(X, y)
     state = model.__getstate__()
@@ -232,7 +237,7 @@ def test_damaged_files_are_refused(tmp_path):
         (("experts", 4, "ended"), True, "an expert is missing or unexpected"),
         (("experts", 4, "budget"), 10**6, "supports of an expert should be an integer from 1000000"),
         (("experts", 4, "budget"), 55, "a slab of 64 slots does not fit"),
-        (("experts", 4, "allowed"), 100, "an expert should have room for a support more"),
+        (("experts", 4, "allowed"), 100, "an expert should have room for one more support"),
         (("losses",), np.full(15, 1e9), "losses should be those of rounds played"),
     ]:
         damaged = copy.deepcopy(state)
@@ -244,28 +249,30 @@ def test_damaged_files_are_refused(tmp_path):
             BudgetClassifier().__setstate__(damaged)
 
 
-def test_room_is_made_as_supports_come():
+def test_budgets_grow_with_the_supports():
     X, y = easy(1200)
     model = BudgetClassifier("4MB", random_state=0).partial_fit(X[:64], y[:64], classes=[-1, 1])
     portfolio = hypotheses_of(model)[0]
-    start = most = model.nbytes_
+    start = largest = model.nbytes_
     assert start < 2 << 20 < portfolio.pool.promised <= 4 << 20
     for row in range(64, 1200, 8):
         model.partial_fit(X[row : row + 8], y[row : row + 8])
         for expert in (e for e in portfolio.pool.experts if e.second_order and e.learner is not None):
             assert expert.n_supports < expert.model.budget or expert.n_supports == expert.allowed
-            # no more than some supports ahead, whatever is allowed
+            # Only a little room is allocated in advance, even if more is allowed.
             assert expert.model.budget <= max(_experts.FIRST, 1.25 * (expert.n_supports + _experts.LEFT) + 64)
         assert model.nbytes_ <= portfolio.pool.promised <= 4 << 20
-        most = max(most, model.nbytes_)
-    assert most > start
+        largest = max(largest, model.nbytes_)
+    assert largest > start
     state = model.__getstate__()
-    told = [e for e in state["_learners"]["states"][0]["experts"] if e.get("allowed", 0) > e.get("budget", 0)]
-    assert told
-    before, told[0]["allowed"] = told[0]["allowed"], 2000
+    growing = [
+        e for e in state["_learners"]["states"][0]["experts"] if e.get("allowed", 0) > e.get("budget", 0)
+    ]
+    assert growing
+    before, growing[0]["allowed"] = growing[0]["allowed"], 2000
     with pytest.raises(ValueError, match="a portfolio should keep within its memory"):
         BudgetClassifier().__setstate__(copy.deepcopy(state))
-    told[0]["allowed"] = before
+    growing[0]["allowed"] = before
     BudgetClassifier().__setstate__(state)
 
 
@@ -274,14 +281,14 @@ def test_regret_is_within_the_bound():
         X, y = noisy(900, seed=seed)
         model = BudgetClassifier("500kB", random_state=0).fit(X, y)
         assert model.regret_ <= model.regret_bound_
-        # and the bound is what it says, of the losses that were counted by hand
+        # The regret equals the difference of the counted losses.
         weights = hypotheses_of(model)[0].combiner.weights
         assert weights.loss_ - weights.expert_losses_.min() == model.regret_
         assert model.regret_bound_ < 2.0 * np.sqrt(900 * np.log(15) / 2.0) + 1.0
 
 
-def test_when_the_best_expert_changes_it_ends_below_all_of_them():
-    """First what rows say, which kernels learn; then what the last label says, which none of them sees."""
+def test_fewer_mistakes_than_every_expert_when_the_best_expert_changes():
+    """Labels first depend on the row, which kernels learn; then on the label before, which no expert sees."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(4000, 4))
     y = np.where(X[:, 0] * X[:, 1] > 0.0, 1, -1)
@@ -294,7 +301,7 @@ def test_when_the_best_expert_changes_it_ends_below_all_of_them():
     assert mistakes < 0.8 * linear.PassiveAggressive().progressive_fit(X, y).mistakes.sum()
 
 
-def test_what_parts_are_good_for():
+def test_the_parts_of_the_plan_have_an_effect():
     X, y = easy(1500)
 
     def error(**parts):
@@ -314,22 +321,22 @@ def test_what_parts_are_good_for():
     assert sum(e["active"] and "second" in e["name"] for e in steady.experts_) == 8
 
 
-def test_what_is_inside():
+def test_summary_of_the_experts():
     X, y = noisy(900)
     model = BudgetClassifier("1MB", random_state=0).fit(X, np.where(y > 0, "yes", "no"))
-    told = model.experts_
-    assert told[0]["name"] == "combiner"
-    assert {e["class"] for e in told} == {"yes"}
-    assert sum(e["share"] for e in told) == pytest.approx(1.0)
-    assert sum(e["bytes"] for e in told) <= model.nbytes_
-    assert sum(e["supports"] for e in told) == model.progressive_fit(X[:1], ["yes"]).support_sizes[-1]
-    assert all(0.0 <= e["error"] <= 1.0 for e in told if e["active"])
+    summary = model.experts_
+    assert summary[0]["name"] == "combiner"
+    assert {e["class"] for e in summary} == {"yes"}
+    assert sum(e["share"] for e in summary) == pytest.approx(1.0)
+    assert sum(e["bytes"] for e in summary) <= model.nbytes_
+    assert sum(e["supports"] for e in summary) == model.progressive_fit(X[:1], ["yes"]).support_sizes[-1]
+    assert all(0.0 <= e["error"] <= 1.0 for e in summary if e["active"])
     plain = {str, float, int, bool}
-    assert {type(value) for e in told for value in e.values()} == plain
+    assert {type(value) for e in summary for value in e.values()} == plain
 
 
 @pytest.mark.parametrize("wrap", [np.asarray, csr_array])
-def test_a_row_that_is_not_finite_is_told_by_its_feature(wrap):
+def test_errors_name_the_feature_that_is_not_finite(wrap):
     X, y = easy(100)
     model = BudgetClassifier("1MB", random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="x must be finite; feature 2 is inf"):
@@ -337,7 +344,7 @@ def test_a_row_that_is_not_finite_is_told_by_its_feature(wrap):
     assert model.rounds_ == 100
 
 
-def test_dense_and_sparse_are_the_same():
+def test_dense_and_sparse_rows_give_the_same_model():
     X, y = load_digits(return_X_y=True)
     X = X[:700]
     dense, sparse = (
@@ -347,7 +354,7 @@ def test_dense_and_sparse_are_the_same():
     assert dense.mistakes_ == sparse.mistakes_
 
 
-def test_wide_rows_are_linear_and_within_memory():
+def test_wide_rows_get_only_linear_experts():
     rng = np.random.default_rng(0)
     X = csr_array(random_array((600, 20000), density=0.002, rng=rng, format="csr"))
     y = np.where(X[:, :10000].sum(axis=1) > X[:, 10000:].sum(axis=1), 1, -1)
@@ -362,37 +369,37 @@ def test_wide_rows_are_linear_and_within_memory():
 def test_probabilities():
     X, y = easy(3000)
     model = BudgetClassifier("1MB", random_state=0).fit(X[:2000], y[:2000])
-    told = model.predict_proba(X[2000:])[:, 1]
-    np.testing.assert_array_equal(told > 0.5, model.predict(X[2000:]) == 1)
-    assert abs(told.mean() - (y[2000:] == 1).mean()) < 0.05
-    sure = told > 0.9
+    p = model.predict_proba(X[2000:])[:, 1]
+    np.testing.assert_array_equal(p > 0.5, model.predict(X[2000:]) == 1)
+    assert abs(p.mean() - (y[2000:] == 1).mean()) < 0.05
+    sure = p > 0.9
     assert sure.sum() > 100
     assert (y[2000:][sure] == 1).mean() > 0.85
     many, digits = load_digits(return_X_y=True)
     model = BudgetClassifier("8MB", random_state=0).fit(many[:500], digits[:500])
-    told = model.predict_proba(many[500:700])
-    np.testing.assert_allclose(told.sum(axis=1), 1.0)
-    np.testing.assert_array_equal(told.argmax(axis=1), model.predict(many[500:700]))
+    P = model.predict_proba(many[500:700])
+    np.testing.assert_allclose(P.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(P.argmax(axis=1), model.predict(many[500:700]))
 
 
-def test_classes_that_come_late():
+def test_classes_added_during_the_stream():
     X, y = noisy(900)
-    late = np.where(X[:, 3] > X[:, 3].mean() + 5.0, 2, y)
+    three = np.where(X[:, 3] > X[:, 3].mean() + 5.0, 2, y)
     model = BudgetClassifier("1MB", random_state=0).partial_fit(X[:400], y[:400], classes=[-1, 1])
-    model.partial_fit(X[400:], late[400:], admit=True)
+    model.partial_fit(X[400:], three[400:], admit=True)
     assert model.classes_.tolist() == [-1, 1, 2]
     assert model.nbytes_ <= 1 << 20
-    assert (model.predict(X[400:]) == late[400:]).mean() > 0.7
+    assert (model.predict(X[400:]) == three[400:]).mean() > 0.7
 
 
 @pytest.mark.parametrize("memory", [1 << 20, "1MB", "1 MB", "1024kB", "1048576", "1MiB"])
-def test_memory_by_many_names(memory):
+def test_memory_in_different_units(memory):
     X, y = noisy(80)
     model = BudgetClassifier(memory, random_state=0).fit(X, y)
     assert hypotheses_of(model)[0].memory == (1 << 20) - model.sigmoids_.nbytes
 
 
-def test_rows_that_are_too_large_change_nothing():
+def test_invalid_rows_change_nothing():
     X, y = noisy(150)
     model = BudgetClassifier("500kB", random_state=0).fit(X, y)
     before = model.decision_function(X)
@@ -407,12 +414,12 @@ def test_rows_that_are_too_large_change_nothing():
     np.testing.assert_array_equal(model.decision_function(X), before)
 
 
-def test_a_stream_whose_scale_changes_renews_an_expert(monkeypatch):
+def test_an_expert_restarts_when_the_scale_changes(monkeypatch):
     X, y = easy(2100)
-    # Small features that say nothing: experts on rows as they are do better than those on standardised ones
+    # Small features without information: experts on raw rows do better than those on standardised rows.
     X = np.hstack([X, 0.01 * np.random.default_rng(1).normal(size=(len(y), 12))])
     X[1100:] *= 100.0
-    monkeypatch.setattr(_pool, "LAST", 4000)  # so that there are two, of which one is not the best
+    monkeypatch.setattr(_pool, "LAST", 4000)  # so that two experts remain, and one is not the best
     model = BudgetClassifier("300kB", random_state=0).fit(X[:1999], y[:1999])
 
     def widths():
@@ -428,7 +435,7 @@ def test_a_stream_whose_scale_changes_renews_an_expert(monkeypatch):
     assert model.nbytes_ <= 300 << 10
 
 
-def test_certificate():
+def test_certificate_of_the_regret_bound():
     X, y = easy(800)
     model = BudgetClassifier("500kB", random_state=0)
     trace = model.progressive_fit(X, y)
@@ -437,20 +444,24 @@ def test_certificate():
     assert certificate.count == hypotheses_of(model)[0].combiner.weights.loss_
     assert certificate.bound == certificate.losses + model.regret_bound_
     assert "the best expert, " in str(certificate)
-    assert 2.0 * certificate.count >= model.mistakes_  # half of the votes at least were wrong in a mistake
+    assert 2.0 * certificate.count >= model.mistakes_  # in a mistake, at least half of the votes are wrong
     with pytest.raises(ValueError, match='competitor must be "best"'):
         budgetron.certify(model, X, y, trace, competitor=np.ones(3))
 
 
-def test_features_that_come_late_have_a_limit():
+def test_the_number_of_new_features_is_limited():
     model = budgetron.river.BudgetClassifier("1MB", max_features=3000)
     model.learn_one({"a": 1.0}, "yes")
     model.learn_one({f"f{i}": 1.0 for i in range(900)}, "no")
-    before = model.nbytes_, model.predict_proba_one({"a": 1.0, "f3": 2.0}), model._model.rounds_
+    before = model.nbytes_, model.predict_proba_one({"a": 1.0, "f3": 2.0}), model.to_parts()["model"].rounds_
     assert before[0] <= 1 << 20
-    with pytest.raises(ValueError, match=r"up to 1,000, and there would be 1,101; hash them"):
+    with pytest.raises(ValueError, match=r"up to 1,000, and there would be 1,101; hash the features"):
         model.learn_one({f"g{i}": 1.0 for i in range(200)}, "no")
-    assert (model.nbytes_, model.predict_proba_one({"a": 1.0, "f3": 2.0}), model._model.rounds_) == before
+    assert (
+        model.nbytes_,
+        model.predict_proba_one({"a": 1.0, "f3": 2.0}),
+        model.to_parts()["model"].rounds_,
+    ) == before
     model.learn_one({"a": 2.0}, "yes")
     wide = budgetron.river.BudgetClassifier("1MB", max_features=3000)
     wide.learn_one({f"f{i}": 1.0 for i in range(1500)}, "no")
@@ -459,8 +470,8 @@ def test_features_that_come_late_have_a_limit():
 
 
 @pytest.mark.parametrize("d", [1, 7, 123, 400])
-def test_how_large_an_expert_may_be(d):
-    """What is reckoned is what it takes, or a little more."""
+def test_the_largest_budget_that_fits(d):
+    """The estimated memory use of an expert is at least the actual one, and not much more."""
     for model in (SecondOrderProjectron(gamma=1.0), budgetron.PassiveAggressive(budget=9, gamma=1.0)):
         for dtype in (np.float32, np.float64):
             row = np.zeros(d, dtype)
@@ -468,28 +479,28 @@ def test_how_large_an_expert_may_be(d):
                 expert = _experts.KernelExpert("", model, standardised=False)
                 full = 1500 if expert.second_order else _experts.MOST_RECENT
                 budget = _sizes.largest_budget(_sizes.bytes_of_budget(model, row), share, 1, full)
-                taken = _sizes.with_params(model, budget=max(budget, 1)).new_learner(row).nbytes
+                used = _sizes.with_params(model, budget=max(budget, 1)).new_learner(row).nbytes
                 if budget:
-                    assert taken <= share
+                    assert used <= share
                 if budget < full:
-                    more = _sizes.with_params(model, budget=budget + 90).new_learner(row)
-                    assert more.nbytes > share
+                    larger = _sizes.with_params(model, budget=budget + 90).new_learner(row)
+                    assert larger.nbytes > share
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_slabs_that_are_a_line_longer_are_reckoned(dtype):
-    """Rows of a slab must not all lie at the same places of the cache: at some lengths it is longer."""
+def test_padding_of_slabs_is_included_in_the_estimate(dtype):
+    """Some slabs are padded, so that their rows do not share cache sets."""
     row = np.zeros(300, dtype)
     expert = _experts.KernelExpert("", SecondOrderProjectron(gamma=1.0, linear=False), standardised=False)
     size = _sizes.bytes_of_budget(expert.model, row)
     for budget in (64, 240, 495, 496, 505, 511, 1007, 1008, 1015, 1022, 1023):
-        taken = _sizes.with_params(expert.model, budget=budget).new_learner(row).nbytes
-        assert taken <= size(budget)
+        used = _sizes.with_params(expert.model, budget=budget).new_learner(row).nbytes
+        assert used <= size(budget)
 
 
-def test_one_feature_on_another_scale():
+def test_one_feature_with_a_large_scale():
     X, y = noisy(700, 4)
-    X[:, 3] = 1.6e9 + np.arange(700)  # a clock
+    X[:, 3] = 1.6e9 + np.arange(700)  # a timestamp
     model = BudgetClassifier("500kB", random_state=0)
     trace = model.progressive_fit(X, y)
     assert np.isfinite(trace.margins).all()
@@ -499,7 +510,7 @@ def test_one_feature_on_another_scale():
 
 
 @pytest.mark.parametrize("scale", [1e-22, 1e-10, 1e10])
-def test_units_do_not_matter(scale):
+def test_scaling_a_feature_changes_little(scale):
     X, y = easy(1200)
     plain = BudgetClassifier("1MB", random_state=0).progressive_fit(X.astype(np.float32), y)
     X[:, 0] *= scale
@@ -507,14 +518,14 @@ def test_units_do_not_matter(scale):
     assert scaled.mistakes.mean() < plain.mistakes.mean() + 0.05
 
 
-def test_one_row_that_is_far_away_does_not_set_the_widths():
+def test_one_outlier_does_not_determine_the_widths():
     X, y = easy(1200)
     plain = BudgetClassifier("1MB", random_state=0).progressive_fit(X, y).mistakes.mean()
     X[10] = 1e9
     assert BudgetClassifier("1MB", random_state=0).progressive_fit(X, y).mistakes.mean() < plain + 0.05
 
 
-def test_values_that_cannot_be_squared_are_refused():
+def test_values_whose_square_overflows_are_refused():
     X, y = easy(200)
     model = BudgetClassifier("300kB", random_state=0).fit(X, y)
     before = model.decision_function(X)
@@ -527,7 +538,7 @@ def test_values_that_cannot_be_squared_are_refused():
     assert copy.deepcopy(model).rounds_ == 200
 
 
-def test_a_class_that_comes_late_finds_two_that_were_known():
+def test_a_third_class_keeps_what_was_learned_about_two():
     X, y = easy(4000)
     model = BudgetClassifier("4MB", random_state=0).partial_fit(X[:3000], y[:3000], classes=[-1, 1])
     before = (model.predict(X[3000:]) != y[3000:]).mean()
@@ -535,15 +546,15 @@ def test_a_class_that_comes_late_finds_two_that_were_known():
     supports = [e["supports"] for e in model.experts_ if "second" in e["name"] and e["active"]]
     model.partial_fit(X[:1], [5], admit=True)
     assert model.nbytes_ <= 4 << 20
-    # Of the new one nothing is known but a row; what told the two apart still does, each with its sign
+    # Only one row of the new class was seen. The margins of the first two classes keep their signs.
     assert (model.predict(X[3000:]) != y[3000:]).mean() < before + 0.15
-    told = model.decision_function(X[3000:])
-    assert np.mean(np.sign(told[:, 1]) == np.sign(margins)) > 0.95
-    assert np.mean(np.sign(told[:, 0]) == -np.sign(margins)) > 0.95
-    left = [e["supports"] for e in model.experts_ if "second" in e["name"] and e["active"]]
-    assert len(left) == 2 * len(supports)
-    assert 0.4 * max(supports) < min(left)
-    assert max(left) <= max(supports)
+    scores = model.decision_function(X[3000:])
+    assert np.mean(np.sign(scores[:, 1]) == np.sign(margins)) > 0.95
+    assert np.mean(np.sign(scores[:, 0]) == -np.sign(margins)) > 0.95
+    supports_after = [e["supports"] for e in model.experts_ if "second" in e["name"] and e["active"]]
+    assert len(supports_after) == 2 * len(supports)
+    assert 0.4 * max(supports) < min(supports_after)
+    assert max(supports_after) <= max(supports)
     loaded = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
     assert model.regret_ <= model.regret_bound_
@@ -552,22 +563,24 @@ def test_a_class_that_comes_late_finds_two_that_were_known():
 def test_a_truncated_hypothesis_keeps_its_first_coordinates():
     X, y = noisy(300)
     large = SecondOrderProjectron(80, gamma=0.3).fit(X, y)
-    learner = hypotheses_of(large)[0]
-    kept = copy.deepcopy(learner)
-    kept.truncate(30)
-    L = learner.rule.projection.rows()[:30, :30]
-    S = learner.supports.rows(np.arange(30))
+    hypothesis = hypotheses_of(large)[0]
+    truncated = copy.deepcopy(hypothesis)
+    truncated.truncate(30)
+    L = hypothesis.rule.projection.rows()[:30, :30]
+    S = hypothesis.supports.rows(np.arange(30))
     K = np.exp(-0.3 * ((X[:, None] - S) ** 2).sum(axis=2))
     phi = np.hstack([np.ones((len(X), 1)), np.sqrt(0.3) * X, np.linalg.solve(L, K.T).T])
-    np.testing.assert_allclose(kept.decide(X), phi @ learner.rule.gaussian.mean[: phi.shape[1]], atol=1e-9)
-    assert kept.supports.m == 30
-    assert kept.nbytes < learner.nbytes / 2
-    kept.learn(X, y.astype(float))  # and it goes on
-    assert kept.rounds == 600
-    assert np.isfinite(kept.decide(X)).all()
+    np.testing.assert_allclose(
+        truncated.decide(X), phi @ hypothesis.rule.gaussian.mean[: phi.shape[1]], atol=1e-9
+    )
+    assert truncated.n_supports == 30
+    assert truncated.nbytes < hypothesis.nbytes / 2
+    truncated.learn(X, y.astype(float))
+    assert truncated.rounds == 600
+    assert np.isfinite(truncated.decide(X)).all()
 
 
-def test_a_class_that_does_not_fit_changes_nothing():
+def test_a_class_that_does_not_fit_into_memory_changes_nothing():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(600, 5)), rng.choice([0, 1], 600)
     model = BudgetClassifier("30kB", random_state=0).partial_fit(X, y, classes=[0, 1])
@@ -577,7 +590,7 @@ def test_a_class_that_does_not_fit_changes_nothing():
     np.testing.assert_array_equal(model.predict_proba(X), before)
 
 
-def test_features_that_come_late_shrink_the_sample():
+def test_new_features_keep_within_memory():
     model = budgetron.river.BudgetClassifier(memory="150kB", seed=0)
     rng = np.random.default_rng(0)
     for i in range(100):
@@ -586,14 +599,14 @@ def test_features_that_come_late_shrink_the_sample():
     assert model.nbytes_ <= 150 << 10
 
 
-def test_predict_is_for_any_rows():
-    """Labels that follow each other help in the stream, and nowhere else."""
+def test_predict_ignores_recent_labels():
+    """Successive equal labels help to predict the next row of the stream, but not other rows."""
     rng = np.random.default_rng(0)
     y = np.tile(np.repeat([-1, 1], 50), 20)
     X = np.column_stack([y * 1.0, np.zeros(2000)]) + rng.normal(size=(2000, 2))
     model = BudgetClassifier("500kB", random_state=0)
     assert model.progressive_fit(X, y).mistakes[500:].mean() < 0.05
-    assert (model.predict(X) != y).mean() < 0.25  # the best that a row can tell is 0.16
+    assert (model.predict(X) != y).mean() < 0.25  # the Bayes error of a row alone is 0.16
     x = X[:1].astype(float)
     assert hypotheses_of(model)[0].decide(x)[0] != hypotheses_of(model)[0].open_round(x)
 
@@ -602,17 +615,17 @@ def test_predict_is_for_any_rows():
     ("memory", "size"),
     [("16 mb", 16 << 20), ("64KB", 64 << 10), ("1.5GiB", 3 << 29), (np.int64(5000), 5000), ("16", 16)],
 )
-def test_memory_as_people_write_it(memory, size):
+def test_parse_bytes(memory, size):
     assert parse_bytes(memory) == size
 
 
 @pytest.mark.parametrize("memory", ["16 apples", "", "0", 0, -5, "-1MB", True, "1TB", "MB", 1.5])
-def test_memory_that_is_none(memory):
+def test_invalid_memory(memory):
     with pytest.raises(ValueError, match="memory"):
         BudgetClassifier(memory).fit(*easy(20))
 
 
-def test_little_memory_goes_to_experts_that_need_little():
+def test_kernel_experts_in_little_memory():
     X, y = easy(2000)
     model = BudgetClassifier("30kB", random_state=0)
     assert model.progressive_fit(X, y).mistakes.mean() < 0.25
@@ -620,12 +633,12 @@ def test_little_memory_goes_to_experts_that_need_little():
     assert any(e["supports"] for e in model.experts_)
 
 
-def test_no_average():
+def test_averages_are_refused():
     with pytest.raises(ValueError, match="no average"):
         budgetron.batch.AveragedClassifier(BudgetClassifier()).fit(*easy(50))
 
 
-def test_the_river_face_tells_what_is_inside():
+def test_the_river_adapter_provides_the_summary_of_the_experts():
     model = budgetron.river.BudgetClassifier("300kB", seed=0)
     X, y = easy(150)
     for row, label in zip(X, np.where(y > 0, "yes", "no").tolist(), strict=True):
@@ -638,12 +651,12 @@ def test_the_river_face_tells_what_is_inside():
     assert "gamma" in budgetron.river.Forgetron.__doc__
 
 
-@pytest.mark.parametrize("far", [0.0, 1e9])
-def test_widths_of_rows_that_are_far_from_the_origin(far):
+@pytest.mark.parametrize("offset", [0.0, 1e9])
+def test_median_distance_of_rows_far_from_the_origin(offset):
     X = np.round(np.random.default_rng(0).normal(size=(40, 3)) * 100.0)
-    apart = [((a - b) ** 2).sum() for i, a in enumerate(X) for b in X[i + 1 :]]
-    assert _pool.median_distance(X + far) == np.median(apart)
-    assert _pool.median_distance(np.vstack([X, X]) + far) == np.median(
+    distances = [((a - b) ** 2).sum() for i, a in enumerate(X) for b in X[i + 1 :]]
+    assert _pool.median_distance(X + offset) == np.median(distances)
+    assert _pool.median_distance(np.vstack([X, X]) + offset) == np.median(
         [
             d
             for d in (((a - b) ** 2).sum() for i, a in enumerate([*X, *X]) for b in [*X, *X][i + 1 :])
@@ -654,15 +667,16 @@ def test_widths_of_rows_that_are_far_from_the_origin(far):
 
 
 @pytest.mark.usefixtures("interrupts")
-def test_an_interrupt_waits_until_all_stand_at_the_same_round(monkeypatch):
+def test_ctrl_c_is_deferred_until_all_experts_finished_the_round(monkeypatch):
     X, labels = load_digits(return_X_y=True)
     y = labels % 3
-    pressed, real = [], _experts.Expert.learn_rows
+    interrupted, original = [], _experts.Expert.learn_rows
 
     def learn_rows(expert, *rows):
-        margins = real(expert, *rows)
-        if not pressed and expert.rounds > 500:  # of the first class, with experts and classes after it
-            pressed.append(expert.name)
+        margins = original(expert, *rows)
+        # This is the first expert of the first class; other experts and classes have not learned the rows.
+        if not interrupted and expert.rounds > 500:
+            interrupted.append(expert.name)
             signal.raise_signal(signal.SIGINT)
         return margins
 
@@ -671,15 +685,15 @@ def test_an_interrupt_waits_until_all_stand_at_the_same_round(monkeypatch):
         patch.setattr(_experts.Expert, "learn_rows", learn_rows)
         with pytest.raises(KeyboardInterrupt):
             model.partial_fit(X[256:], y[256:])
-    assert pressed == ["AROW"]
-    assert {learner.rounds for learner in hypotheses_of(model)} == {768}
+    assert interrupted == ["AROW"]
+    assert {hypothesis.rounds for hypothesis in hypotheses_of(model)} == {768}
     whole = BudgetClassifier(memory="3MB", random_state=0).partial_fit(X[:768], y[:768], classes=range(3))
     np.testing.assert_array_equal(model.decision_function(X), whole.decision_function(X))
     np.testing.assert_array_equal(model.predict_proba(X), whole.predict_proba(X))
     assert model.mistakes_ == whole.mistakes_ > 0
 
 
-def test_an_expert_without_room_does_not_stop_the_stream(monkeypatch):
+def test_blocks_advance_when_an_expert_has_no_room(monkeypatch):
     X, y = easy(200)
     model = BudgetClassifier(random_state=0).fit(X, y)
     monkeypatch.setattr(_experts.KernelExpert, "room", 0)
@@ -687,14 +701,14 @@ def test_an_expert_without_room_does_not_stop_the_stream(monkeypatch):
 
 
 @pytest.mark.parametrize("classes", [2, 5])
-def test_the_memory_that_would_be_enough_is_enough(classes):
+def test_the_memory_named_in_the_error_is_sufficient(classes):
     X = np.random.default_rng(0).normal(size=(30, 120))
     y = np.arange(30) % classes
     with pytest.raises(ValueError, match=rf"for {classes} classes and rows of 120 features; it is 1,000"):
         BudgetClassifier(memory=1000).fit(X, y)
     with pytest.raises(ValueError, match="hash the features") as raised:
         BudgetClassifier(memory=1000).fit(X, y)
-    enough = int(re.search(r"at least ([0-9,]+) bytes", str(raised.value))[1].replace(",", ""))
-    assert BudgetClassifier(memory=enough).fit(X, y).nbytes_ <= enough
-    with pytest.raises(ValueError, match=f"at least {enough:,} bytes"):
-        BudgetClassifier(memory=enough - classes).fit(X, y)
+    required = int(re.search(r"at least ([0-9,]+) bytes", str(raised.value))[1].replace(",", ""))
+    assert BudgetClassifier(memory=required).fit(X, y).nbytes_ <= required
+    with pytest.raises(ValueError, match=f"at least {required:,} bytes"):
+        BudgetClassifier(memory=required - classes).fit(X, y)
