@@ -1,7 +1,7 @@
-"""`python -m budgetron` in processes of their own that need not begin with Python's start and all imports.
+"""Run `python -m budgetron` in separate processes, without the time to start Python and import modules.
 
-`Server` starts one process that imports everything, and forks a child of it for every command. A child has
-its own arguments, folder, output and end, as any process has; only its modules are there already.
+`Server` starts one process that imports everything, and forks a child for every command. Like any process, a
+child has its own arguments, working directory, output and exit code. Only the modules are already imported.
 """
 
 import contextlib
@@ -16,11 +16,11 @@ import tempfile
 import traceback
 from pathlib import Path
 
-SECONDS = 120  # after which a command is killed
+TIME_LIMIT = 120  # seconds, after which a command is killed
 
 
 class Server:
-    """Runs commands, one after the other, in the environment given."""
+    """A process that runs commands, one after the other, with the given environment variables."""
 
     def __init__(self, environment):
         self.process = subprocess.Popen(
@@ -32,7 +32,7 @@ class Server:
         )
 
     def run(self, arguments, cwd=None):
-        """What `subprocess.run` would return."""
+        """Run one command and return what `subprocess.run` would return."""
         with tempfile.TemporaryDirectory() as folder:
             request = [list(arguments), str(cwd or Path.cwd()), folder]
             self.process.stdin.write(json.dumps(request) + "\n")
@@ -45,11 +45,11 @@ class Server:
         self.process.communicate()
 
 
-def live(arguments, cwd, folder):
-    """The life of a child: as `python -m budgetron`, from nothing on its standard input."""
+def run_child(arguments, cwd, folder):
+    """Run a command in a forked child, with an empty standard input, and exit."""
     code = 1
     try:
-        signal.alarm(SECONDS)
+        signal.alarm(TIME_LIMIT)
         os.chdir(cwd)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         for channel in (1, 2):
@@ -57,10 +57,10 @@ def live(arguments, cwd, folder):
         sys.argv = ["", *arguments]
         runpy.run_module("budgetron", run_name="__main__", alter_sys=True)
         code = 0
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else int(end.code is not None)
-        if isinstance(end.code, str):
-            print(end.code, file=sys.stderr)
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+        if isinstance(error.code, str):
+            print(error.code, file=sys.stderr)
     except BaseException:
         traceback.print_exc()
     finally:
@@ -70,21 +70,22 @@ def live(arguments, cwd, folder):
 
 
 def serve():
+    """Fork a child for each request on standard input, and print its exit code."""
     from budgetron.cli import app
 
-    # A first command, that ends at once: what is imported when one comes is there for all.
-    # Whatever is wrong with it, the others will say.
-    quiet = io.StringIO()
+    # Some modules are imported only when a command runs. This command ends at once, and imports them for all
+    # children. Its errors are ignored, because the tests will show them.
+    ignored = io.StringIO()
     with (
-        contextlib.redirect_stdout(quiet),
-        contextlib.redirect_stderr(quiet),
+        contextlib.redirect_stdout(ignored),
+        contextlib.redirect_stderr(ignored),
         contextlib.suppress(SystemExit, Exception),
     ):
         app(["run", os.path.join(os.devnull, "absent.csv")])
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
-            live(*json.loads(line))
+            run_child(*json.loads(line))
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 
 

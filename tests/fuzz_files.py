@@ -1,11 +1,11 @@
-"""Model files under attack: damaged, cut, spliced, and made with malice under right checksums.
+"""Attack model files: load damaged, truncated, spliced, and maliciously changed files with valid checksums.
 
-    python tests/fuzz_files.py 100000 [--seed S]     attacks by the number
-    python tests/fuzz_files.py --replay S N          one of them again, in this process
+    python tests/fuzz_files.py 100000 [--seed S]     run a number of attacks
+    python tests/fuzz_files.py --replay S N          run attack N of seed S again, in this process
 
-Each attack must end in a `ModelFileError` or in a model that can be used: asked, taught and saved. Attacks
-run in a process of their own, with a limit to its memory, so that a crash, a flood or a hang is noticed,
-and is laid at the door of the attack that caused it.
+Each attack must end in a `ModelFileError`, or in a model that can predict, learn and be saved. Attacks run in
+a separate process with limited memory. A crash, excessive memory use or a hang is then detected, and reported
+with the attack that caused it.
 """
 
 import argparse
@@ -37,13 +37,13 @@ from budgetron.batch import AveragedClassifier, PenalizedRiskClassifier
 from budgetron.experts._base import ExpertAlgorithm
 from budgetron.kernels import Normalized
 
-# Memory is measured for one attack in so many: it takes long.
+# Memory use is measured for one attack in 50, because it is slow.
 MEASURED = 50
-# Bytes that loading may take, beside so many times those of the file.
+# Loading may use FEW_BYTES, plus TIMES the size of the file.
 FEW_BYTES, TIMES = 1 << 21, 20
-# Seconds of work for one file; and of silence after which it hangs.
+# Processor time allowed for one file, and time without a result after which the process hangs, in seconds.
 LONGEST, SILENCE = 1.0, 60.0
-# Bytes that the process may have beyond those it begins with.
+# Bytes that the process may allocate after its start.
 ROOM = 1 << 29
 
 
@@ -51,7 +51,7 @@ ROOM = 1 << 29
 
 
 def models():
-    """Small models of every kind."""
+    """Yield small models of every class."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(30, 3))
     y = np.where(X[:, 0] * X[:, 1] > 0.1 * rng.normal(size=30), 1, -1)
@@ -60,7 +60,7 @@ def models():
     single = X.astype(np.float32)
 
     for cls in budgetron.learners():
-        yield (cls(gamma=0.5, **({"budget": 4} if "budget" in cls._get_param_names() else {})).fit(X, y))
+        yield (cls(gamma=0.5, **({"budget": 4} if "budget" in cls().get_params() else {})).fit(X, y))
     for cls in linear.learners():
         yield cls().fit(single, y)
     yield budgetron.Forgetron(4, "greedy", gamma=0.5).fit(X, y)
@@ -97,10 +97,14 @@ def models():
     ):
         algorithm.play(np.eye(4)[rng.integers(4, size=9)], rng.integers(2, size=9))
         yield algorithm
-    for face, labels in [(river.Forgetron(3), y), (river.linear.AROW(), three), (river.Projectron(), three)]:
+    for adapter, labels in [
+        (river.Forgetron(3), y),
+        (river.linear.AROW(), three),
+        (river.Projectron(), three),
+    ]:
         for row, label in zip(X, labels.tolist(), strict=True):
-            face.learn_one(dict(zip("abc", row.tolist(), strict=True)), label)
-        yield face
+            adapter.learn_one(dict(zip("abc", row.tolist(), strict=True)), label)
+        yield adapter
     many = rng.normal(size=(70, 3))
     yield budgetron.BudgetClassifier("90kB", random_state=0).fit(many, np.where(many[:, 0] > 0, "yes", "no"))
     yield budgetron.BudgetClassifier("90kB", random_state=0).fit(wide, y)
@@ -109,7 +113,7 @@ def models():
 
 
 def originals():
-    """Their files."""
+    """Yield the content of a file of each model."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
         for model in models():
@@ -118,6 +122,7 @@ def originals():
 
 
 def unpack(data):
+    """Return model.json as a tree, and the .npy files of the arrays, of a model file."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     head = json.loads(members.pop("model.json"))
@@ -125,7 +130,7 @@ def unpack(data):
 
 
 def pack(head, arrays, more=(), compression=zipfile.ZIP_STORED):
-    """A file with right checksums, whatever is in it."""
+    """Return a model file of this content, with valid checksums."""
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", compression) as archive:
         for i, data in enumerate(arrays):
@@ -139,54 +144,56 @@ def pack(head, arrays, more=(), compression=zipfile.ZIP_STORED):
 
 
 def npy(values, **options):
+    """Return the content of an .npy file."""
     stream = io.BytesIO()
     np.lib.format.write_array(stream, np.asarray(values), version=(1, 0), **options)
     return stream.getvalue()
 
 
 def array_of(member):
+    """Return the array of an .npy file."""
     return np.lib.format.read_array(io.BytesIO(member))
 
 
 # ---------------------------------------------------------------------- attacks
 
 
-def attack(files_, seed, number):
-    """The bytes of an attack, and what was done, in a few words."""
+def attack(contents, seed, number):
+    """Return the content of the changed file, and a short description of the changes."""
     rng = random.Random(f"{seed} {number}")
-    which = rng.randrange(len(files_))
-    original = files_[which]
+    which = rng.randrange(len(contents))
+    original = contents[which]
     if rng.random() < 0.2:
         how = rng.choice([cut, flip, insert, splice])
-        return how(rng, original, files_), f"file {which}: {how.__name__}"
+        return how(rng, original, contents), f"file {which}: {how.__name__}"
     head, arrays = unpack(original)
-    done = []
+    changes = []
     for _ in range(rng.choice([1, 1, 1, 2, 3])):
         how = rng.choice([change_tree, change_tree, change_array, change_header] if arrays else [change_tree])
-        done.append(how(rng, head, arrays))
+        changes.append(how(rng, head, arrays))
         if "model" not in head:
             break
-    return pack(head, arrays), f"file {which}: {'; '.join(done)}"
+    return pack(head, arrays), f"file {which}: {'; '.join(changes)}"
 
 
-def cut(rng, data, files_):
+def cut(rng, data, contents):
     return data[: rng.randrange(len(data))]
 
 
-def flip(rng, data, files_):
+def flip(rng, data, contents):
     damaged = bytearray(data)
     for _ in range(rng.randint(1, 4)):
         damaged[rng.randrange(len(data))] ^= rng.randint(1, 255)
     return bytes(damaged)
 
 
-def insert(rng, data, files_):
+def insert(rng, data, contents):
     at = rng.randrange(len(data))
     return data[:at] + rng.randbytes(rng.randint(1, 9)) + data[at:]
 
 
-def splice(rng, data, files_):
-    other = rng.choice(files_)
+def splice(rng, data, contents):
+    other = rng.choice(contents)
     return data[: rng.randrange(len(data))] + other[rng.randrange(len(other)) :]
 
 
@@ -213,7 +220,7 @@ VALUES += [{"#": "normalized", "kernel": "rbf"}, {"#": "objects", "items": ["a",
 
 
 def places(tree, path=()):
-    """The places in a tree, as keys from its root."""
+    """Yield the paths of all nodes of a tree; a path is a tuple of keys from the root."""
     yield path
     if isinstance(tree, dict | list):
         for key in tree if isinstance(tree, dict) else range(len(tree)):
@@ -227,7 +234,7 @@ def at(tree, path):
 
 
 def change_tree(rng, head, arrays):
-    """Change something of model.json."""
+    """Change one node of model.json, and return a description."""
     everywhere = [path for path in places(head) if len(path) > 1]
     if rng.random() < 0.02 or not everywhere:
         everywhere = [(key,) for key in head]
@@ -239,7 +246,7 @@ def change_tree(rng, head, arrays):
         node[key] = old + rng.choice([-1, 1, 2]) if type(old) is int else old * rng.choice([-1.0, 1e9, 1e-9])
     elif what == "delete":
         del node[key]
-    elif what == "copy":  # also exchanges the numbers of arrays, names and classes
+    elif what == "copy":  # may also exchange the numbers of arrays, names and classes
         alike = [place for place in everywhere if type(at(head, place)) is type(old)]
         node[key] = json.loads(json.dumps(at(head, rng.choice(alike))))
     elif what == "double" and isinstance(node, list):
@@ -249,7 +256,7 @@ def change_tree(rng, head, arrays):
     elif what == "shorten" and isinstance(old, list | dict) and old:
         old.pop(rng.choice(list(old)) if isinstance(old, dict) else rng.randrange(len(old)))
     else:
-        node[key] = json.loads(json.dumps(rng.choice(VALUES)))  # one of its own: it may be changed too
+        node[key] = json.loads(json.dumps(rng.choice(VALUES)))  # a copy, because a later change may modify it
     return f"{what} at {'/'.join(map(str, path))}"
 
 
@@ -263,11 +270,11 @@ EXTREMES = {
 
 
 def change_array(rng, head, arrays):
-    """Change numbers, type or shape of an array."""
+    """Change the numbers, the type or the shape of an array, and return a description."""
     i = rng.randrange(len(arrays))
     try:
         values = array_of(arrays[i])
-    except Exception:  # a header that was changed before
+    except Exception:  # the header was changed before
         values = np.zeros(3)
     if values.dtype.kind not in EXTREMES:  # likewise
         values = np.zeros(3)
@@ -298,7 +305,7 @@ def change_array(rng, head, arrays):
 
 
 def change_header(rng, head, arrays):
-    """Damage the header of an array, where its length, type and shape stand."""
+    """Damage the header of an array, which contains its length, type and shape; return a description."""
     i = rng.randrange(len(arrays))
     damaged = bytearray(arrays[i])
     for _ in range(rng.randint(1, 2)):
@@ -310,7 +317,7 @@ def change_header(rng, head, arrays):
 # ---------------------------------------------------------------------- use
 
 
-# What errors in use speak of: numbers that overflow, and parameters that are wrong or changed.
+# Texts expected in the errors of a loaded model: overflowing numbers, and wrong or changed parameters
 CLEAR = (
     "finite|overflow|must be|changed since|at least two classes|not fitted yet|rounds should be a whole|"
     "raise it, or hash"
@@ -318,7 +325,7 @@ CLEAR = (
 
 
 def try_out(data, path):
-    """Load a file that may be anything, and use what comes of it; how that went."""
+    """Load a file, use the model if there is one, and return the outcome."""
     path.write_bytes(data)
     try:
         files.load_extras(path)
@@ -327,25 +334,25 @@ def try_out(data, path):
         assert str(path) in str(error)  # noqa: PT017
         return "refused"
     again = path.with_name("again")
-    budgetron.save(model, again)  # what was loaded can be saved
+    budgetron.save(model, again)  # a loaded model can be saved
     if isinstance(model, ExpertAlgorithm):
         steps = uses_of_algorithm(model)
     elif isinstance(model, river.RiverClassifier):
-        steps = uses_of_face(model)
+        steps = uses_of_adapter(model)
     else:
         steps = uses_of_classifier(model)
-    said = "used"
+    outcome = "used"
     for step in (*steps, lambda: budgetron.save(model, again), lambda: budgetron.load(again)):
         try:
             step()
-        except ValueError as error:  # numbers that were changed may overflow or contradict each other
+        except ValueError as error:  # changed numbers may overflow or contradict each other
             assert re.search(CLEAR, str(error)), f"unclear: {error!r}"  # noqa: PT017
-            said = "used, with errors"
+            outcome = "used, with errors"
         except MemoryError:
-            # Parameters of a model that has learned nothing may ask for anything.
+            # A model that has learned nothing may have parameters that need any amount of memory.
             assert not hasattr(model, "classes_"), "out of memory"
-            said = "used, with errors"
-    return said
+            outcome = "used, with errors"
+    return outcome
 
 
 def uses_of_algorithm(model):
@@ -357,8 +364,8 @@ def uses_of_algorithm(model):
     )
 
 
-def uses_of_face(model):
-    labels = [*model._labels, "new"]
+def uses_of_adapter(model):
+    labels = [*model.to_parts()["labels"], "new"]
     rows = [{"a": float(i), "b": -0.5 * i, "d": 1.0} for i in range(6)]
     return (
         lambda: model.predict_one(rows[0]),
@@ -378,7 +385,7 @@ def uses_of_classifier(model):
         X = csr_array((X.reshape(-1), np.tile([0, d // 2, d - 1], 40), np.arange(0, 121, 3)), shape=(40, d))
     if d <= 2000:
         X = X.toarray() if d > 3 else X
-    one = X[:1] if d > 2000 else X[0]
+    row = X[:1] if d > 2000 else X[0]
     uses = [
         lambda: model.partial_fit(X[:5], y[:5], classes=classes),
         lambda: model.decision_function(X[:5]),
@@ -386,13 +393,13 @@ def uses_of_classifier(model):
         lambda: model.partial_fit(X, y),
         lambda: model.predict(X),
     ]
-    told = []
+    attributes = []
     if hasattr(model, "play"):
-        told += ["nbytes_"]
-        uses.insert(1, lambda: model.play(one, y[0]))
+        attributes += ["nbytes_"]
+        uses.insert(1, lambda: model.play(row, y[0]))
     if hasattr(type(model), "support_"):
-        told += ["support_vectors_", "dual_coef_"]
-    uses.append(lambda: [getattr(model, name) for name in told if model.__sklearn_is_fitted__()])
+        attributes += ["support_vectors_", "dual_coef_"]
+    uses.append(lambda: [getattr(model, name) for name in attributes if model.__sklearn_is_fitted__()])
     if isinstance(model, CalibratedClassifier):
         uses.append(lambda: model.predict_proba(X))
     return uses
@@ -401,51 +408,54 @@ def uses_of_classifier(model):
 # ---------------------------------------------------------------------- the run
 
 
-def one(files_, path, seed, number):
-    """Carry out an attack: its outcome, or what was wrong."""
-    data, done = attack(files_, seed, number)
+def run_attack(contents, path, seed, number):
+    """Carry out one attack; return its outcome, and a description if it failed."""
+    data, changes = attack(contents, seed, number)
     started = time.process_time()
     try:
         outcome = try_out(data, path)
     except Exception:
-        return "failed", f"{done}\n{traceback.format_exc()}"
+        return "failed", f"{changes}\n{traceback.format_exc()}"
     seconds = time.process_time() - started
     if seconds > LONGEST:
-        return "failed", f"{done}\nit took {seconds:.1f} s"
+        return "failed", f"{changes}\nit took {seconds:.1f} s"
     if number % MEASURED == 0:
-        most = memory_of_load(path)
-        if most > FEW_BYTES + TIMES * len(data):
-            return "failed", f"{done}\nloading {len(data)} bytes took {most} bytes"
+        peak = memory_of_load(path)
+        if peak > FEW_BYTES + TIMES * len(data):
+            return "failed", f"{changes}\nloading {len(data)} bytes took {peak} bytes"
     return outcome, ""
 
 
 def memory_of_load(path):
+    """Return the peak memory use while loading, in bytes."""
     tracemalloc.start()
     with suppress(ModelFileError):
         budgetron.load(path)
-    _, most = tracemalloc.get_traced_memory()
+    _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    return most
+    return peak
 
 
 def worker(connection, seed, start, stop):
+    """Carry out attacks start to stop - 1, and send the outcome of each."""
     faulthandler.enable()
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
-    files_ = list(originals())
+    contents = list(originals())
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "attack"
-        for i, data in enumerate(files_):  # everything is sound, and warm
+        # Unchanged files must be valid. This also imports and allocates what all attacks need.
+        for i, data in enumerate(contents):
             outcome = try_out(data, path)
             assert outcome == "used", f"file {i}: {outcome}"
         limit_memory()
         connection.send((start - 1, "ready", ""))
         for number in range(start, stop):
-            connection.send((number, *one(files_, path, seed, number)))
+            connection.send((number, *run_attack(contents, path, seed, number)))
 
 
 def limit_memory():
-    """Let what floods the memory fail at once, where the system can see to that."""
+    """Make excessive allocations fail at once, if the system supports limits."""
     try:
         import resource
 
@@ -457,7 +467,7 @@ def limit_memory():
 
 
 def run(count, seed=0, report=None):
-    """Carry out attacks 0 to count - 1: how many went how, and what was wrong with those that failed."""
+    """Carry out attacks 0 to count - 1; return the number of each outcome, and the failures."""
     outcomes, failures = Counter(), {}
     context = multiprocessing.get_context("spawn")
     number = -1
@@ -471,22 +481,22 @@ def run(count, seed=0, report=None):
             while number < count - 1 or not ready:
                 if not ours.poll(SILENCE):
                     raise TimeoutError
-                number, outcome, wrong = ours.recv()
+                number, outcome, failure = ours.recv()
                 if outcome == "ready":
                     ready = True
                     continue
                 outcomes[outcome] += 1
-                if wrong:
-                    failures[number] = wrong
+                if failure:
+                    failures[number] = failure
                 if report:
-                    report(number, outcome, wrong)
+                    report(number, outcome, failure)
         except (EOFError, TimeoutError) as error:
             if not ready:
-                raise RuntimeError("the files are not sound before any attack") from error
+                raise RuntimeError("the files are invalid before any attack") from error
             number += 1
             outcomes["failed"] += 1
             hung = isinstance(error, TimeoutError)
-            failures[number] = "it hangs" if hung else "the process died"
+            failures[number] = "the process hangs" if hung else "the process died"
             if report:
                 report(number, "failed", failures[number])
         finally:
@@ -500,21 +510,21 @@ def main():
     parser.add_argument("count", type=int, nargs="?", default=10000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--replay", type=int, nargs=2, metavar=("SEED", "NUMBER"))
-    chosen = parser.parse_args()
-    if chosen.replay:
+    options = parser.parse_args()
+    if options.replay:
         faulthandler.enable()
-        files_ = list(originals())
+        contents = list(originals())
         with tempfile.TemporaryDirectory() as folder:
-            print(*one(files_, Path(folder) / "attack", *chosen.replay))
+            print(*run_attack(contents, Path(folder) / "attack", *options.replay))
         return
 
-    def report(number, outcome, wrong):
-        if wrong:
-            print(f"--replay {chosen.seed} {number}: {wrong}", flush=True)
+    def report(number, outcome, failure):
+        if failure:
+            print(f"--replay {options.seed} {number}: {failure}", flush=True)
         if number % 1000 == 999:
             print(f"{number + 1} attacks", flush=True)
 
-    outcomes, failures = run(chosen.count, chosen.seed, report)
+    outcomes, failures = run(options.count, options.seed, report)
     print(dict(outcomes))
     sys.exit(1 if failures else 0)
 

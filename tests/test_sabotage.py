@@ -1,4 +1,4 @@
-"""Faults that public implementations have, put into ours on purpose: the invariants must notice."""
+"""Faults of public implementations, injected into the learners: the papers' invariants must detect them."""
 
 import importlib.util
 import shutil
@@ -16,7 +16,7 @@ from budgetron import streams
 PACKAGE = Path(budgetron.__file__).parent
 SHARE = 15 / 32
 
-# The module, what is replaced in it, and by what.
+# For each fault: the module, the line to replace, and its replacement.
 FAULTS = {
     "phi of 1.02": (
         "_forgetron",
@@ -36,14 +36,14 @@ FAULTS = {
 }
 
 
-def build(folder, module, name):
-    """Compile the source of a learner's module, changed, under another name."""
+def build(folder, fault, name):
+    """Compile a changed copy of a learner's module under another name, and import it."""
     for tool in ("cython", "cc"):
         if shutil.which(tool) is None:
-            pytest.skip(f"{tool} is not on the path, and the fault must be compiled")
-    source, old, new = module
+            pytest.skip(f"{tool} is not on the path; it is needed to compile the fault")
+    source, old, new = fault
     text = (PACKAGE / "kernelized" / f"{source}.py").read_text()
-    assert text.count(old) == 1, "the line to sabotage is not there"
+    assert text.count(old) == 1, "the line to replace was not found"
     path = folder / f"{name}.py"
     path.write_text(text.replace(old, new))
     options = ["-X", "boundscheck=False", "-X", "wraparound=False", "-X", "freethreading_compatible=True"]
@@ -61,8 +61,8 @@ def build(folder, module, name):
     return loaded
 
 
-def forgetron_complaints(Forgetron):
-    """What the proof of 003 would say of these runs."""
+def forgetron_violations(Forgetron):
+    """Yield the invariants of the Forgetron paper that some runs violate."""
     for seed in range(6):
         X, y = streams.two_gaussians(400, 0.2, random_state=seed)
         for budget in (5, 20, 83):
@@ -73,12 +73,13 @@ def forgetron_complaints(Forgetron):
                 yield "(41)"
             phi = ledger["phi"][trace.mistakes]
             norms = np.concatenate([[0.0], ledger["norm"]])
-            before = (
-                norms[:-1][trace.mistakes] ** 2 + 2 * (trace.margins * y)[trace.mistakes] + 1
-            )  # ||f'_t||^2
-            kept = ledger["removed"][trace.mistakes] < 0  # where nothing left, ||f|| = phi ||f'||
+            # ||f'_t||^2
+            before = norms[:-1][trace.mistakes] ** 2 + 2 * (trace.margins * y)[trace.mistakes] + 1
+            # Where no support was removed, ||f|| = phi ||f'||
+            none_removed = ledger["removed"][trace.mistakes] < 0
             if not np.allclose(
-                norms[1:][trace.mistakes][kept], phi[kept] * np.sqrt(np.maximum(before[kept], 0))
+                norms[1:][trace.mistakes][none_removed],
+                phi[none_removed] * np.sqrt(np.maximum(before[none_removed], 0)),
             ):
                 yield "||phi f'||"
             if np.any(phi <= 0) or np.any(phi > 1):
@@ -87,7 +88,8 @@ def forgetron_complaints(Forgetron):
                 yield "a coefficient above 1"
 
 
-def projectron_complaints(ProjectronPlusPlus):
+def projectron_violations(ProjectronPlusPlus):
+    """Yield the invariants of the Projectron paper that some runs violate."""
     for seed in range(6):
         X, y = streams.two_gaussians(400, 0.2, random_state=seed)
         model = ProjectronPlusPlus(2.0, gamma=0.5)
@@ -96,28 +98,28 @@ def projectron_complaints(ProjectronPlusPlus):
         if np.any(tau > 1):
             yield "tau <= 1"
         # (17) maximizes beta among all tau up to 1
-        loss, unsure = 1 - y * trace.margins, ~np.isnan(beta) & (tau > 0)
+        loss, updated = 1 - y * trace.margins, ~np.isnan(beta) & (tau > 0)
         square = 1 - trace.ledger["delta"] ** 2
         best = np.minimum(1.0, loss / np.maximum(square, 1e-300))
-        if not np.allclose(tau[unsure & ~trace.mistakes], best[unsure & ~trace.mistakes]):
+        if not np.allclose(tau[updated & ~trace.mistakes], best[updated & ~trace.mistakes]):
             yield "(17)"
 
 
-COMPLAINTS = {
-    "_forgetron": ("Forgetron", forgetron_complaints),
-    "_projectron": ("ProjectronPlusPlus", projectron_complaints),
+CHECKS = {
+    "_forgetron": ("Forgetron", forgetron_violations),
+    "_projectron": ("ProjectronPlusPlus", projectron_violations),
 }
 
 
-def test_the_honest_learners_are_not_complained_of():
-    assert list(forgetron_complaints(budgetron.Forgetron)) == []
-    assert list(projectron_complaints(budgetron.ProjectronPlusPlus)) == []
+def test_the_learners_violate_no_invariant():
+    assert list(forgetron_violations(budgetron.Forgetron)) == []
+    assert list(projectron_violations(budgetron.ProjectronPlusPlus)) == []
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_faults_are_noticed(fault, tmp_path):
-    name, complain = COMPLAINTS[FAULTS[fault][0]]
+def test_every_fault_violates_an_invariant(fault, tmp_path):
+    name, violations_of = CHECKS[FAULTS[fault][0]]
     faulty = build(tmp_path, FAULTS[fault], "faulty_" + "".join(filter(str.isalnum, fault)))
-    complaints = list(complain(getattr(faulty, name)))
-    print(fault, sorted(set(complaints)), len(complaints))
-    assert complaints
+    violations = list(violations_of(getattr(faulty, name)))
+    print(fault, sorted(set(violations)), len(violations))
+    assert violations
