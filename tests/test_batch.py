@@ -248,7 +248,7 @@ def test_invalid_arguments_and_rows():
         _ = AveragedClassifier(budgetron.Forgetron()).fit(X, y).coef_
     with pytest.raises(ValueError, match="'loss_bound' parameter"):
         AveragedClassifier(linear.AROW(), loss_bound=0).fit(X, y)
-    with pytest.raises(ValueError, match="but a loss of"):
+    with pytest.raises(ValueError, match=r"but a loss of \S+ occurred; use a larger loss_bound"):
         _ = AveragedClassifier(linear.AROW(), loss_bound=0.01).fit(X, y).risk_bound_
 
 
