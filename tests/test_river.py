@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ from river import checks, datasets, drift, evaluate, metrics, preprocessing
 
 import budgetron.river
 from budgetron import river
+from budgetron._base.access import hypotheses_of
 from budgetron.river import linear
 
 ADAPTERS = [getattr(river, name) for name in river.__all__ if name not in ("RiverClassifier", "linear")]
@@ -36,11 +38,15 @@ def test_rivers_checks(model, check):
     check(copy.deepcopy(model))
 
 
+def estimator_of(adapter):
+    """Return the scikit-learn estimator of a river adapter."""
+    return adapter.to_parts()["model"]
+
+
 def small(cls, **more):
-    params = {"budget": 20} if "budget" in cls._signature.parameters else {}
-    params |= {"memory": "256kB"} if "memory" in cls._signature.parameters else {}
-    params |= {"seed": 1} if "seed" in cls._signature.parameters else {}
-    return cls(**params | more)
+    """Return an adapter with a small budget or memory, and a fixed seed."""
+    params = {"budget": 20, "memory": "256kB", "seed": 1}
+    return cls(**{name: params[name] for name in params if name in cls.parameter_names()} | more)
 
 
 def rows(n=300):
@@ -56,7 +62,7 @@ def rows(n=300):
 
 @pytest.mark.parametrize("cls", ADAPTERS, **names)
 @pytest.mark.parametrize("batch", [1, 7, 300])
-def test_many_is_the_loop(cls, batch):
+def test_learn_many_equals_the_loop(cls, batch):
     one, many = small(cls), small(cls)
     stream = list(rows())
     for x, y in stream:
@@ -64,8 +70,9 @@ def test_many_is_the_loop(cls, batch):
     for start in range(0, 300, batch):
         part = stream[start : start + batch]
         many.learn_many(pd.DataFrame([x for x, _ in part]), pd.Series([y for _, y in part], dtype=object))
-    assert one._labels == many._labels
-    assert (one._model.rounds_, one._model.mistakes_) == (many._model.rounds_, many._model.mistakes_)
+    assert one.to_parts()["labels"] == many.to_parts()["labels"]
+    actual, expected = estimator_of(many), estimator_of(one)
+    assert (actual.rounds_, actual.mistakes_) == (expected.rounds_, expected.mistakes_)
     X = pd.DataFrame([x for x, _ in stream])
     assert one.predict_many(X).tolist() == [many.predict_one(x) for x, _ in stream]
     P = one.predict_proba_many(X)
@@ -78,16 +85,18 @@ def test_agrees_with_the_scikit_learn_estimator(cls):
     stream = [({j: float(v) for j, v in enumerate(x)}, y) for x, y in zip(*blobs(), strict=True)]
     model = small(cls)
     X, y = blobs()
-    estimator = copy.deepcopy(model._model)
+    estimator = copy.deepcopy(estimator_of(model))
     for x, label in stream:
         model.learn_one(x, label)
     estimator.fit(X, y)
-    assert (model._model.rounds_, model._model.mistakes_) == (estimator.rounds_, estimator.mistakes_)
+    actual = estimator_of(model)
+    assert (actual.rounds_, actual.mistakes_) == (estimator.rounds_, estimator.mistakes_)
     predicted = [model.predict_one(x) for x, _ in stream]
     assert predicted == estimator.predict(X).tolist()
 
 
 def blobs(n=200):
+    """Return rows of two overlapping classes, and labels."""
     rng = np.random.default_rng(1)
     y = np.append(0, rng.integers(0, 2, n - 1))  # the first label is the lower one
     return rng.normal(size=(n, 4)) + 0.8 * y[:, None], y
@@ -96,27 +105,27 @@ def blobs(n=200):
 # The number of supports that fit into BudgetClassifier's memory depends on the number of features.
 @pytest.mark.parametrize("cls", [cls for cls in ADAPTERS if cls is not river.BudgetClassifier], **names)
 def test_new_features_were_zero_before(cls):
-    width = {"gamma": 0.2} if "gamma" in cls._signature.parameters else {}
+    width = {"gamma": 0.2} if "gamma" in cls.parameter_names() else {}
     late, early = small(cls, **width), small(cls, **width)
     stream = list(rows())
     for x, y in stream:
         late.learn_one(x, y)
         early.learn_one({f"f{j}": x.get(f"f{j}", 0.0) for j in range(6)}, y)
-    ours, theirs = (
+    actual, expected = (
         model._margins_of(np.array([model._row(x) for x, _ in stream])) for model in (late, early)
     )
-    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-9 * max(1.0, np.abs(theirs).max()))
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-9 * max(1.0, np.abs(expected).max()))
     # Winnow's weights sum to 1 over the known features, so that its early margins were larger.
     if cls is not linear.Winnow:
-        assert late._model.mistakes_ == early._model.mistakes_
-        np.testing.assert_allclose(late._sigmoids, early._sigmoids, rtol=1e-6)
+        assert estimator_of(late).mistakes_ == estimator_of(early).mistakes_
+        np.testing.assert_allclose(late.to_parts()["sigmoids"], early.to_parts()["sigmoids"], rtol=1e-6)
 
 
 @pytest.mark.parametrize("cls", ADAPTERS, **names)
-def test_exact_bytes(cls):
+def test_nbytes_is_the_sum_of_the_arrays(cls):
     model = small(cls)
-    in_memory = "memory" in cls._signature.parameters
-    if not in_memory and "budget" not in cls._signature.parameters and not cls.__module__.endswith("linear"):
+    has_memory = "memory" in cls.parameter_names()
+    if not has_memory and "budget" not in cls.parameter_names() and not cls.__module__.endswith("linear"):
         pytest.skip("without a budget the model grows with its updates")
     stream = list(rows(900))
     sizes = []
@@ -124,25 +133,26 @@ def test_exact_bytes(cls):
         model.learn_one(x, y)
         if t >= 300:
             sizes.append(model.nbytes_)
-    if in_memory:  # the size may change, within the limit
+    if has_memory:  # the size may change, within the limit
         assert max(sizes) <= 256 << 10
         return
     keeps_all = cls is linear.VotedPerceptron and model.vote == "majority"
     assert keeps_all or len(set(sizes)) == 1
-    kept = [array for learner in model._model._learners for array in _arrays(learner)]
-    assert model.nbytes_ == sum(array.nbytes for array in kept) + model._sigmoids.nbytes
+    arrays = [array for hypothesis in hypotheses_of(estimator_of(model)) for array in arrays_of(hypothesis)]
+    assert model.nbytes_ == sum(array.nbytes for array in arrays) + model.to_parts()["sigmoids"].nbytes
 
 
-def _arrays(learner):
-    if not hasattr(learner, "rule"):
-        return [learner.row, learner.places, learner.wide, *learner.arrays().values()]
+def arrays_of(hypothesis):
+    """Return all arrays of a linear or kernel hypothesis."""
+    if not hasattr(hypothesis, "rule"):
+        return [hypothesis.row, hypothesis.places, hypothesis.wide, *hypothesis.arrays().values()]
     return [
-        learner.row,
-        learner.values,
-        learner.wide,
-        *learner.block.arrays(),
-        *learner.supports.arrays().values(),
-        *learner.rule.arrays().values(),
+        hypothesis.row,
+        hypothesis.values,
+        hypothesis.wide,
+        *hypothesis.block.arrays(),
+        *hypothesis.supports.arrays().values(),
+        *hypothesis.rule.arrays().values(),
     ]
 
 
@@ -180,11 +190,11 @@ def test_copies_share_nothing(cls):
 
 
 @pytest.mark.parametrize("cls", ADAPTERS, **names)
-def test_saved_and_loaded(cls, tmp_path):
+def test_a_loaded_adapter_continues_exactly(cls, tmp_path):
     stream = list(rows())
     model = small(cls)
-    for cut in (0, 1, 100, 250):
-        for x, y in stream[model._model.rounds_ if model._is_fitted() else 0 : cut]:
+    for start, cut in pairwise((0, 0, 1, 100, 250)):
+        for x, y in stream[start:cut]:
             model.learn_one(x, y)
         budgetron.save(model, tmp_path / "model")
         loaded = budgetron.load(tmp_path / "model")
@@ -199,7 +209,7 @@ def test_saved_and_loaded(cls, tmp_path):
         ]
 
 
-def test_inconsistent_files_are_refused():
+def test_inconsistent_parts_are_refused():
     model = small(river.Forgetron)
     for x, y in rows():
         model.learn_one(x, y)
@@ -212,11 +222,11 @@ def test_inconsistent_files_are_refused():
         {"labels": [*good["labels"][:-1], None]},
         {"sigmoids": good["sigmoids"][:1]},
         {"sigmoids": good["sigmoids"] * np.nan},
-        {"model": small(river.Forgetron, budget=3)._model},
-        {"model": small(linear.AROW)._model},
+        {"model": estimator_of(small(river.Forgetron, budget=3))},
+        {"model": estimator_of(small(linear.AROW))},
     ):
         with pytest.raises(ValueError, match="should be"):
-            small(river.Forgetron)._restore_parts(**good | change)
+            river.Forgetron.from_parts({"budget": 20}, **good | change)
 
 
 @pytest.mark.parametrize(
@@ -270,7 +280,7 @@ def test_budget_classifier_is_calibrated_once_per_row():
             np.testing.assert_allclose([actual[0], actual[1]], expected, rtol=1e-12)
         estimator.play(x, label, classes=[0, 1] if t == 0 else None)
         adapter.learn_one(dict(enumerate(x.tolist())), label)
-        np.testing.assert_array_equal(adapter._model.sigmoids_, estimator.sigmoids_)
+        np.testing.assert_array_equal(estimator_of(adapter).sigmoids_, estimator.sigmoids_)
     assert adapter.nbytes_ == estimator.nbytes_
     # The most probable label is the predicted one.
     table = pd.DataFrame(X)
@@ -285,7 +295,7 @@ def test_budget_classifier_is_calibrated_once_per_row_of_a_batch():
     adapter.learn_many(pd.DataFrame(X), pd.Series(y))
     estimator = budgetron.BudgetClassifier(memory="256kB", random_state=0)
     estimator.partial_fit(X, y, classes=[0, 1])
-    np.testing.assert_allclose(adapter._model.sigmoids_, estimator.sigmoids_, rtol=1e-9)
+    np.testing.assert_allclose(estimator_of(adapter).sigmoids_, estimator.sigmoids_, rtol=1e-9)
 
 
 def test_files_with_sigmoids_of_the_adapter_still_load():
@@ -297,12 +307,12 @@ def test_files_with_sigmoids_of_the_adapter_still_load():
     assert parts["sigmoids"].shape == (3, 7)
     earlier = parts["sigmoids"].copy()
     earlier[:, 1] = 0.7
-    loaded = river.BudgetClassifier(memory="256kB", seed=0)
-    loaded._restore_parts(**parts | {"sigmoids": earlier})
+    params = {"memory": "256kB", "seed": 0}
+    loaded = river.BudgetClassifier.from_parts(params, **parts | {"sigmoids": earlier})
     for x, _ in rows():
         assert loaded.predict_proba_one(x) == model.predict_proba_one(x)
     with pytest.raises(ValueError, match="should be those of the learner"):
-        loaded._restore_parts(**parts | {"sigmoids": earlier[:1]})
+        river.BudgetClassifier.from_parts(params, **parts | {"sigmoids": earlier[:1]})
 
 
 def test_bad_tables_change_nothing():
@@ -329,10 +339,10 @@ def test_missing_labels_are_refused(cls, missing):
     X, y = pd.DataFrame({"f0": [1.0, 2.0, -1.0]}), pd.Series([True, missing, False], dtype=object)
     with pytest.raises(ValueError, match="every row needs a label; the label of row 1 is"):
         model.learn_many(X, y)
-    assert model._labels == []
+    assert model.to_parts()["labels"] == []
     assert model.predict_one({"f0": 1.0}) is None
     model.learn_many(X[y.notna()], y.dropna())
-    assert model._labels == [True, False]
+    assert model.to_parts()["labels"] == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -357,7 +367,7 @@ def test_positional_and_named_parameters():
 
 
 @pytest.mark.parametrize("cls", ADAPTERS, **names)
-def test_in_a_pipeline(cls):
+def test_accuracy_in_a_pipeline(cls):
     model = preprocessing.StandardScaler() | small(cls)
     score = evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy() + metrics.LogLoss())
     accuracy, loss = (metric.get() for metric in score)
@@ -387,7 +397,6 @@ def test_retrained_after_drift():
 
 
 def test_every_learner_has_an_adapter():
-    assert (
-        len(ADAPTERS) == len(budgetron.learners()) + len(budgetron.linear.learners()) + 1
-    )  # BudgetClassifier
+    # All learners, and BudgetClassifier
+    assert len(ADAPTERS) == len(budgetron.learners()) + len(budgetron.linear.learners()) + 1
     assert all(cls.__doc__ for cls in ADAPTERS)
