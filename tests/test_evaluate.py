@@ -15,6 +15,7 @@ from sklearn.metrics import balanced_accuracy_score, confusion_matrix
 
 import budgetron
 from budgetron import Forgetron, KernelPerceptron, RandomizedBudgetPerceptron, evaluate, linear
+from budgetron._base.access import kernel_hypotheses_of
 from budgetron._evaluation import runs
 from budgetron._evaluation.cohort import Cohort
 from budgetron.batch import AveragedClassifier
@@ -25,16 +26,17 @@ def all_learners(kernel="rbf"):
 
 
 def assert_same(shared, alone, traces, expected_traces):
-    for ours, model, trace, expected in zip(shared, alone, traces, expected_traces, strict=True):
+    for model, expected_model, trace, expected in zip(shared, alone, traces, expected_traces, strict=True):
         scale = max(1.0, np.abs(expected.margins).max())
         np.testing.assert_allclose(trace.margins, expected.margins, rtol=0, atol=1e-11 * scale)
         np.testing.assert_array_equal(trace.mistakes, expected.mistakes)
         np.testing.assert_array_equal(trace.support_sizes, expected.support_sizes)
-        np.testing.assert_array_equal(ours.support_, model.support_)
-        np.testing.assert_array_equal(ours.support_vectors_, model.support_vectors_)
-        scale = max(1.0, np.abs(model.dual_coef_).max(initial=0.0))
-        np.testing.assert_allclose(ours.dual_coef_, model.dual_coef_, rtol=0, atol=1e-11 * scale)
-        assert (ours.rounds_, ours.mistakes_, ours.nbytes_) == (model.rounds_, model.mistakes_, model.nbytes_)
+        np.testing.assert_array_equal(model.support_, expected_model.support_)
+        np.testing.assert_array_equal(model.support_vectors_, expected_model.support_vectors_)
+        scale = max(1.0, np.abs(expected_model.dual_coef_).max(initial=0.0))
+        np.testing.assert_allclose(model.dual_coef_, expected_model.dual_coef_, rtol=0, atol=1e-11 * scale)
+        for attribute in ("rounds_", "mistakes_", "nbytes_"):
+            assert getattr(model, attribute) == getattr(expected_model, attribute)
 
 
 @pytest.mark.parametrize("kernel", list(ref.KERNELS))
@@ -62,7 +64,7 @@ def test_learners_may_learn_alone_before_and_after():
 
 
 @pytest.mark.parametrize("form", ["float32", "csr"])
-def test_sharing_with_other_rows(form):
+def test_sharing_with_float32_and_sparse_rows(form):
     X, y = stream("random", 500)
     X = X.astype(np.float32) if form == "float32" else csr_array(X)
     # In float32 the last digit of a kernel value may depend on the shape of a matrix product.
@@ -102,14 +104,14 @@ def test_learners_that_cannot_share_are_refused():
     from budgetron._core.together import Together
 
     X, y = stream("random")
-    a, b = (KernelPerceptron(gamma=g).fit(X[:50], y[:50]) for g in (1.0, 2.0))
+    a, b = (kernel_hypotheses_of(KernelPerceptron(gamma=g).fit(X[:50], y[:50]))[0] for g in (1.0, 2.0))
     with pytest.raises(ValueError, match="same kernel"):
-        Together([a._learners[0], b._learners[0]])
+        Together([a, b])
     with pytest.raises(ValueError, match="with itself"):
-        Together([a._learners[0], a._learners[0]])
-    d = KernelPerceptron(gamma=1.0).fit(X[:50].astype(np.float32), y[:50])
+        Together([a, a])
+    (single,) = kernel_hypotheses_of(KernelPerceptron(gamma=1.0).fit(X[:50].astype(np.float32), y[:50]))
     with pytest.raises(ValueError, match="width and type"):
-        Together([a._learners[0], d._learners[0]])
+        Together([a, single])
 
 
 def test_learners_of_different_streams_may_share():
@@ -185,6 +187,8 @@ def test_kernel_functions_with_the_same_name_do_not_share():
 
 
 def blocks(X, y, size):
+    """Return a stream of blocks of the given size."""
+
     class Blocks:
         classes = np.unique(y)
 
@@ -320,7 +324,7 @@ def test_compare_clones_and_progressive_learns_in_place():
     assert first.mistakes + second.mistakes == results[0].mistakes == learner.mistakes_
 
 
-def test_export(tmp_path):
+def test_results_as_tables_json_and_plots(tmp_path):
     X, y = stream("random", 300)
     results = evaluate.compare([Forgetron(b, gamma=0.5) for b in (5, 50)], (X, y))
     frame = results.to_frame()
@@ -355,7 +359,7 @@ def test_bad_arguments():
         evaluate.compare([linear.AROW()], (X, y), classes=[0, 1])
 
 
-def test_a_class_instead_of_an_instance():
+def test_a_class_instead_of_an_instance_is_refused():
     X, y = stream("random", 50)
     with pytest.raises(TypeError, match=r"must be an instance, like Forgetron\(\)"):
         evaluate.progressive(Forgetron, (X, y))

@@ -20,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 import budgetron
 from budgetron import CalibratedClassifier, export, linear
+from budgetron._base.access import hypotheses_of
 from budgetron.batch import AveragedClassifier, PenalizedRiskClassifier
 from budgetron.experts import ExpertClassifier
 from budgetron.kernels import Normalized
@@ -54,6 +55,7 @@ def rows(n, classes, seed=0, d=D):
 
 
 def fitted(model, labels="numbers", dtype=np.float64, n=300):
+    """Fit a model to rows with the given kind of labels."""
     X, codes = rows(n, len(LABELS[labels]))
     return model.fit(X.astype(dtype), np.array(LABELS[labels])[codes])
 
@@ -97,6 +99,7 @@ def in_c(model, X, folder, name="model"):
 
 
 def compiled(source, folder, *options, output):
+    """Compile a C program without warnings, and return the path of the output."""
     file = folder / "program.c"
     file.write_text(source)
     run = subprocess.run(
@@ -130,7 +133,7 @@ def sizes(model, X):
         return X @ np.abs(learner.coef_ if isinstance(model, CalibratedClassifier) else model.coef_).T
     if isinstance(model, AveragedClassifier):
         assert learner.kernel == "rbf"
-        rules = [one.rule for one in learner._learners]
+        rules = [hypothesis.rule for hypothesis in hypotheses_of(learner)]
         sums = [(rule.average.total(rule.coef), rule.departed_sums) for rule in rules]
         return (
             np.array([[np.abs(current).sum() + np.abs(removed).sum() for current, removed in sums]])
@@ -140,7 +143,7 @@ def sizes(model, X):
     if learner.kernel in ("rbf", "laplacian"):
         return coef.sum(axis=0)[None]
     supports = np.abs(learner.support_vectors_).astype(np.float64)
-    return learner._learners[0].kernel.matrix(X, supports) @ coef
+    return hypotheses_of(learner)[0].kernel.matrix(X, supports) @ coef
 
 
 def assert_agrees(model, X, scores, labels, probabilities=None):
@@ -156,8 +159,8 @@ def assert_agrees(model, X, scores, labels, probabilities=None):
     if margins.shape[1] == 1:
         clear = np.abs(margins[:, 0]) > bounds[:, 0]
     else:
-        last, first = np.sort(margins, axis=1)[:, -2:].T
-        clear = first - last > 2 * bounds.max(axis=1)
+        second, first = np.sort(margins, axis=1)[:, -2:].T
+        clear = first - second > 2 * bounds.max(axis=1)
     assert clear.mean() > 0.98
     np.testing.assert_array_equal(labels[clear], model.predict(X)[clear])
     # A calibrated classifier may predict one class only, if the classes are unbalanced.
@@ -206,7 +209,7 @@ def run(request, tmp_path):
 
 @pytest.mark.parametrize("labels", ["numbers", "four texts"])
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_kernels(kernel, labels, run):
+def test_every_kernel(kernel, labels, run):
     if kernel == "constant poly":
         model = budgetron.RemoveOldestPerceptron(7, **KERNELS[kernel])
     else:
@@ -229,13 +232,13 @@ def test_kernels(kernel, labels, run):
 
 @pytest.mark.parametrize("labels", ["numbers", "three"])
 @pytest.mark.parametrize("label", MODELS)
-def test_learners(label, labels, run):
+def test_every_learner(label, labels, run):
     model, X = fitted(MODELS[label](), labels), rows(500, 2, seed=2)[0]
     assert_agrees(model, X, *run(model, X))
 
 
 @pytest.mark.parametrize("labels", LABELS)
-def test_labels(labels, run):
+def test_every_kind_of_label(labels, run):
     model, X = fitted(budgetron.Forgetron(30, gamma=0.5), labels), rows(200, 2, seed=3)[0]
     assert_agrees(model, X, *run(model, X))
 
@@ -247,7 +250,7 @@ def test_ten_thousand_rows(run):
     assert_agrees(model, X[2000:], *run(model, X[2000:]))
 
 
-def test_float32_models_and_far_margins(run):
+def test_float32_models_and_clipped_margins(run):
     # Rows so large that z is clipped.
     model = fitted(CalibratedClassifier(linear.Perceptron()), "three", np.float32)
     X = rows(200, 2, seed=4)[0] * np.float32(100.0)
@@ -274,8 +277,8 @@ def test_sparse_supports(run):
     assert not isinstance(model.support_vectors_, np.ndarray)
     scores, labels, _ = run(model, X[100:])
     averaged = AveragedClassifier(budgetron.Forgetron(20, gamma=0.05)).fit(csr_array(X[:100]), y[:100])
-    for one, (values, _, _) in ((model, (scores, labels, None)), (averaged, run(averaged, X[100:]))):
-        np.testing.assert_allclose(values[:, 0], one.decision_function(X[100:]), atol=1e-4)
+    for expected, (values, _, _) in ((model, (scores, labels, None)), (averaged, run(averaged, X[100:]))):
+        np.testing.assert_allclose(values[:, 0], expected.decision_function(X[100:]), atol=1e-4)
     np.testing.assert_array_equal(labels, model.predict(X[100:]))
 
 
@@ -373,7 +376,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("exported", [export.onnx, export.c])
 @pytest.mark.parametrize("label", REFUSED)
-def test_refusals(label, exported, tmp_path):
+def test_models_that_cannot_be_exported(label, exported, tmp_path):
     model, message = REFUSED[label]
     model = model.fit(X.astype(np.float64), Y)
     with pytest.raises(TypeError, match=message):
@@ -417,7 +420,7 @@ def test_limits_of_onnx_files(monkeypatch):
         export.onnx(fitted(budgetron.Forgetron(5, kernel="poly", gamma=1e-3, degree=2**24 + 1)))
 
 
-def test_without_onnx(monkeypatch):
+def test_a_missing_onnx_package_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ImportError, match=r"pip install 'budgetron\[onnx\]'"):
         export.onnx(fitted(linear.AROW()))
