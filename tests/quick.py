@@ -53,7 +53,7 @@ QUICK = {
         "test_compare_budgets_as_json": ALL,
         "test_bad_arguments": ALL,
         "test_rows_that_a_model_cannot_predict": ALL,
-        "test_every_advice_has_words_for_the_command_line": ALL,
+        "test_advice_names_options_of_the_command_line": ALL,
     },
 }
 

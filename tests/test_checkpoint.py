@@ -58,10 +58,12 @@ def outcome(folder, *arguments):
 
 
 def in_folder(folder, *arguments):
+    """Run with a checkpoint in the folder, and return the outcome."""
     return outcome(folder, *arguments, "--checkpoint", folder / "checkpoint")
 
 
 def stored(folder):
+    """Return the state that the checkpoint stores."""
     return files.load_extras(folder / "checkpoint" / "checkpoint.budgetron")["checkpoint"]
 
 
@@ -79,6 +81,7 @@ def breaking(monkeypatch, home, name, call, error):
 
 
 def crash(monkeypatch, folder, arguments, home, name, call):
+    """Run until one of the calls of a function, counted from 1, crashes."""
     with monkeypatch.context() as patch:
         breaking(patch, home, name, call, Crash())
         with pytest.raises(Crash):
@@ -107,10 +110,10 @@ def test_a_stopped_run_ends_the_same(rows, learner, folders, request, monkeypatc
     options += ["--every", 120, "--rows", 800]
     whole, stopped = folders
     expected = in_folder(whole, *options)
-    drawn = np.random.default_rng(len(learner))
-    crash(monkeypatch, stopped, options, evaluate.Comparison, "learn", int(drawn.integers(2, 5)))
+    rng = np.random.default_rng(len(learner))
+    crash(monkeypatch, stopped, options, evaluate.Comparison, "learn", int(rng.integers(2, 5)))
     before = stored(stopped)["rows"]
-    crash(monkeypatch, stopped, options, os, "replace", int(drawn.integers(2, 4)))
+    crash(monkeypatch, stopped, options, os, "replace", int(rng.integers(2, 4)))
     assert 0 < before < stored(stopped)["rows"] < 800
     assert in_folder(stopped, *options) == expected
     assert in_folder(stopped, *options) == expected  # now the run is complete
@@ -258,14 +261,14 @@ def refused(folder, *arguments):
         (["--every", 600], "every was 500 and is now 600"),
     ],
 )
-def test_another_command(half, changed, expected):
+def test_a_checkpoint_of_another_command_is_refused(half, changed, expected):
     message = refused(half[0], *half[1], *changed)
     assert "the checkpoint of another run" in message
     assert expected in message
     assert "give another folder, or delete this one" in message
 
 
-def test_another_source(half):
+def test_a_checkpoint_of_another_source_is_refused(half):
     folder, options = half
     rows = options[0]
     original = rows.read_text()
@@ -283,7 +286,7 @@ def test_another_source(half):
     in_folder(folder, *options)
 
 
-def test_a_folder_that_is_read_only(half, monkeypatch):
+def test_a_read_only_folder(half, monkeypatch):
     folder, options = half
     locked = folder / "checkpoint"
     with monkeypatch.context() as patch:
@@ -294,7 +297,7 @@ def test_a_folder_that_is_read_only(half, monkeypatch):
     assert in_folder(folder, *options) == expected  # the run is complete, so nothing is written
 
 
-def test_pipes_and_odd_options(tmp_path, table):
+def test_pipes_and_invalid_options(tmp_path, table):
     for arguments, expected in (
         (["-", "--target", "y", "--checkpoint", tmp_path / "c"], "a pipe cannot be read again"),
         ([table, "--target", "label", "--every", 10], "give --checkpoint FOLDER too"),
@@ -354,7 +357,7 @@ def test_temporary_files_of_killed_runs_are_removed(half):
     assert not draft.exists()
 
 
-def test_damaged_files(half):
+def test_damaged_checkpoints_are_refused(half):
     folder, options = half
     file = folder / "checkpoint" / "checkpoint.budgetron"
     valid = file.read_bytes()

@@ -171,6 +171,7 @@ def rows_of(path, scale):
 
 
 def results_of(*arguments):
+    """Run a command, and return the results by learner."""
     done = budgetron_command(*arguments, "-t", "label", "--missing", "mean", "--json")
     assert done.returncode == 0, text_of(done)
     (stream_result,) = json.loads(done.stdout)["streams"].values()
@@ -255,7 +256,7 @@ def test_the_certificate_of_the_budget_classifier_is_that_of_its_rows(measuremen
     assert certificate["bound"] == expected.bound
 
 
-def test_every_advice_has_words_for_the_command_line():
+def test_advice_names_options_of_the_command_line():
     for table in (OPTIONS, MODEL_ADVICE):
         assert set(table) == set(streams.Advice)
         for text in table.values():
@@ -368,7 +369,7 @@ def test_a_saved_model_has_seen_only_the_prefix(table, tmp_path, learner, scale)
     )
 
 
-def test_labels_of_rows_to_predict(tmp_path):
+def test_error_rate_of_predicted_rows_with_labels(tmp_path):
     rows = [f"{i % 7},{i % 5},{['1', '2', 'x'][i % 3]}" for i in range(300)]
     (tmp_path / "train.csv").write_text("\n".join(["a,b,y", *rows]))
     assert budgetron_command("run", "train.csv", "-t", "y", "--save", "m", cwd=tmp_path).returncode == 0
@@ -408,7 +409,7 @@ def test_an_average_is_saved(table, tmp_path):
     np.testing.assert_allclose(model.decision_function(X), expected.decision_function(X))
 
 
-def test_it_prints_how_rows_are_read_and_what_to_do_next(table):
+def test_how_rows_are_read_and_the_next_command_are_printed(table):
     done = budgetron_command(
         "compare", table, "-t", "label", "-l", "forgetron", "-l", "rbp", "--ignore", "age"
     )
@@ -452,7 +453,7 @@ def test_rows_without_header(table, tmp_path):
     assert "if the file has no header, give --no-header" in done.stderr.decode()
 
 
-def test_tabs_and_gaps(tmp_path):
+def test_tab_delimiters_and_missing_values(tmp_path):
     (tmp_path / "t.txt").write_text("a\tb\ty\n" + "1\t2\tu\n3\t1\tv\n" * 20)
     done = budgetron_command("run", "t.txt", "-t", "y", "--delimiter", "\\t", "--save", "m", cwd=tmp_path)
     assert done.returncode == 0, text_of(done)
@@ -542,8 +543,8 @@ def test_bad_files(name, tmp_path):
         path = content(path)
     out = tmp_path / "out"
     out.mkdir()
-    wanted = ["--save", out / "model.budgetron", "--report", out / "page.html"]
-    done = budgetron_command("run", path, "--target", "y", *options, *wanted)
+    outputs = ["--save", out / "model.budgetron", "--report", out / "page.html"]
+    done = budgetron_command("run", path, "--target", "y", *options, *outputs)
     message = done.stderr.decode()
     assert done.returncode == 2, text_of(done)
     assert message.startswith("budgetron: ")
@@ -662,7 +663,7 @@ def test_rows_that_a_model_cannot_predict(rows_and_models, model, source, option
     message = done.stderr.decode()
     assert done.returncode == 2, text_of(done)
     assert expected in message
-    known = {
+    options_of_predict = {
         "--output",
         "--margins",
         "--format",
@@ -672,10 +673,10 @@ def test_rows_that_a_model_cannot_predict(rows_and_models, model, source, option
         "--missing",
         "--json",
     }
-    assert set(re.findall(r"--[a-z]+", message)) <= known
+    assert set(re.findall(r"--[a-z]+", message)) <= options_of_predict
 
 
-def test_singular_and_plural(rows_and_models):
+def test_texts_for_one_row_and_several_classes(rows_and_models):
     done = budgetron_command("predict", "one.libsvm.model", "-", stdin=b"1 1:2\n", cwd=rows_and_models)
     assert done.stderr.decode().startswith("1 row predicted")
     note = "The budget is per class; supports are those of all classes."
@@ -766,7 +767,7 @@ def test_an_interrupted_run_saves_what_it_learned(tmp_path):
     assert b"Forgetron" in output
 
 
-def test_without_the_packages_of_the_command_line(tmp_path):
+def test_missing_packages_of_the_command_line_are_reported(tmp_path):
     (tmp_path / "typer.py").write_text("raise ImportError('no', name='typer')")
     done = subprocess.run(
         [sys.executable, "-m", "budgetron"],

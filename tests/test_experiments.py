@@ -36,7 +36,7 @@ def percent_error(model, X, y):
     return 100 * model.progressive_fit(X, y).error_rate
 
 
-def test_a_job_of_the_projectron_paper_literally():
+def test_a_job_of_the_projectron_paper_equals_literal_code():
     X, y = streams.two_gaussians(10_000, 0.1, "variance", random_state=1)
     order = np.random.default_rng(7).permutation(10_000)
     X, y = X[order], y[order]
@@ -58,7 +58,7 @@ def test_a_job_of_the_projectron_paper_literally():
         assert result["supports"][name] == model.n_support_
 
 
-def test_jobs_of_the_forgetron_paper_literally():
+def test_jobs_of_the_forgetron_paper_equal_literal_code():
     X, y = streams.two_gaussians(10_000, 0.05, "std", random_state=3)
     table = run_job(Job("noise-5", 3, 0.25))
     perceptron = KernelPerceptron(gamma=0.5)
@@ -168,7 +168,7 @@ def test_a_second_run_resumes(small, tmp_path):
     assert not list(tmp_path.rglob("*.part*"))
 
 
-def test_missing_data(tmp_path, monkeypatch):
+def test_missing_data_is_reported(tmp_path, monkeypatch):
     def absent():
         raise datasets.DataNotFoundError("no such folder, no network")
 
@@ -234,7 +234,7 @@ def test_interrupted_by_ctrl_c(tmp_path):
 # ---------------------------------------------------------------------- tables
 
 
-def test_the_published_numbers_are_near_themselves():
+def test_published_numbers_count_as_reproduced():
     entry = PROJECTRON["adult"]
     results = {
         Job("adult", part): {

@@ -90,10 +90,12 @@ def certificates():
 
 
 def in_order(comparison):
+    """Return the results, best first."""
     return sorted(comparison.results, key=lambda result: result.mistakes)
 
 
 def check_numbers(page, comparison, tables):
+    """Compare the numbers in the tables of a page with the results."""
     learners, *confusions = tables
     for result, row, confusion in zip(in_order(comparison), learners[1:], confusions, strict=True):
         assert row[:5] == [
