@@ -32,7 +32,7 @@ quick: .venv/installed
 # exiting. Excluded are the tests that count instructions or measure times, those that build modules or the library
 # (without sanitizers), and the one that starts a browser.
 UNMEASURED := test_instructions.py test_benchmarks.py test_docs.py test_sabotage.py
-BROWSER := tests/test_report.py::test_a_browser_shows_it
+BROWSER := tests/test_report.py::test_a_browser_shows_the_page
 RUNTIME = $(foreach name,asan ubsan stdc++,$(shell gcc -print-file-name=lib$(name).so))
 sanitize: .venv/sanitize/installed
 	PYTHONPATH=$(CURDIR)/.venv/sanitize LD_PRELOAD="$(RUNTIME)" PYTHONMALLOC=malloc \

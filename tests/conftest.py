@@ -22,11 +22,11 @@ settings.load_profile("budgetron")
 # The longest tests. They start first: if one started last, the other processors would wait for it.
 LONGEST = (
     "test_no_work_has_become_dearer",
-    "test_interrupted_as_a_user_would",
+    "test_interrupted_by_ctrl_c",
     "test_killed_at_random_moments",
     "test_add_a_learner_in_one_file",
     "test_attacks_on_model_files",
-    "test_a_run_goes_on_where_it_stopped",
+    "test_a_second_run_resumes",
     "test_the_gallery",
 )
 
