@@ -241,23 +241,23 @@ def change_tree(rng, head, arrays):
     path = rng.choice(everywhere)
     node, key = at(head, path[:-1]), path[-1]
     old = node[key]
-    what = rng.choice(["value", "value", "value", "near", "delete", "copy", "double", "rename", "shorten"])
-    if what == "near" and type(old) in (int, float):
+    kind = rng.choice(["value", "value", "value", "near", "delete", "copy", "double", "rename", "shorten"])
+    if kind == "near" and type(old) in (int, float):
         node[key] = old + rng.choice([-1, 1, 2]) if type(old) is int else old * rng.choice([-1.0, 1e9, 1e-9])
-    elif what == "delete":
+    elif kind == "delete":
         del node[key]
-    elif what == "copy":  # may also exchange the numbers of arrays, names and classes
+    elif kind == "copy":  # may also exchange the numbers of arrays, names and classes
         alike = [place for place in everywhere if type(at(head, place)) is type(old)]
         node[key] = json.loads(json.dumps(at(head, rng.choice(alike))))
-    elif what == "double" and isinstance(node, list):
+    elif kind == "double" and isinstance(node, list):
         node.append(json.loads(json.dumps(old)))
-    elif what == "rename" and isinstance(node, dict):
+    elif kind == "rename" and isinstance(node, dict):
         node[rng.choice([*node, "x", "#"])] = node.pop(key)
-    elif what == "shorten" and isinstance(old, list | dict) and old:
+    elif kind == "shorten" and isinstance(old, list | dict) and old:
         old.pop(rng.choice(list(old)) if isinstance(old, dict) else rng.randrange(len(old)))
     else:
         node[key] = json.loads(json.dumps(rng.choice(VALUES)))  # a copy, because a later change may modify it
-    return f"{what} at {'/'.join(map(str, path))}"
+    return f"{kind} at {'/'.join(map(str, path))}"
 
 
 EXTREMES = {
@@ -278,22 +278,22 @@ def change_array(rng, head, arrays):
         values = np.zeros(3)
     if values.dtype.kind not in EXTREMES:  # likewise
         values = np.zeros(3)
-    what = rng.choice(["value"] * 3 + ["huge", "dtype", "shape", "shorter", "longer", "swap", "fill", "mix"])
-    if what in ("value", "huge", "fill") and values.size:
+    kind = rng.choice(["value"] * 3 + ["huge", "dtype", "shape", "shorter", "longer", "swap", "fill", "mix"])
+    if kind in ("value", "huge", "fill") and values.size:
         extreme = rng.choice(EXTREMES[values.dtype.kind])
-        if what == "huge" and values.dtype == np.int64:
+        if kind == "huge" and values.dtype == np.int64:
             extreme = rng.choice([2**62, 2**63 - 1, -(2**63)])
-        place = slice(None) if what == "fill" else rng.randrange(values.size)
+        place = slice(None) if kind == "fill" else rng.randrange(values.size)
         values.reshape(-1)[place] = np.asarray(extreme).astype(values.dtype)
-    elif what == "dtype" and values.dtype.kind in "iufb":
+    elif kind == "dtype" and values.dtype.kind in "iufb":
         values = values.astype(rng.choice([np.float32, np.float64, np.int32, np.int64, np.uint8, ">f8"]))
-    elif what == "shape":
+    elif kind == "shape":
         values = rng.choice([values.reshape(1, -1), values.reshape(-1), values.reshape(-1, 1)])
-    elif what == "shorter":
+    elif kind == "shorter":
         values = values[:-1]
-    elif what == "longer":
+    elif kind == "longer":
         values = np.concatenate([values, values[: rng.choice([1, len(values)])]])
-    elif what == "mix":
+    elif kind == "mix":
         mixed = rng.sample(values.reshape(-1).tolist(), values.size)
         values = np.array(mixed, values.dtype).reshape(values.shape)
     else:
@@ -301,7 +301,7 @@ def change_array(rng, head, arrays):
         arrays[i], arrays[j] = arrays[j], arrays[i]
         return f"arrays {i} and {j} exchanged"
     arrays[i] = npy(values)
-    return f"{what} in array {i}"
+    return f"{kind} in array {i}"
 
 
 def change_header(rng, head, arrays):
@@ -472,16 +472,16 @@ def run(count, seed=0, report=None):
     context = multiprocessing.get_context("spawn")
     number = -1
     while number < count - 1:
-        ours, theirs = context.Pipe(duplex=False)
-        process = context.Process(target=worker, args=(theirs, seed, number + 1, count))
+        receiver, sender = context.Pipe(duplex=False)
+        process = context.Process(target=worker, args=(sender, seed, number + 1, count))
         process.start()
-        theirs.close()
+        sender.close()
         ready = False
         try:
             while number < count - 1 or not ready:
-                if not ours.poll(SILENCE):
+                if not receiver.poll(SILENCE):
                     raise TimeoutError
-                number, outcome, failure = ours.recv()
+                number, outcome, failure = receiver.recv()
                 if outcome == "ready":
                     ready = True
                     continue

@@ -69,13 +69,13 @@ def stored(folder):
 
 def breaking(monkeypatch, home, name, call, error):
     """Make a function raise an error at one of its calls, counted from 1."""
-    calls, real = [], getattr(home, name)
+    calls, original = [], getattr(home, name)
 
     def broken(*arguments, **options):
         calls.append(1)
         if len(calls) == call:
             raise error
-        return real(*arguments, **options)
+        return original(*arguments, **options)
 
     monkeypatch.setattr(home, name, broken)
 
@@ -123,11 +123,11 @@ def test_no_row_is_lost_or_learned_twice(table, folders, monkeypatch):
     options = [table, "--target", "label", "--every", 500]
     crash(monkeypatch, folders[1], options, evaluate.Comparison, "learn", 4)
     assert (stored(folders[1])["rows"], stored(folders[1])["done"]) == (1500, False)
-    learned, real = [], evaluate.Comparison.learn
+    learned, original = [], evaluate.Comparison.learn
 
     def learn(self, X, y, own_rows):
         learned.append((self[0].rounds, len(y)))
-        real(self, X, y, own_rows)
+        original(self, X, y, own_rows)
 
     monkeypatch.setattr(evaluate.Comparison, "learn", learn)
     in_folder(folders[1], *options)
@@ -143,9 +143,9 @@ def test_checkpoints_change_nothing(tmp_path, folders):
     # With smaller blocks, the first block still decides the width, and only rounding may differ.
     (tmp_path / "fine").mkdir()
     _, fine = in_folder(tmp_path / "fine", *options, "--every", 300)
-    (one,), (other,) = (next(iter(output["streams"].values()))["results"] for output in (results, fine))
-    assert one["parameters"]["gamma_"] == other["parameters"]["gamma_"]
-    assert one["confusion"] == other["confusion"]
+    (actual,), (expected,) = (next(iter(output["streams"].values()))["results"] for output in (fine, results))
+    assert actual["parameters"]["gamma_"] == expected["parameters"]["gamma_"]
+    assert actual["confusion"] == expected["confusion"]
 
 
 def test_a_complete_run_prints_the_same_again(table, folders, monkeypatch):
@@ -176,10 +176,10 @@ def test_certificates_cover_all_rows(table, folders, monkeypatch):
 def test_an_interrupted_run_keeps_the_last_checkpoint(table, folders, monkeypatch):
     options = [table, "--target", "label", "--every", 400]
     expected = in_folder(folders[0], *options)
-    real = evaluate.Comparison.learn
+    original = evaluate.Comparison.learn
 
     def learn(self, X, y, own_rows):
-        real(self, X, y, own_rows)
+        original(self, X, y, own_rows)
         if self[0].rounds == 1200:
             os.kill(os.getpid(), signal.SIGINT)
 
@@ -333,11 +333,11 @@ def test_a_full_disk_keeps_the_last_checkpoint(half, folders, name, monkeypatch)
     folder, options = half
     expected = in_folder(folders[0], *options)
     with monkeypatch.context() as patch:
-        real = getattr(os, name)
+        original = getattr(os, name)
 
         def full(path, *arguments, **more):
             if name == "open" and ".tmp" not in str(path):
-                return real(path, *arguments, **more)
+                return original(path, *arguments, **more)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
         patch.setattr(os, name, full)

@@ -1,4 +1,4 @@
-"""The command line, run in a process of its own."""
+"""The command line, run in a separate process."""
 
 import atexit
 import gzip
@@ -495,7 +495,7 @@ def test_a_learner_by_each_of_its_names():
     for name in [*names(), *ALIASES]:
         (model,) = learners_of([name], [30], ["0.5"], seed=1)
         X, y = streams.two_gaussians(60, random_state=0)
-        model.fit(np.abs(X), y)  # plain Winnow has no negative weights, but takes any rows
+        model.fit(np.abs(X), y)  # Winnow without `balanced` accepts any rows, but has no negative weights
 
 
 # ---------------------------------------------------------------------- errors

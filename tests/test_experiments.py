@@ -127,12 +127,12 @@ def small(monkeypatch):
 
 def test_a_second_run_resumes(small, tmp_path):
     page = tmp_path / "page.md"
-    made = experiments.reproduce(page, small, quick=True, workers=1)
+    reproduction = experiments.reproduce(page, small, quick=True, workers=1)
     jobs = tmp_path / "page" / ".jobs"
-    kept = {path.name: path.stat().st_mtime_ns for path in jobs.iterdir()}
-    assert len(kept) == 5 + 4
-    assert made.missing == {}
-    assert set(made.tables) == {"002-table-3", "003-table-8.1"}
+    modified = {path.name: path.stat().st_mtime_ns for path in jobs.iterdir()}
+    assert len(modified) == 5 + 4
+    assert reproduction.missing == {}
+    assert set(reproduction.tables) == {"002-table-3", "003-table-8.1"}
 
     # Saved results are used. Jobs with damaged files or other settings are run again.
     (jobs / "noise-5-0.25-000-quick.json").write_text("{")
@@ -146,17 +146,17 @@ def test_a_second_run_resumes(small, tmp_path):
         page, ["noise-5"], quick=True, workers=1, watch=lambda done, total, job: seen.append((done, total))
     )
     assert seen == [(done, 4) for done in range(5)]
-    changed = {path.name for path in jobs.iterdir() if path.stat().st_mtime_ns != kept[path.name]}
+    changed = {path.name for path in jobs.iterdir() if path.stat().st_mtime_ns != modified[path.name]}
     names = ("noise-5-0.25-000", "noise-5-1-000", "noise-5-000")
     assert changed == {f"{name}-quick.json" for name in names}
     # Studies of earlier runs stay on the page.
-    assert again.tables["002-table-3"].rows == made.tables["002-table-3"].rows
+    assert again.tables["002-table-3"].rows == reproduction.tables["002-table-3"].rows
 
     text = page.read_text()
     assert "Projectron paper, Table 3" in text
     assert "- SensIT Vehicle (Projectron paper): 0 of 1 jobs were run." in text
     assert "synthetic, 5 % noise" not in text.partition("## Not included")[2]
-    for path in made.files:
+    for path in reproduction.files:
         assert path.is_file()
         if path.suffix == ".png":
             assert f"](page/{path.name})" in text
@@ -173,9 +173,9 @@ def test_missing_data_is_reported(tmp_path, monkeypatch):
         raise datasets.DataNotFoundError("no such folder, no network")
 
     monkeypatch.setitem(experiments.LOADERS, "vehicle", absent)
-    made = experiments.reproduce(tmp_path / "page.md", ["vehicle"], quick=True)
-    assert made.missing == {"vehicle": "no such folder, no network"}
-    assert made.tables == {}
+    reproduction = experiments.reproduce(tmp_path / "page.md", ["vehicle"], quick=True)
+    assert reproduction.missing == {"vehicle": "no such folder, no network"}
+    assert reproduction.tables == {}
     text = (tmp_path / "page.md").read_text()
     assert (
         "- SensIT Vehicle (Projectron paper): its data is not available. Its Table 2 is unverified." in text

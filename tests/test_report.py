@@ -145,11 +145,11 @@ def test_the_summary_comes_first_and_all_numbers_are_correct(gaussians):
 def test_best_of_a_column_is_marked(gaussians):
     text = render(gaussians)
     assert f'<td class="best">{percent(gaussians.best().error_rate)}</td>' in text
-    one = Comparison({"alone": Forgetron(10, gamma=1.0)}, [-1, 1])
-    one.learn(*streams.two_gaussians(100, random_state=0))
-    text = render(one)
+    single = Comparison({"alone": Forgetron(10, gamma=1.0)}, [-1, 1])
+    single.learn(*streams.two_gaussians(100, random_state=0))
+    text = render(single)
     assert 'class="best"' not in text, "a single learner is not marked"
-    assert f"made {one.best().mistakes} mistakes in 100 rounds" in Page(text).text
+    assert f"made {single.best().mistakes} mistakes in 100 rounds" in Page(text).text
 
 
 def test_several_streams(gaussians, digits):
@@ -201,14 +201,14 @@ def test_names_are_escaped():
 
 def test_certificates(gaussians, certificates):
     page = Page(render(gaussians, certificates=certificates))
-    given = certificates["Perceptron"]
+    certificate = certificates["Perceptron"]
     text = " ".join(page.text.split())
-    assert f"{given.count:,} mistakes in 300 rounds, bound {given.bound:,.0f}" in text
+    assert f"{certificate.count:,} mistakes in 300 rounds, bound {certificate.bound:,.0f}" in text
     assert "The bound holds" in text
     assert "is vacuous" not in text
-    assert given.theorem in text
-    assert all(f"holds: {assumption.text}" in text for assumption in given.assumptions)
-    assert text.count("✓") == len(given.assumptions)
+    assert certificate.theorem in text
+    assert all(f"holds: {assumption.text}" in text for assumption in certificate.assumptions)
+    assert text.count("✓") == len(certificate.assumptions)
     assert "No certificate: the budget <is> too small" in text
 
 
@@ -225,15 +225,15 @@ def test_certificates(gaussians, certificates):
     ],
 )
 def test_verdicts_of_certificates(gaussians, certificates, changes, words):
-    given = replace(certificates["Perceptron"], **changes)
-    page = Page(render({"a": gaussians}, certificates={"a": {"Perceptron": given}}))
+    certificate = replace(certificates["Perceptron"], **changes)
+    page = Page(render({"a": gaussians}, certificates={"a": {"Perceptron": certificate}}))
     assert words in " ".join(page.text.split())
 
 
 def test_an_assumption_that_does_not_hold(gaussians, certificates):
-    given = certificates["Perceptron"]
-    given = replace(given, assumptions=[replace(given.assumptions[0], holds=False)])
-    text = Page(render(gaussians, certificates={"Perceptron": given})).text
+    certificate = certificates["Perceptron"]
+    certificate = replace(certificate, assumptions=[replace(certificate.assumptions[0], holds=False)])
+    text = Page(render(gaussians, certificates={"Perceptron": certificate})).text
     assert "does not apply" in text
     assert "✗" in text
 
