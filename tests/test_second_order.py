@@ -19,7 +19,7 @@ import budgetron
 from budgetron import SecondOrderProjectron, batch, linear
 from budgetron._core import gaussian, pages
 from budgetron._core.pages import zeros
-from budgetron._core.turn import Turn
+from budgetron._core.basis_change import BasisChange
 
 GAMMA = ref.KERNELS["rbf"][1]["gamma"]
 
@@ -512,18 +512,18 @@ def test_steps_that_overflow_change_nothing():
 
 
 @pytest.mark.parametrize(("m", "q"), [(1, 1), (64, 3), (150, 40), (200, 1)])
-def test_a_smaller_span_is_turned_by_the_factor_of_what_left_it(m, q):
+def test_the_change_of_basis_to_a_smaller_span(m, q):
     rng = np.random.default_rng(m)
     W, B = rng.normal(size=(m, q)), rng.normal(size=(m, 5))
     A = B @ B.T
-    turn = Turn(W)
-    M = turn.after(np.eye(m))
+    change = BasisChange(W)
+    M = change.multiply_left(np.eye(m))
     np.testing.assert_allclose(M @ M.T, np.eye(m) + W @ W.T, rtol=0.0, atol=1e-12 * m)
     np.testing.assert_array_equal(np.triu(M, 1), 0.0)
     L = np.tril(rng.normal(size=(m, m)))
-    np.testing.assert_allclose(turn.after(L.copy()), L @ M, rtol=0.0, atol=1e-12 * m)
-    np.testing.assert_allclose(M @ turn.solve(B.copy()), B, rtol=0.0, atol=1e-12 * m)
-    both = turn.solve_both(A.copy())
+    np.testing.assert_allclose(change.multiply_left(L.copy()), L @ M, rtol=0.0, atol=1e-12 * m)
+    np.testing.assert_allclose(M @ change.solve(B.copy()), B, rtol=0.0, atol=1e-12 * m)
+    both = change.solve_both(A.copy())
     whole = np.tril(both) + np.tril(both, -1).T
     np.testing.assert_allclose(M @ whole @ M.T, A, rtol=0.0, atol=1e-12 * m)
 
@@ -548,8 +548,8 @@ def test_supports_that_carry_each_other_stay_together(apart, may_part):
     X = np.array([[0.0], [apart]])
     learned = SecondOrderProjectron(2, 0.0, linear=False, gamma=1.0).fit(X, [1, -1])
     assert learned.n_support_ == 2
-    # Without the first, the second would be turned by 1 / ||delta||, and digits are lost by its square.
-    span = learned._learners[0].rule.projection.without(np.array([1]), np.array([0]))
+    # The change of basis to the second support alone has an entry 1 / ||delta||, and loses digits with its square.
+    span = learned._learners[0].rule.projection.restricted(np.array([1]), np.array([0]))
     assert (span is not None) == may_part
     if span is not None:
         np.testing.assert_allclose(span[0], [[1.0]], rtol=1e-9)

@@ -21,9 +21,9 @@ from budgetron._base.learner_wrapper import LearnerWrapper
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.past_hypotheses import Hypotheses, blocks
 from budgetron._base.protocol import HypothesisWithHistory
-from budgetron._base.types import Codes, Floats, Ints, Matrix
 from budgetron._core.linear import LinearRule
 from budgetron._util.checks import State, require, require_array, require_float
+from budgetron._util.types import Codes, Floats, Ints, Matrix
 
 __all__ = ["AveragedClassifier", "PenalizedRiskClassifier"]
 

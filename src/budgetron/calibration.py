@@ -14,10 +14,10 @@ from budgetron._base.learner_wrapper import LearnerWrapper
 from budgetron._base.linear_classifier import LinearClassifier
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.protocol import Hypothesis
-from budgetron._base.types import Codes, Floats, Label, Matrix, Rows
 from budgetron._core.calibration import calibrate, log_odds, mirror, sigmoids, sound
 from budgetron._core.linear import LinearRule
 from budgetron._util.checks import State, require
+from budgetron._util.types import Codes, Floats, Label, Matrix, Rows
 
 __all__ = ["CalibratedClassifier"]
 

@@ -17,6 +17,7 @@ from budgetron._base.trace import Trace
 from budgetron._base.types import Floats, Label, Matrix, Row, Rows
 from budgetron._core.kernel import Kernel
 from budgetron._core.rounds import Learner
+from budgetron._util.types import Floats, Label, Matrix, Rows
 
 __all__ = [
     "add_class",

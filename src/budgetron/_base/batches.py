@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 
-from budgetron._base.types import Codes, Floats, Ints, Labels, Matrix
 from budgetron._core.rows import check_features
+from budgetron._util.types import Codes, Floats, Ints, Labels, Matrix
 
 __all__ = [
     "Batch",

@@ -10,7 +10,7 @@ from sklearn.utils.validation import column_or_1d
 
 from budgetron._base.protocol import Hypothesis
 from budgetron._base.rounds import RoundPlayer
-from budgetron._base.types import Label, Rows
+from budgetron._util.types import Label, Rows
 
 __all__ = ["ClassAdmission"]
 

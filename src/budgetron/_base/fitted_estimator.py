@@ -12,9 +12,9 @@ from sklearn.utils import check_random_state
 
 from budgetron._base.parameters import CheckedEstimator
 from budgetron._base.protocol import Hypothesis
-from budgetron._base.types import Label, Labels, Matrix
 from budgetron._util.checks import State, require, require_int, require_names
 from budgetron._util.restore import restore_on_error
+from budgetron._util.types import Label, Labels, Matrix
 
 __all__ = ["FittedEstimator"]
 

@@ -22,8 +22,8 @@ from budgetron._base.types import Floats, Ints, Matrix
 from budgetron._core.kernel import Kernel
 from budgetron._core.rounds import Learner
 from budgetron._core.rule import Rule
-from budgetron._core.together import Together
 from budgetron._util.checks import State, require, require_float
+from budgetron._util.types import Floats, Ints, Matrix
 from budgetron.kernels import NAMES, KernelFunction, Normalized, resolve, resolve_gamma
 
 __all__ = ["BudgetedClassifier", "KernelClassifier"]
@@ -137,7 +137,7 @@ class KernelClassifier(OnlineClassifier):
             return
         assert batch.margins is not None
         sizes = [None for _ in outputs] if batch.sizes is None else list(batch.sizes)
-        Together(list(self._learners), True).learn(
+        LearnerGroup(list(self._learners), True).learn(
             batch.X,
             batch.signs,
             list(batch.margins),

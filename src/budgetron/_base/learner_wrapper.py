@@ -17,9 +17,9 @@ from budgetron._base.linear_classifier import LinearClassifier
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.protocol import Hypothesis, HypothesisWithHistory
 from budgetron._base.trace import Trace
-from budgetron._base.types import Codes, Floats, Label, Labels, Matrix, Row, Rows
 from budgetron._util.checks import State, require
 from budgetron._util.interrupts import defer_interrupts
+from budgetron._util.types import Codes, Floats, Label, Labels, Matrix, Row, Rows
 
 __all__ = ["LearnerWrapper"]
 

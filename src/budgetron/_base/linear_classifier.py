@@ -9,9 +9,9 @@ import numpy as np
 
 from budgetron._base.compiled_state import linear_hypothesis
 from budgetron._base.online_classifier import OnlineClassifier
-from budgetron._base.types import Floats, Matrix
 from budgetron._core.linear import LinearRule
 from budgetron._util.checks import State
+from budgetron._util.types import Floats, Matrix
 
 __all__ = ["LinearClassifier"]
 

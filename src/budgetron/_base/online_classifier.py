@@ -24,6 +24,7 @@ from budgetron._base.trace import Trace
 from budgetron._base.types import Floats, Labels, Matrix, Rows
 from budgetron._core.kernel import Kernel
 from budgetron._util.threads import one_thread
+from budgetron._util.types import Floats, Labels, Matrix, Rows
 
 __all__ = ["OnlineClassifier"]
 

@@ -8,8 +8,8 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from budgetron._base.protocol import HypothesisWithHistory
-from budgetron._base.types import Codes, Floats, Ints, Matrix
 from budgetron._util.blocks import row_blocks
+from budgetron._util.types import Codes, Floats, Ints, Matrix
 
 __all__ = ["Hypotheses", "blocks"]
 

@@ -12,9 +12,9 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron._base.types import Floats, Ints, Matrix, Row
 from budgetron._core.history import Average, Journal
 from budgetron._util.checks import State
+from budgetron._util.types import Floats, Ints, Matrix, Row
 
 __all__ = ["Hypothesis", "HypothesisWithHistory"]
 

@@ -26,9 +26,9 @@ from budgetron._base.batches import (
 from budgetron._base.fitted_estimator import FittedEstimator
 from budgetron._base.protocol import Hypothesis
 from budgetron._base.trace import Trace
-from budgetron._base.types import Floats, Label, Labels, Matrix, Row, Rows
 from budgetron._util.interrupts import defer_interrupts
 from budgetron._util.threads import one_thread
+from budgetron._util.types import Floats, Label, Labels, Matrix, Row, Rows
 
 __all__ = ["RoundPlayer", "batch_may_fail", "restored_on_error"]
 

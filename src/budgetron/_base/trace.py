@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron._base.types import Codes, Floats, Ints, Labels
+from budgetron._util.types import Codes, Floats, Ints, Labels
 
 __all__ = ["Trace"]
 

@@ -11,7 +11,7 @@ from sklearn.utils.validation import _check_sample_weight
 
 from budgetron._base.batches import refuse_unknown
 from budgetron._base.online_classifier import OnlineClassifier
-from budgetron._base.types import Floats, Label, Labels, Matrix, Rows
+from budgetron._util.types import Floats, Label, Labels, Matrix, Rows
 
 __all__ = ["CLASS_WEIGHT", "WeightedClassifier"]
 

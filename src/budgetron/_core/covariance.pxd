@@ -9,6 +9,6 @@ cdef class Covariance:
     cdef double* _direction
     cdef double* _projections
 
-    cdef void point(self)
+    cdef void set_pointers(self)
     cdef double variance(self, double* x, int32_t* index, Py_ssize_t n) noexcept nogil
     cdef void narrow(self, double r) noexcept nogil

@@ -25,9 +25,9 @@ cdef class Covariance:
         self.variances = np.ones(d)
         self.direction = np.zeros(d)
         self.projections = np.zeros(d)
-        self.point()
+        self.set_pointers()
 
-    cdef void point(self):
+    cdef void set_pointers(self):
         cdef size_t columns = self.columns.ctypes.data, variances = self.variances.ctypes.data
         cdef size_t direction = self.direction.ctypes.data, projections = self.projections.ctypes.data
         self._columns, self._variances = <double*> columns, <double*> variances
@@ -53,13 +53,13 @@ cdef class Covariance:
             parts[name][:len(array)] = array
         self.columns, self.variances = wider.columns, wider.variances
         self.direction, self.projections, self.d = wider.direction, wider.projections, d
-        self.point()
+        self.set_pointers()
 
     def __setstate__(self, state):
         self.d = state["d"]
         self.columns, self.variances = map(writeable, (state["columns"], state["variances"]))
         self.direction, self.projections = map(writeable, (state["direction"], state["projections"]))
-        self.point()
+        self.set_pointers()
 
     def matrix(self):
         """Sigma."""

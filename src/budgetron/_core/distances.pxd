@@ -1,6 +1,6 @@
 from libc.stdint cimport int32_t
 
-from budgetron._core.rows cimport Block, Feed
+from budgetron._core.rows cimport Block, BatchRows
 from budgetron._core.supports cimport Supports
 
 
@@ -8,7 +8,7 @@ cdef class Distances:
     cdef readonly Supports supports
     cdef readonly object table, places, compared
     cdef Block block
-    cdef Feed feed  # whose rows the block looks at
+    cdef BatchRows feed  # whose rows the block looks at
     cdef bint by_differences
     cdef Py_ssize_t kept, ld
     cdef void* _table

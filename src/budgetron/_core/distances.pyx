@@ -13,10 +13,11 @@ where batches are not short.
 
 import numpy as np
 
-from budgetron._core.kernel cimport (
-    LINEAR, RBF, RBF_BY_DIFFERENCES, Kernel, Kind, Rows, between, over_columns, real, tile_bytes,
+from budgetron._core.kernel cimport Kernel
+from budgetron._core.kernel_values cimport (
+    LINEAR, RBF, RBF_BY_DIFFERENCES, Kind, Rows, between, over_columns, real, tile_bytes,
 )
-from budgetron._core.rows cimport Block, Feed, address
+from budgetron._core.rows cimport Block, BatchRows, address
 from budgetron._core.supports cimport Supports
 
 cdef extern from "simd.h" nogil:
@@ -120,12 +121,12 @@ def shared(X, list slabs, births, double room=float("inf")):
     """
     cdef Supports slab, first
     cdef Block block
-    cdef Feed feed
+    cdef BatchRows feed
     found, members = [None] * len(slabs), {RBF: [], RBF_BY_DIFFERENCES: []}
     if len(slabs) < 2 or len(X) < 2:
         return found
     first = slabs[0]
-    block, feed = Block(PLAIN, first.d, first.square.dtype, len(X), False), Feed(X, first.square.dtype)
+    block, feed = Block(PLAIN, first.d, first.square.dtype, len(X), False), BatchRows(X, first.square.dtype)
     feed.open(block, 0, len(X))
     for i, slab in enumerate(slabs):
         if slab.sparse or slab.kernel.form.kind != RBF:
@@ -141,7 +142,7 @@ def shared(X, list slabs, births, double room=float("inf")):
     return found
 
 
-cdef list read_by(list slabs, list births, Block block, Feed feed, Kind kind, double room):
+cdef list read_by(list slabs, list births, Block block, BatchRows feed, Kind kind, double room):
     """Readings of one table, for slabs whose distances are computed in the same way."""
     cdef Distances distances
     cdef Py_ssize_t n = block.rows.n, kept

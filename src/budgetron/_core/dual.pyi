@@ -1,12 +1,14 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetron._util.types import Floats, Ints
+
 def descend(
     rows: NDArray[np.float32],
-    which: NDArray[np.int64],
-    y: NDArray[np.float64],
-    diagonal: NDArray[np.float64],
+    which: Ints,
+    y: Floats,
+    diagonal: Floats,
     C: float,
-    alpha: NDArray[np.float64],
-    f: NDArray[np.float64],
+    alpha: Floats,
+    f: Floats,
 ) -> None: ...

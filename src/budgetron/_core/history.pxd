@@ -6,12 +6,12 @@ cdef class Average:
     cdef double* _lag
     cdef readonly double elapsed, norm2, own
 
-    cdef void point(self)
-    cdef void tick(self, double factor, double norm2, double own) noexcept nogil
-    cdef void late(self, Py_ssize_t place, double delta) noexcept nogil
-    cdef void late_vector(self, double c, double* delta, Py_ssize_t n) noexcept nogil
-    cdef double leave(self, Py_ssize_t place, double weight) noexcept nogil
-    cdef void settle(self, double* weights, Py_ssize_t n) noexcept nogil
+    cdef void set_pointers(self)
+    cdef void add_round(self, double factor, double norm2, double own) noexcept nogil
+    cdef void note_change(self, Py_ssize_t place, double delta) noexcept nogil
+    cdef void note_changes(self, double c, double* delta, Py_ssize_t n) noexcept nogil
+    cdef double remove_weight(self, Py_ssize_t place, double weight) noexcept nogil
+    cdef void fold_weights(self, double* weights, Py_ssize_t n) noexcept nogil
 
 
 cdef class Journal:
@@ -27,7 +27,7 @@ cdef class Journal:
     cdef Py_ssize_t room, room_for_moves, room_for_factors
     cdef double scale
 
-    cdef void point(self)
+    cdef void set_pointers(self)
     cdef int note(self, int64_t place, double delta) except -1 nogil
     cdef int close(self, int64_t round_number, double factor, bint mistake) except -1 nogil
     cdef Py_ssize_t closed(self) noexcept nogil

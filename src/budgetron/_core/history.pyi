@@ -1,30 +1,28 @@
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from budgetron._util.checks import State
+from budgetron._util.types import AnyArray, Floats, Ints
 
 class Average:
-    lag: NDArray[np.float64]
+    lag: Floats
     elapsed: float
     norm2: float
     own: float
     def __init__(self, n: int) -> None: ...
     def reserve(self, n: int) -> None: ...
-    def state(self) -> dict[str, Any]: ...
-    def __setstate__(self, state: dict[str, Any]) -> None: ...
-    def total(self, weights: NDArray[np.float64]) -> NDArray[np.float64]: ...
+    def state(self) -> State: ...
+    def __setstate__(self, state: State) -> None: ...
+    def total(self, weights: Floats) -> Floats: ...
 
 class Journal:
     n: int
     size: int
     steps: int
-    rounds: NDArray[np.int64]
-    ends: NDArray[np.int64]
-    places: NDArray[np.int64]
-    factor_rounds: NDArray[np.int64]
-    factors: NDArray[np.float64]
-    scales: NDArray[np.float64]
-    deltas: NDArray[np.float64]
-    def state(self) -> dict[str, Any]: ...
-    def __setstate__(self, state: dict[str, Any]) -> None: ...
-    def arrays(self) -> dict[str, NDArray[Any]]: ...
+    rounds: Ints
+    ends: Ints
+    places: Ints
+    factor_rounds: Ints
+    factors: Floats
+    scales: Floats
+    deltas: Floats
+    def state(self) -> State: ...
+    def __setstate__(self, state: State) -> None: ...
+    def arrays(self) -> dict[str, AnyArray]: ...

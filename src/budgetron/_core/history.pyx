@@ -26,9 +26,9 @@ cdef class Average:
     def __init__(self, Py_ssize_t n):
         self.lag = np.zeros(n)
         self.elapsed = self.norm2 = self.own = 0.0
-        self.point()
+        self.set_pointers()
 
-    cdef void point(self):
+    cdef void set_pointers(self):
         cdef size_t lag = self.lag.ctypes.data
         self._lag = <double*> lag
 
@@ -42,40 +42,40 @@ cdef class Average:
     def __setstate__(self, state):
         self.lag, self.elapsed = writeable(state["lag"]), state["elapsed"]
         self.norm2, self.own = state["norm2"], state["own"]
-        self.point()
+        self.set_pointers()
 
     def reserve(self, Py_ssize_t n):
         """Room for `n` places."""
         lag = np.zeros(n)
         lag[:len(self.lag)] = self.lag
         self.lag = lag
-        self.point()
+        self.set_pointers()
 
     def total(self, weights):
         """The sum of the hypotheses of all rounds, given the weights as they are stored now."""
         return self.elapsed * weights - self.lag
 
-    cdef void tick(self, double factor, double norm2, double own) noexcept nogil:
+    cdef void add_round(self, double factor, double norm2, double own) noexcept nogil:
         """A round was predicted by the hypothesis of this factor and norm, from a row of this k(x, x)."""
         self.elapsed += factor
         self.norm2 = max(self.norm2, norm2)
         self.own = max(self.own, own)
 
-    cdef void late(self, Py_ssize_t place, double delta) noexcept nogil:
+    cdef void note_change(self, Py_ssize_t place, double delta) noexcept nogil:
         """A weight moves by delta, from the next round on."""
         self._lag[place] += self.elapsed * delta
 
-    cdef void late_vector(self, double c, double* delta, Py_ssize_t n) noexcept nogil:
+    cdef void note_changes(self, double c, double* delta, Py_ssize_t n) noexcept nogil:
         """The first n weights move by c delta, from the next round on."""
         bt_axpy(self.elapsed * c, delta, self._lag, n)
 
-    cdef double leave(self, Py_ssize_t place, double weight) noexcept nogil:
+    cdef double remove_weight(self, Py_ssize_t place, double weight) noexcept nogil:
         """A weight becomes 0 for good: what it adds to the sum of the hypotheses so far."""
         cdef double total = self.elapsed * weight - self._lag[place]
         self._lag[place] = 0.0
         return total
 
-    cdef void settle(self, double* weights, Py_ssize_t n) noexcept nogil:
+    cdef void fold_weights(self, double* weights, Py_ssize_t n) noexcept nogil:
         """Before the factor is multiplied into the weights: the sum so far goes into the lag alone."""
         cdef Py_ssize_t j
         for j in range(n):
@@ -97,9 +97,9 @@ cdef class Journal:
         self.scale = 1.0
         self.rounds, self.ends, self.places, self.factor_rounds = (np.zeros(16, np.int64) for _ in range(4))
         self.scales, self.deltas, self.factors = (np.zeros(16) for _ in range(3))
-        self.point()
+        self.set_pointers()
 
-    cdef void point(self):
+    cdef void set_pointers(self):
         cdef size_t rounds = self.rounds.ctypes.data, ends = self.ends.ctypes.data
         cdef size_t places = self.places.ctypes.data, deltas = self.deltas.ctypes.data
         cdef size_t factors = self.factors.ctypes.data, scales = self.scales.ctypes.data
@@ -128,14 +128,14 @@ cdef class Journal:
         self.places, self.deltas = map(writeable, (state["places"], state["deltas"]))
         self.factor_rounds, self.factors = map(writeable, (state["factor_rounds"], state["factors"]))
         self.n, self.size, self.steps, self.scale = (state[name] for name in ("n", "size", "steps", "scale"))
-        self.point()
+        self.set_pointers()
 
     cdef int note(self, int64_t place, double delta) except -1 nogil:
         """The weight at this place moves."""
         if self.size == self.room_for_moves:
             with gil:
                 self.places, self.deltas = (np.resize(a, 2 * len(a)) for a in (self.places, self.deltas))
-                self.point()
+                self.set_pointers()
         self._places[self.size] = place
         self._deltas[self.size] = delta
         self.size += 1
@@ -148,7 +148,7 @@ cdef class Journal:
                 with gil:
                     self.factors = np.resize(self.factors, 2 * self.steps)
                     self.factor_rounds = np.resize(self.factor_rounds, 2 * self.steps)
-                    self.point()
+                    self.set_pointers()
             self._factors[self.steps], self._factor_rounds[self.steps] = factor, round_number
             self.steps += 1
         if not mistake and self.size == self.closed() and self.scale == 1.0:
@@ -157,7 +157,7 @@ cdef class Journal:
             with gil:
                 self.rounds, self.ends = (np.resize(a, 2 * len(a)) for a in (self.rounds, self.ends))
                 self.scales = np.resize(self.scales, 2 * len(self.scales))
-                self.point()
+                self.set_pointers()
         self._rounds[self.n], self._ends[self.n], self._scales[self.n] = round_number, self.size, self.scale
         self.scale = 1.0
         self.n += 1

@@ -1,7 +1,10 @@
 from collections.abc import Callable
-from typing import Any
+from typing import TypeAlias
 
-from numpy.typing import NDArray
+from budgetron._util.types import AnyArray
+
+# Kernel values between the rows of two arrays.
+_KernelFunction: TypeAlias = Callable[[AnyArray, AnyArray], AnyArray]
 
 class Kernel:
     name: str
@@ -13,16 +16,16 @@ class Kernel:
     def coef0(self) -> float: ...
     @property
     def normalized(self) -> bool: ...
-    function: Callable[..., Any] | None
+    function: _KernelFunction | None
     def __init__(
         self,
-        kernel: str | Callable[..., Any],
+        kernel: str | _KernelFunction,
         gamma: float = ...,
         degree: int = ...,
         coef0: float = ...,
         normalized: bool = ...,
     ) -> None: ...
-    def __deepcopy__(self, memo: Any) -> Kernel: ...
+    def __deepcopy__(self, memo: object) -> Kernel: ...
     def equals(self, other: Kernel) -> bool: ...
-    def matrix(self, A: NDArray[Any], B: NDArray[Any]) -> NDArray[Any]: ...
-    def diagonal(self, A: NDArray[Any]) -> NDArray[Any]: ...
+    def matrix(self, A: AnyArray, B: AnyArray) -> AnyArray: ...
+    def diagonal(self, A: AnyArray) -> AnyArray: ...

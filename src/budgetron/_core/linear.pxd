@@ -33,7 +33,7 @@ cdef class LinearRule:
     cdef bint updated
     cdef double entry[<int> ENTRIES]
 
-    cdef void point(self)
+    cdef void set_pointers(self)
 
     # What a learner says
     cdef bint wants_update(self) noexcept nogil

@@ -37,7 +37,7 @@ from copy import deepcopy
 import numpy as np
 from scipy.sparse import issparse
 
-from budgetron._core.kernel cimport dot, real
+from budgetron._core.kernel_values cimport dot, real
 from budgetron._core.rule cimport NORM
 
 from budgetron._core.rows import one_row, sparse_row
@@ -86,9 +86,9 @@ cdef class LinearRule:
         self.row = np.zeros(d, np.float32 if single else np.float64)
         self.places = np.zeros(0, np.int32)
         self.wide = np.zeros(d if single else 0)
-        self.point()
+        self.set_pointers()
 
-    cdef void point(self):
+    cdef void set_pointers(self):
         cdef size_t weights = self.weights.ctypes.data
         self._weights = <double*> weights
 
@@ -117,7 +117,7 @@ cdef class LinearRule:
         self.factor, self.norm2, self.peak = state["factor"], state["norm2"], state["peak"]
         self.rounds, self.mistakes, self.updates = state["rounds"], state["mistakes"], state["updates"]
         self.average, self.journal, self.covariance = state["average"], state["journal"], state["covariance"]
-        self.point()
+        self.set_pointers()
 
     def __reduce__(self):
         return rebuild, (type(self), self.args, self.options, self.__getstate__())
@@ -158,7 +158,7 @@ cdef class LinearRule:
             self.average.reserve(d)
         self.args = (d, *self.args[1:])
         self.d, self.row, self.wide = d, fresh.row, fresh.wide
-        self.point()
+        self.set_pointers()
 
     def mirrored(self, generator=None):
         """Return -f, the hypothesis that opposite labels would have made, or None if it cannot be known."""
@@ -283,9 +283,9 @@ cdef class LinearRule:
         cdef double* wide = <double*> (<cnp.ndarray> self.wide).data
         self.y, self.importance = y, importance
         if self.single:
-            settle(self, <float*> row, wide)
+            finish_round(self, <float*> row, wide)
         else:
-            settle(self, <double*> row, wide)
+            finish_round(self, <double*> row, wide)
 
     def decide(self, X, weights=None):
         """Return w . x for each row of X; with other weights, if given."""
@@ -340,13 +340,13 @@ cdef class LinearRule:
         if self.index == NULL:
             bt_axpy(step, self.x, self._weights, self.n)
             if self.average is not None:
-                self.average.late_vector(step, self.x, self.n)
+                self.average.note_changes(step, self.x, self.n)
         else:
             for k in range(self.n):
                 self._weights[self.index[k]] += step * self.x[k]
             if self.average is not None:
                 for k in range(self.n):
-                    self.average.late(self.index[k], step * self.x[k])
+                    self.average.note_change(self.index[k], step * self.x[k])
         if self.journal is not None:
             for k in range(self.n):
                 if self.x[k] != 0.0:
@@ -363,7 +363,7 @@ cdef class LinearRule:
         self.check(step, after)
         bt_axpy(step, direction, self._weights, self.d)
         if self.average is not None:
-            self.average.late_vector(step, direction, self.d)
+            self.average.note_changes(step, direction, self.d)
         if self.journal is not None:
             for i in range(self.d):
                 self.journal.note(i, step * direction[i])
@@ -392,7 +392,7 @@ cdef class LinearRule:
         self.value *= phi
         if fabs(self.factor) < (SMALLEST_FACTOR if self.average is None else SMALLEST_AVERAGED):
             if self.average is not None:
-                self.average.settle(self._weights, self.d)
+                self.average.fold_weights(self._weights, self.d)
             if self.journal is not None:
                 self.journal.rescale(self.factor)
             for i in range(self.d):
@@ -403,7 +403,7 @@ cdef class LinearRule:
     cdef int set_weight(self, Py_ssize_t place, double weight) except? -1 nogil:
         cdef double delta = weight - self._weights[place]
         if self.average is not None:
-            self.average.late(place, delta)
+            self.average.note_change(place, delta)
         if self.journal is not None:
             self.journal.note(place, delta)
         self._weights[place] = weight
@@ -412,7 +412,7 @@ cdef class LinearRule:
 
     cdef int clear(self) except? -1 nogil:
         if self.average is not None:
-            self.average.settle(self._weights, self.d)
+            self.average.fold_weights(self._weights, self.d)
         if self.journal is not None:
             self.journal.clear()
         memset(self._weights, 0, self.d * sizeof(double))
@@ -467,7 +467,7 @@ cdef int settle(LinearRule rule, real* x, double* wide) except -1 nogil:
         rule.square = bt_square_d(rule.x, rule.n)
     if rule.average is not None:
         elapsed = rule.average.elapsed
-        rule.average.tick(rule.factor, rule.norm2, rule.square)
+        rule.average.add_round(rule.factor, rule.norm2, rule.square)
     try:
         if rule.wants_update():
             rule.value = rule.margin
@@ -510,7 +510,7 @@ cdef int play_rows(LinearRule rule, real* values, int32_t* places, int64_t* star
             if recording:
                 for j in range(<int> ENTRIES):
                     rule.entry[j] = NAN
-            settle(rule, x, wide)
+            finish_round(rule, x, wide)
             if recording:
                 rule.entry[<int> NORM] = rule.norm()
                 for j in range(columns.shape[0]):

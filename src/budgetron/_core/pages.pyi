@@ -1,9 +1,8 @@
-from typing import Any
+from numpy.typing import DTypeLike
 
-import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from budgetron._util.types import AnyArray, Floats
 
 LARGE: int
 
-def zeros(shape: int | tuple[int, ...], dtype: DTypeLike = ...) -> NDArray[Any]: ...
-def lengthen(held: list[NDArray[np.float64]], n: int) -> None: ...
+def zeros(shape: int | tuple[int, ...], dtype: DTypeLike = ...) -> AnyArray: ...
+def lengthen(holder: list[Floats], n: int) -> None: ...

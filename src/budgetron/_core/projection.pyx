@@ -1,108 +1,47 @@
 # cython: cdivision=True
 """Projection onto the span of the supports, by a Cholesky factor that grows.
 
-The Gram matrix of the supports is K = L L'. For a row x with kernel values k, z = L^-1 k gives
-||P k(x, .)||^2 = ||z||^2, the coefficients of the projection are d = L^-T z (002 eq. 8), and
-a support's own row of L is z followed by ||delta||. This costs what the explicit inverse of 002 eq. 11
-costs and keeps its digits where the inverse loses them.
+The Gram matrix of the supports is K = L L'. For a row x with kernel values k and z = L^-1 k, the projection of k(x, .)
+has the squared norm ||z||^2 and the coefficients d = L^-T z (002 eq. 8). If x becomes a support, its row of L is z
+followed by ||delta||, the distance of k(x, .) from the span. This costs as much as updating the inverse of K
+(002 eq. 11), and is more accurate where K is nearly singular.
 
-L lies in panels of PANEL rows, each as wide as its last row: a new support appends a row and moves nothing, and a panel is
-a matrix to BLAS. So the rows of a block that look as if they will be projected are solved for together
-(`Foresight`), at the speed of matrix products; a support that is added inside the block makes each of their
-solutions one entry longer.
+L is stored in panels (see `panels`). The rows of a block that will probably be projected are solved for together
+(`ProjectionBlock`), as matrix products. A support that is added inside the block appends one entry to each of their
+solutions.
 """
 
 from libc.math cimport fabs, sqrt
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
-from scipy.linalg.cython_blas cimport dgemm, dtrsm
 
 import numpy as np
 from scipy.linalg import lapack
 
+from budgetron._core.panels cimport (
+    packed_size, panel_count, panel_start, row_start, solve_many, solve_many_transposed, solve_one,
+    solve_one_transposed, unpack,
+)
 from budgetron._core.rows cimport address
 
-from budgetron._core.supports import writeable
+from budgetron._core.basis_change import BasisChange
 from budgetron._core.pages import lengthen, zeros
-from budgetron._core.turn import Turn
+from budgetron._core.supports import writeable
 
 cdef extern from "simd.h" nogil:
     double bt_dot_d(const double*, const double*, ptrdiff_t)
     void bt_axpy(double, const double*, double*, ptrdiff_t)
 
-cdef Py_ssize_t PANEL = 64
-
-# Each so many supports, a projection is compared with the kernel itself.
-cdef Py_ssize_t CHECKED = 64
-# K d may miss k by this share of it before the factor is made anew.
-cdef double DRIFT = 1e-9
-# The least ||delta||^2, relative to k(x, x), over which a solution may be extended and not solved for again.
-cdef double STEEP = 1e-6
-# What a smaller span is turned by loses digits by its square.
-cdef double LARGEST_TURN = 1e3
-
-
-# Rows that are solved for together in the time of one that is not.
-cdef Py_ssize_t DEARER = 3
-
-
-cdef Py_ssize_t panel_start(Py_ssize_t p) noexcept nogil:
-    return PANEL * PANEL * (p * (p + 1) // 2)
-
-
-cdef Py_ssize_t row_start(Py_ssize_t i) noexcept nogil:
-    cdef Py_ssize_t p = i // PANEL
-    return panel_start(p) + (i - p * PANEL) * (p + 1) * PANEL
-
-
-cdef void solve_one(double* factor, Py_ssize_t n, double* z) noexcept nogil:
-    """z becomes L^-1 z."""
-    cdef Py_ssize_t i
-    cdef double* row
-    for i in range(n):
-        row = factor + row_start(i)
-        z[i] = (z[i] - bt_dot_d(row, z, i)) / row[i]
-
-
-cdef void solve_one_back(double* factor, Py_ssize_t n, double* d) noexcept nogil:
-    """d becomes L^-T d."""
-    cdef Py_ssize_t i
-    cdef double* row
-    for i in range(n - 1, -1, -1):
-        row = factor + row_start(i)
-        d[i] /= row[i]
-        bt_axpy(-d[i], row, d, i)
-
-
-cdef void solve_many(double* factor, Py_ssize_t n, double* z, Py_ssize_t count, Py_ssize_t ld) noexcept nogil:
-    """Each of `count` rows of z becomes L^-1 of it."""
-    cdef int rows, above, columns = <int> count, width, step = <int> ld
-    cdef double one = 1.0, minus = -1.0
-    cdef double* panel
-    cdef Py_ssize_t p, first
-    for p in range((n + PANEL - 1) // PANEL):
-        first = p * PANEL
-        panel = factor + panel_start(p)
-        rows, above, width = <int> min(PANEL, n - first), <int> first, <int> ((p + 1) * PANEL)
-        # Rows of a lower triangle are columns of an upper one: L is U' to BLAS.
-        if above:
-            dgemm("T", "N", &rows, &columns, &above, &minus, panel, &width, z, &step, &one, z + first, &step)
-        dtrsm("L", "U", "T", "N", &rows, &columns, &one, panel + first, &width, z + first, &step)
-
-
-cdef void solve_many_back(double* factor, Py_ssize_t n, double* d, Py_ssize_t count, Py_ssize_t ld) noexcept nogil:
-    """Each of `count` rows of d becomes L^-T of it."""
-    cdef int rows, above, columns = <int> count, width, step = <int> ld
-    cdef double one = 1.0, minus = -1.0
-    cdef double* panel
-    cdef Py_ssize_t p, first
-    for p in range((n + PANEL - 1) // PANEL - 1, -1, -1):
-        first = p * PANEL
-        panel = factor + panel_start(p)
-        rows, above, width = <int> min(PANEL, n - first), <int> first, <int> ((p + 1) * PANEL)
-        dtrsm("L", "U", "N", "N", &rows, &columns, &one, panel + first, &width, d + first, &step)
-        if above:
-            dgemm("N", "N", &above, &columns, &rows, &minus, panel, &width, d + first, &step, &one, d, &step)
+# After each so many new supports, a projection is compared with kernel values computed again.
+cdef Py_ssize_t CHECK_INTERVAL = 64
+# Largest error of K d, relative to k, before the factor is computed again.
+cdef double LARGEST_DRIFT = 1e-9
+# A solution is extended by a new support only if ||delta||^2 is at least this part of k(x, x). Otherwise it is computed again.
+cdef double LEAST_DELTA = 1e-6
+# A change of basis loses digits with the square of its largest entry.
+cdef double LARGEST_ENTRY = 1e3
+# A solution that is computed alone takes as long as this many that are computed together.
+cdef Py_ssize_t COST_OF_A_MISS = 3
 
 
 cdef class Projection:
@@ -110,45 +49,46 @@ cdef class Projection:
 
     def __cinit__(self):
         self.factor = self.z = self.d = np.zeros(0)
-        self.point()
+        self.set_pointers()
 
     def reserve(self, Py_ssize_t capacity):
-        """Room for `capacity` supports."""
+        """Make room for `capacity` supports."""
         if capacity <= self.capacity:
             return
-        held, self.factor = [self.factor], None
+        # `lengthen` can grow the array in place only if nothing else refers to it.
+        holder, self.factor = [self.factor], None
         try:
-            lengthen(held, panel_start((capacity + PANEL - 1) // PANEL))
+            lengthen(holder, packed_size(capacity, FACTOR_PANEL))
         finally:
-            self.factor = held[0]
-            self.point()
+            self.factor = holder[0]
+            self.set_pointers()
         self.z, self.d = np.zeros(capacity), np.zeros(capacity)
         self.capacity = capacity
-        self.point()
+        self.set_pointers()
 
-    cdef void point(self):
+    @staticmethod
+    def bytes_for(Py_ssize_t n):
+        """Return the bytes of the factor of n supports."""
+        return 8 * packed_size(n, FACTOR_PANEL)
+
+    cdef void set_pointers(self):
         self._factor, self._z = <double*> address(self.factor), <double*> address(self.z)
         self._d = <double*> address(self.d)
 
     def arrays(self):
-        """Everything that takes memory."""
+        """Return all arrays that take memory."""
         return {"factor": self.factor, "z": self.z, "d": self.d}
 
     def rows(self):
-        """L, as a full matrix."""
-        cdef Py_ssize_t i, start
-        L = np.zeros((self.n, self.n))
-        for i in range(self.n):
-            start = row_start(i)
-            L[i, :i + 1] = self.factor[start:start + i + 1]
-        return L
+        """Return L as a full matrix."""
+        return unpack(self.factor, self.n, FACTOR_PANEL)
 
     def __getstate__(self):
-        # By rows, one after the other: what a file holds does not depend on panels.
+        # Row by row, so that model files do not depend on the panels.
         cdef Py_ssize_t i, start
         packed = np.zeros(self.capacity * (self.capacity + 1) // 2)
         for i in range(self.n):
-            start = row_start(i)
+            start = row_start(i, FACTOR_PANEL)
             packed[i * (i + 1) // 2:(i + 1) * (i + 2) // 2] = self.factor[start:start + i + 1]
         return {"factor": packed, "z": self.z, "n": self.n}
 
@@ -158,9 +98,9 @@ cdef class Projection:
         self.factor = np.zeros(0)
         self.reserve(len(state["z"]))
         self.z = writeable(state["z"])
-        self.point()
+        self.set_pointers()
         for i in range(state["n"]):
-            start = row_start(i)
+            start = row_start(i, FACTOR_PANEL)
             self.factor[start:start + i + 1] = state["factor"][i * (i + 1) // 2:(i + 1) * (i + 2) // 2]
         self.n = state["n"]
 
@@ -168,95 +108,96 @@ cdef class Projection:
         return Projection, (), self.__getstate__()
 
     def state(self):
-        """Return all that the projection must remember, as arrays and numbers."""
+        """Return the state as arrays and numbers."""
         return self.__getstate__()
 
     def truncate(self, Py_ssize_t m, Py_ssize_t capacity):
-        """Project onto the span of the first m supports, with room for `capacity`."""
-        cdef Py_ssize_t end = row_start(m)
+        """Keep the span of the first m supports, with room for `capacity` supports."""
+        cdef Py_ssize_t end = row_start(m, FACTOR_PANEL)
         factor = self.factor
         self.factor, self.capacity = np.zeros(0), 0
         self.reserve(capacity)
         self.factor[:min(end, len(factor))] = factor[:end]
         self.n = m
 
-    def without(self, const Py_ssize_t[::1] kept, const Py_ssize_t[::1] left):
-        """The span of the supports at the places `kept`, without those at the places `left`: L, and how it was turned.
+    def restricted(self, const Py_ssize_t[::1] kept, const Py_ssize_t[::1] removed):
+        """Return the factor of the span of fewer supports, and the change of basis to it.
 
-        The new L is L_kept,kept M, with M of `Turn`. None where W is so large that this would cost too many digits.
+        `kept` and `removed` are positions of the supports. The new factor is L_kept,kept M, with M of `BasisChange`.
+        Return None if an entry of W is so large that this would lose too many digits.
         """
         cdef Py_ssize_t i, j, m = len(kept)
-        cdef double[::1, :] own = zeros((m, m)).T, other = zeros((len(left), m)).T
+        cdef double[::1, :] own = zeros((m, m)).T, other = zeros((len(removed), m)).T
         cdef double* row
         for i in range(m):
-            row = self._factor + row_start(kept[i])
+            row = self._factor + row_start(kept[i], FACTOR_PANEL)
             for j in range(i + 1):
                 own[i, j] = row[kept[j]]
-            for j in range(len(left)):
-                if left[j] < kept[i]:
-                    other[i, j] = row[left[j]]
+            for j in range(len(removed)):
+                if removed[j] < kept[i]:
+                    other[i, j] = row[removed[j]]
         W = lapack.dtrtrs(own.base, other.base, lower=1, overwrite_b=1)[0]
-        if not max(W.max(), -W.min()) < LARGEST_TURN:
+        if not max(W.max(), -W.min()) < LARGEST_ENTRY:
             return None
-        turn = Turn(W)
-        return turn.after(own.base), turn
+        change = BasisChange(W)
+        return change.multiply_left(own.base), change
 
-    def become(self, const double[::1, :] L):
-        """Be the span of this factor."""
+    def set_factor(self, const double[::1, :] L):
+        """Replace the factor by L."""
         cdef Py_ssize_t i, j
         cdef double* row
         self.n = L.shape[0]
         for i in range(self.n):
-            row = self._factor + row_start(i)
+            row = self._factor + row_start(i, FACTOR_PANEL)
             for j in range(i + 1):
                 row[j] = L[i, j]
 
     cdef double project(self, double* k) noexcept nogil:
-        """||P k(x, .)||^2, leaving z = L^-1 k for `coefficients` and `append`."""
+        """Return ||P k(x, .)||^2, and leave z = L^-1 k for `coefficients` and `append`."""
         cdef Py_ssize_t place = -1
-        if self.foresight is not None:
-            place = self.foresight.place[self.row]
-            self.foresight.used += place >= 0
-            self.foresight.missed += place < 0
+        if self.block is not None:
+            place = self.block.place[self.row]
+            self.block.used += place >= 0
+            self.block.missed += place < 0
         if place >= 0:
-            self.row_z, self.row_d = self.foresight.z_at(place), self.foresight.d_at(place)
+            self.row_z, self.row_d = self.block.z_at(place), self.block.d_at(place)
         else:
             memcpy(self._z, k, self.n * sizeof(double))
-            solve_one(self._factor, self.n, self._z)
+            solve_one(self._factor, FACTOR_PANEL, self.n, self._z)
             self.row_z, self.row_d = self._z, NULL
         return bt_dot_d(self.row_z, self.row_z, self.n)
 
-    cdef double known(self, double* z) noexcept nogil:
-        """The same for a row of which z is known."""
+    cdef double use_solution(self, double* z) noexcept nogil:
+        """Return ||P k(x, .)||^2 of a row whose z is already known, and leave z as `project` does."""
         self.row_z, self.row_d = z, NULL
         return bt_dot_d(z, z, self.n)
 
     cdef double* coefficients(self) noexcept nogil:
-        """d = L^-T z of the row just projected."""
+        """Return d = L^-T z of the row projected last."""
         if self.row_d == NULL:
             memcpy(self._d, self.row_z, self.n * sizeof(double))
-            solve_one_back(self._factor, self.n, self._d)
+            solve_one_transposed(self._factor, FACTOR_PANEL, self.n, self._d)
             self.row_d = self._d
         return self.row_d
 
     cdef int append(self, double delta2, double* k, Supports supports) except -1 nogil:
-        """The row just projected, of kernel values k, becomes a support at distance^2 delta2 > 0."""
-        cdef double* row = self._factor + row_start(self.n)
-        if self.n > 0 and self.n % CHECKED == 0 and self.check(k, supports):
+        """Add the row projected last as a support. k are its kernel values, delta2 > 0 its squared distance from the span."""
+        cdef double* row = self._factor + row_start(self.n, FACTOR_PANEL)
+        if self.n > 0 and self.n % CHECK_INTERVAL == 0 and self.check(k, supports):
             delta2 = max(k[self.n] - bt_dot_d(self.row_z, self.row_z, self.n), 1e-14 * k[self.n])
         memcpy(row, self.row_z, self.n * sizeof(double))
         row[self.n] = sqrt(delta2)
-        self.steep = delta2 < STEEP * (delta2 + bt_dot_d(row, row, self.n))
-        if self.foresight is not None and self.foresight.count_d > 0 and not self.steep:
-            self.coefficients()  # which the others' are extended by
+        self.nearly_dependent = delta2 < LEAST_DELTA * (delta2 + bt_dot_d(row, row, self.n))
+        if self.block is not None and self.block.count_d > 0 and not self.nearly_dependent:
+            self.coefficients()  # `ProjectionBlock.extend` needs them
         self.n += 1
         return 0
 
     cdef int check(self, double* k, Supports supports) except -1 nogil:
-        """Compare K d with k at a few supports, with values that the kernel gives now; whether L was made anew."""
+        """Compare K d with k at a few supports, with kernel values computed again. Return 1 if L was computed again."""
         cdef double* row = <double*> malloc(max(1, supports.top) * sizeof(double))
         cdef double* d = self.coefficients()
-        cdef double size = sqrt(bt_dot_d(k, k, self.n)), known = 1e-5 if supports.single else 1e-12, terms
+        cdef double size = sqrt(bt_dot_d(k, k, self.n)), rounding = 1e-5 if supports.single else 1e-12, terms
         cdef Py_ssize_t s, i, j
         cdef bint drifted = False
         if row == NULL:
@@ -269,24 +210,24 @@ cdef class Projection:
                 terms = 0.0
                 for j in range(self.n):
                     terms += fabs(row[j] * d[j])
-                # What the rounding of the kernel's own values explains is no drift.
-                drifted = drifted or not fabs(bt_dot_d(row, d, self.n) - k[s]) <= DRIFT * size + known * terms
+                # An error that rounding of the kernel values explains is not drift.
+                drifted = drifted or not fabs(bt_dot_d(row, d, self.n) - k[s]) <= LARGEST_DRIFT * size + rounding * terms
         finally:
             free(row)
         if not drifted:
             return 0
         self.refactorise(supports)
-        if self.foresight is not None:
-            self.foresight.forget()
+        if self.block is not None:
+            self.block.clear()
         memcpy(self._z, k, self.n * sizeof(double))
-        solve_one(self._factor, self.n, self._z)
+        solve_one(self._factor, FACTOR_PANEL, self.n, self._z)
         self.row_z, self.row_d = self._z, NULL
         return 1
 
     cdef int refactorise(self, Supports supports) except -1 nogil:
-        """Make L anew from the rows of the supports, a panel at a time."""
+        """Compute L again from the rows of the supports, one panel at a time."""
         cdef Py_ssize_t p, first, rows, i, j, width, n = self.n
-        cdef double* values = <double*> malloc(PANEL * max(1, supports.top) * sizeof(double))
+        cdef double* values = <double*> malloc(FACTOR_PANEL * max(1, supports.top) * sizeof(double))
         cdef double* row
         cdef double* other
         cdef double square
@@ -294,17 +235,17 @@ cdef class Projection:
             with gil:
                 raise MemoryError
         try:
-            for p in range((n + PANEL - 1) // PANEL):
-                first, width = p * PANEL, (p + 1) * PANEL
-                rows = min(PANEL, n - first)
+            for p in range(panel_count(n, FACTOR_PANEL)):
+                first, width = p * FACTOR_PANEL, (p + 1) * FACTOR_PANEL
+                rows = min(<Py_ssize_t> FACTOR_PANEL, n - first)
                 for i in range(rows):
                     supports.kernel_row(first + i, values + i * supports.top)
-                solve_many(self._factor, first, values, rows, supports.top)
+                solve_many(self._factor, FACTOR_PANEL, first, values, rows, supports.top)
                 for i in range(rows):
-                    row = self._factor + panel_start(p) + i * width
+                    row = self._factor + panel_start(p, FACTOR_PANEL) + i * width
                     memcpy(row, values + i * supports.top, (first + i + 1) * sizeof(double))
                     for j in range(i):
-                        other = self._factor + panel_start(p) + j * width
+                        other = self._factor + panel_start(p, FACTOR_PANEL) + j * width
                         row[first + j] = (row[first + j] - bt_dot_d(row, other, first + j)) / other[first + j]
                     square = row[first + i] - bt_dot_d(row, row, first + i)
                     row[first + i] = sqrt(max(square, 1e-14 * row[first + i]))
@@ -314,78 +255,81 @@ cdef class Projection:
         return 0
 
     def rebuild(self, Supports supports):
-        """Make L anew from the rows of the supports."""
+        """Compute L again from the rows of the supports."""
         self.refactorise(supports)
 
 
 cdef double next_entry(Projection projection, double* z, double k) noexcept nogil:
-    """The last entry of a row's z, whose value with the newest support is k; the others are there."""
+    """Return the last entry of a row's z, given the others, if its kernel value with the newest support is k."""
     cdef Py_ssize_t n = projection.n - 1
-    cdef double* row = projection._factor + row_start(n)
+    cdef double* row = projection._factor + row_start(n, FACTOR_PANEL)
     return (k - bt_dot_d(row, z, n)) / row[n]
 
 
-cdef class Foresight:
-    """Solutions, made together, for the rows of a block that look as if they will need them."""
+cdef class ProjectionBlock:
+    """Solutions z and d, computed together, for the rows of a block that will probably be projected.
+
+    `expect` a row, `solve`, `expect_coefficients` of a row, `solve_coefficients`. Then `Projection.project` finds them.
+    """
 
     def __init__(self, Projection projection, Py_ssize_t room):
         self.projection, self.room, self.slack = projection, room, 0.5
         self.place, self.place_d = np.full(room, -1, np.int32), np.full(room, -1, np.int32)
 
     cdef int open(self, Py_ssize_t rows) except -1:
-        """A new block, to which at most as many supports are added as it has rows."""
+        """Begin a block of this many rows; each may become a support."""
         cdef Py_ssize_t needed = self.projection.n + rows
         if self.ld < needed:
             self.ld = needed + needed // 4
             self.z, self.d = np.empty((self.room, self.ld)), np.empty((self.room, self.ld))
             self._z, self._d = <double*> address(self.z), <double*> address(self.d)
-        # A row that was not expected is dearer than some that are in vain.
-        if self.missed * DEARER > self.count - self.used:
+        if self.missed * COST_OF_A_MISS > self.count - self.used:
             self.slack *= 1.2
         elif self.slack > 1e-3:
             self.slack /= 1.1
         self.missed = self.used = 0
-        self.forget()
+        self.clear()
         return 0
 
-    cdef void forget(self) noexcept nogil:
+    cdef void clear(self) noexcept nogil:
+        """Drop all solutions."""
         cdef Py_ssize_t i
         self.count = self.count_d = 0
         for i in range(self.room):
             self.place[i] = self.place_d[i] = -1
 
     cdef double* expect(self, Py_ssize_t row) noexcept nogil:
-        """Take this row of the block among them; where its kernel values belong."""
+        """Add this row of the block, and return where its kernel values belong."""
         self.place[row] = <int32_t> self.count
         self.count += 1
         return self.z_at(self.count - 1)
 
     cdef void solve(self) noexcept nogil:
-        """z for all of them."""
+        """Compute z of all rows that were added."""
         if self.count:
-            solve_many(self.projection._factor, self.projection.n, self._z, self.count, self.ld)
+            solve_many(self.projection._factor, FACTOR_PANEL, self.projection.n, self._z, self.count, self.ld)
 
-    cdef void expect_move(self, Py_ssize_t place) noexcept nogil:
-        """Take this one among those of which d is wanted."""
+    cdef void expect_coefficients(self, Py_ssize_t place) noexcept nogil:
+        """Add this solution to those whose d is computed."""
         self.place_d[place] = <int32_t> self.count_d
         memcpy(self.d_at(place), self.z_at(place), self.projection.n * sizeof(double))
         self.count_d += 1
 
-    cdef void solve_back(self) noexcept nogil:
-        """d for these."""
+    cdef void solve_coefficients(self) noexcept nogil:
+        """Compute d of all solutions that were added."""
         if self.count_d:
-            solve_many_back(self.projection._factor, self.projection.n, self._d, self.count_d, self.ld)
+            solve_many_transposed(self.projection._factor, FACTOR_PANEL, self.projection.n, self._d, self.count_d, self.ld)
 
     cdef void extend(self, Py_ssize_t place, double k) noexcept nogil:
-        """A support was appended, whose value with this row is k: one entry more."""
+        """Append an entry to this solution for the newest support, whose kernel value with the row is k."""
         cdef Py_ssize_t n = self.projection.n - 1
         cdef double* z = self.z_at(place)
         cdef double* d = self.d_at(place)
-        cdef double* row = self.projection._factor + row_start(n)
+        cdef double* row = self.projection._factor + row_start(n, FACTOR_PANEL)
         z[n] = next_entry(self.projection, z, k)
         if d == NULL:
             return
-        if self.projection.steep:
+        if self.projection.nearly_dependent:
             self.place_d[place] = -1
             return
         d[n] = z[n] / row[n]

@@ -1,6 +1,7 @@
 from libc.stdint cimport int32_t, int64_t
 
-from budgetron._core.kernel cimport Index, Kernel, Kind, Rows, real
+from budgetron._core.kernel cimport Kernel
+from budgetron._core.kernel_values cimport Index, Kind, Rows, real
 
 
 cdef class Block:
@@ -22,14 +23,14 @@ cdef class Block:
     cdef void* _spread
     cdef void* _among
 
-    cdef void point(self)
-    cdef int need_spread(self) except -1 nogil
+    cdef void set_pointers(self)
+    cdef int ensure_spread(self) except -1 nogil
 
 
 cdef void* address(array) noexcept
 
 
-cdef class Feed:
+cdef class BatchRows:
     cdef readonly Py_ssize_t n, d
     cdef readonly bint sparse
     cdef bint single
@@ -41,9 +42,9 @@ cdef class Feed:
     cdef int open(self, Block block, Py_ssize_t start, Py_ssize_t n) except -1 nogil
 
 
-cdef int sift(Block block, real* X, Py_ssize_t n) except -1 nogil
+cdef int find_nonzeros(Block block, real* X, Py_ssize_t n) except -1 nogil
 cdef int open_dense(Block block, real* X, Py_ssize_t n) except -1 nogil
 cdef int open_sparse(Block block, int64_t* starts, int32_t* features, real* values, Py_ssize_t n) except -1 nogil
 cdef int make_dense(Block block) except -1 nogil
 cdef int make_index(Block block) except -1 nogil
-cdef void others_of(Block block, Kind kind, Py_ssize_t i, real* out) noexcept nogil
+cdef void later_values(Block block, Kind kind, Py_ssize_t i, real* out) noexcept nogil

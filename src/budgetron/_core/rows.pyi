@@ -1,12 +1,11 @@
-from typing import Any
-
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from budgetron._core.kernel import Kernel
+from budgetron._util.types import AnyArray, Floats, Indices, Ints, Matrix, Reals, Row
 
-def one_row(x: Any, d: int) -> NDArray[Any]: ...
-def check_features(X: Any) -> None: ...
-def sparse_row(x: Any, d: int) -> tuple[NDArray[Any], NDArray[Any]]: ...
+def one_row(x: Row, d: int) -> Reals: ...
+def check_features(X: Matrix) -> None: ...
+def sparse_row(x: Row, d: int) -> tuple[Indices, Reals]: ...
 
 class Block:
     kernel: Kernel
@@ -14,29 +13,29 @@ class Block:
     wide: bool
     d: int
     room: int
-    square: NDArray[Any]
-    own: NDArray[Any]
-    among: NDArray[Any]
-    dense: NDArray[Any]
-    starts: NDArray[Any]
-    features: NDArray[Any]
-    values: NDArray[Any]
-    every_start: NDArray[Any]
-    every_feature: NDArray[Any]
-    spread: NDArray[Any]
-    heads: NDArray[Any]
-    index_rows: NDArray[Any]
-    index_values: NDArray[Any]
+    square: Reals
+    own: Floats
+    among: Reals
+    dense: Reals
+    starts: Ints
+    features: Indices
+    values: Reals
+    every_start: Ints
+    every_feature: Indices
+    spread: Reals
+    heads: Indices
+    index_rows: Indices
+    index_values: Reals
     def __init__(
         self, kernel: Kernel, d: int, dtype: DTypeLike, room: int, wide: bool, predicts: bool = ...
     ) -> None: ...
-    def arrays(self) -> list[NDArray[Any]]: ...
-    def hold(self, features: NDArray[Any], values: NDArray[Any]) -> None: ...
+    def arrays(self) -> list[AnyArray]: ...
+    def set_nonzeros(self, features: Indices, values: Reals) -> None: ...
     def make_matrix(self) -> None: ...
     def make_room(self, entries: int) -> None: ...
 
-class Feed:
+class BatchRows:
     n: int
     d: int
     sparse: bool
-    def __init__(self, X: Any, dtype: DTypeLike) -> None: ...
+    def __init__(self, X: Matrix, dtype: DTypeLike) -> None: ...

@@ -13,7 +13,8 @@ cimport numpy as cnp
 import numpy as np
 from scipy.sparse import issparse
 
-from budgetron._core.kernel cimport CALLABLE, call, between, finish, self_values, squares
+from budgetron._core.kernel cimport call
+from budgetron._core.kernel_values cimport CALLABLE, between, finish, self_values, squares
 
 cdef extern from "simd.h" nogil:
     ptrdiff_t bt_count_d(const double*, ptrdiff_t)
@@ -93,9 +94,9 @@ cdef class Block:
         self.rows.d = d
         self.entries = self.indexed = 0
         self.has_dense = False
-        self.point()
+        self.set_pointers()
 
-    cdef void point(self):
+    cdef void set_pointers(self):
         self.rows.square, self.rows.own = address(self.square), <double*> address(self.own)
         self._dense, self._spread, self._among = address(self.dense), address(self.spread), address(self.among)
         self._starts, self._features = <int64_t*> address(self.starts), <int32_t*> address(self.features)
@@ -110,7 +111,7 @@ cdef class Block:
         return [self.square, self.own, self.among, self.dense, self.starts, self.features, self.values, self.every_start,
                 self.every_feature, self.spread, self.heads, self.index_rows, self.index_values]
 
-    def hold(self, features, values):
+    def set_nonzeros(self, features, values):
         """Keep the non-zeros of one row, to be opened from here."""
         if self.entries < len(values) or len(self.starts) < 2:
             self.make_room(max(len(values), 3 * self.entries // 2))
@@ -120,14 +121,14 @@ cdef class Block:
     def make_matrix(self):
         """Room for the rows as a matrix."""
         self.dense, self.has_dense = np.zeros(self.room * self.d, self.square.dtype), True
-        self.point()
+        self.set_pointers()
 
-    cdef int need_spread(self) except -1 nogil:
+    cdef int ensure_spread(self) except -1 nogil:
         """See to it that there is a row of zeros, for products by non-zeros."""
         if not self.has_spread:
             with gil:
                 self.spread, self.has_spread = np.zeros(self.d, self.square.dtype), True
-                self.point()
+                self.set_pointers()
         return 0
 
     def make_room(self, Py_ssize_t entries):
@@ -137,10 +138,10 @@ cdef class Block:
         if len(self.features) < entries:
             self.features, self.values = np.zeros(entries, np.int32), np.zeros(entries, self.square.dtype)
         self.entries = entries
-        self.point()
+        self.set_pointers()
 
 
-cdef class Feed:
+cdef class BatchRows:
     """The rows of a batch, an array or a CSR matrix in canonical form, handed out block by block."""
 
     def __init__(self, X, dtype):
@@ -171,11 +172,11 @@ cdef class Feed:
 
 cdef int open_dense(Block block, real* X, Py_ssize_t n) except -1 nogil:
     """The block is these n rows, which must stay where they are."""
-    sift(block, X, n)
+    find_nonzeros(block, X, n)
     return describe(block, <real*> block.rows.square)
 
 
-cdef int sift(Block block, real* X, Py_ssize_t n) except -1 nogil:
+cdef int find_nonzeros(Block block, real* X, Py_ssize_t n) except -1 nogil:
     """Take n rows as they are, and by their non-zeros too if that pays."""
     cdef Rows* rows = &block.rows
     cdef Py_ssize_t d = block.d, count, i, most
@@ -183,7 +184,7 @@ cdef int sift(Block block, real* X, Py_ssize_t n) except -1 nogil:
     cdef int32_t* features
     cdef real* values
     rows.n, rows.dense, rows.starts, rows.sparse = n, X, NULL, False
-    block.need_spread()
+    block.ensure_spread()
     if real is double:
         count = bt_count_d(X, n * d)
     else:
@@ -211,7 +212,7 @@ cdef int open_sparse(Block block, int64_t* starts, int32_t* features, real* valu
     """The block is these n rows of a CSR matrix in canonical form, which must stay where they are."""
     cdef Rows* rows = &block.rows
     rows.n, rows.dense, rows.starts, rows.features, rows.values = n, NULL, starts, features, values
-    block.need_spread()
+    block.ensure_spread()
     rows.sparse = block.wide or (starts[n] - starts[0]) * FEWEST <= n * block.d or block.d <= FEW_FEATURES
     if not rows.sparse or block.kernel.form.kind == CALLABLE:
         make_dense(block)
@@ -272,7 +273,7 @@ cdef int make_index(Block block) except -1 nogil:
             block.heads = np.zeros(block.d + 2, np.int32)
             block.index_rows, block.index_values = np.zeros(n, np.int32), np.zeros(n, block.square.dtype)
             block.indexed = n + 1
-            block.point()
+            block.set_pointers()
     if block.single:
         sort_by_feature(&block.rows, &block.index, <float*> block.index.values)
     else:
@@ -296,7 +297,7 @@ cdef void sort_by_feature(Rows* rows, Index* index, real* values) noexcept nogil
             heads[<Py_ssize_t> rows.features[e] + 1] += 1
 
 
-cdef void others_of(Block block, Kind kind, Py_ssize_t i, real* out) noexcept nogil:
+cdef void later_values(Block block, Kind kind, Py_ssize_t i, real* out) noexcept nogil:
     """k(row i, row j) for all later rows j of the block."""
     cdef Rows* rows = &block.rows
     cdef Py_ssize_t j, n = rows.n

@@ -2,8 +2,9 @@ from libc.stdint cimport int64_t
 from numpy.random cimport bitgen_t
 
 from budgetron._core.gaussian cimport Gaussian
+from budgetron._core.gaussian_round cimport GaussianRound
 from budgetron._core.history cimport Average, Journal
-from budgetron._core.kernel cimport Rows
+from budgetron._core.kernel_values cimport Rows
 from budgetron._core.projection cimport Projection
 from budgetron._core.supports cimport Supports
 
@@ -21,6 +22,7 @@ cdef class Rule:
     cdef readonly object generator
     cdef readonly Projection projection
     cdef readonly Gaussian gaussian
+    cdef GaussianRound gaussian_round  # how an update reads and changes the Gaussian
     cdef readonly Average average
     cdef readonly Journal journal
     # Supports that were removed, and what each weighs in the sum of the hypotheses
@@ -36,7 +38,7 @@ cdef class Rule:
     cdef double* _values
     cdef double* _gram
     cdef double* _scratch
-    cdef readonly double factor, norm2, peak, tally
+    cdef readonly double factor, norm2, peak, damage_sum
     cdef readonly int64_t rounds, mistakes
 
     # The round being played
@@ -46,12 +48,12 @@ cdef class Rule:
     cdef Rows* rows
     cdef Py_ssize_t row
     cdef Py_ssize_t added
-    # Whether supports are to be looked over before the next round
-    cdef bint due
+    # Whether `exchange` is called before the next round
+    cdef bint prune_due
     cdef bint recording
     cdef double entry[<int> ENTRIES]
 
-    cdef void point(self)
+    cdef void set_pointers(self)
 
     # What a learner says
     cdef bint wants_update(self) noexcept nogil

@@ -31,7 +31,7 @@ class Rule:
     factor: float
     norm2: float
     peak: float
-    tally: float
+    damage_sum: float
     rounds: int
     mistakes: int
     def __getstate__(self) -> State: ...

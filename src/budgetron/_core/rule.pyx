@@ -26,7 +26,7 @@ and these operations:
                      k(x_t, .) onto the span of the supports and n its squared norm
     draw(n)          a random whole number in 0 .. n-1
     note(NAME, v)    enter v in the ledger
-    due              set, it lets the rule look over its supports before the next round (`exchange`)
+    prune_due        set to True, `exchange` is called before the next round
 
 `tail` and `gram` choose how f(x_p) is obtained. The tail of a support is the value at x_p of the part of f that
 consists of this support and all newer ones. It costs O(B) per change. For the oldest support it is f(x_p); only the
@@ -139,7 +139,7 @@ cdef class Rule:
                 self.gram[:len(old), :len(old)] = old
         if self.average is not None:
             self.average.reserve(capacity)
-        self.point()
+        self.set_pointers()
 
     def keep_average(self):
         """Keep the average of the hypotheses from the first round on."""
@@ -157,7 +157,7 @@ cdef class Rule:
         supports = self.supports
         self.departed = Supports(supports.kernel, supports.d, supports.square.dtype, 0, supports.sparse)
 
-    cdef void point(self):
+    cdef void set_pointers(self):
         cdef size_t coef = self.coef.ctypes.data, tail = self.tail.ctypes.data
         cdef size_t values = self.values.ctypes.data, gram = self.gram.ctypes.data
         cdef size_t scratch = self.scratch.ctypes.data
@@ -184,7 +184,7 @@ cdef class Rule:
     def __getstate__(self):
         state = {
             "coef": self.coef, "tail": self.tail, "values": self.values, "gram": self.gram,
-            "scratch": self.scratch, "factor": self.factor, "norm2": self.norm2, "peak": self.peak, "tally": self.tally,
+            "scratch": self.scratch, "factor": self.factor, "norm2": self.norm2, "peak": self.peak, "tally": self.damage_sum,
             "rounds": self.rounds, "mistakes": self.mistakes, "supports": self.supports,
             "projection": self.projection, "average": self.average, "journal": self.journal,
             "departed": self.departed, "departed_sums": self.departed_sums,
@@ -199,7 +199,7 @@ cdef class Rule:
         self.coef, self.tail, self.values = map(writeable, (state["coef"], state["tail"], state["values"]))
         self.gram, self.scratch = map(writeable, (state["gram"], state["scratch"]))
         self.factor, self.norm2, self.peak = state["factor"], state["norm2"], state["peak"]
-        self.tally = state["tally"]
+        self.damage_sum = state["tally"]
         self.rounds, self.mistakes, self.supports = state["rounds"], state["mistakes"], state["supports"]
         self.projection, self.average = state["projection"], state["average"]
         self.journal, self.departed = state["journal"], state["departed"]
@@ -207,7 +207,7 @@ cdef class Rule:
         self.gaussian = state.get("gaussian")
         if self.generator is not None:
             self.generator.bit_generator.state = state["bits"]
-        self.point()
+        self.set_pointers()
 
     def __reduce__(self):
         return rebuild, (type(self), self.args, self.options, self.__getstate__())
@@ -291,8 +291,8 @@ cdef class Rule:
         return self.y * self.margin <= 0.0
 
     def exchange(self):
-        """Let supports go, between rounds, if the rule asked for it (`due`); the slots kept, now the first, or None."""
-        self.due = False
+        """Remove supports between rounds, if `prune_due` is set; return the slots kept, which are now the first, or None."""
+        self.prune_due = False
 
     cdef bint moves(self, double square) noexcept nogil:
         """Return whether to expect an update, given the squared norm of the projection."""
@@ -350,7 +350,7 @@ cdef class Rule:
                 self._gram[j * n + slot] = self.k[j]
         self._coef[slot] = stored
         if self.average is not None:
-            self.average.late(slot, stored)
+            self.average.note_change(slot, stored)
         if self.journal is not None:
             self.journal.note(self.rounds, stored)
         self.norm2 += c * (2.0 * self.value + c * self.kxx)
@@ -366,7 +366,7 @@ cdef class Rule:
         self.value *= phi
         if fabs(self.factor) < (SMALLEST_FACTOR if self.average is None else SMALLEST_AVERAGED):
             if self.average is not None:
-                self.average.settle(self._coef, self.supports.top)
+                self.average.fold_weights(self._coef, self.supports.top)
             if self.journal is not None:
                 self.journal.rescale(self.factor)
             multiply_out(self._coef, self.factor, self.supports.top)
@@ -413,7 +413,7 @@ cdef class Rule:
         place = departed.open(supports._rounds[slot])
         departed.copy_from(place, supports, slot)
         if self.average is not None:
-            self.departed_sums[place] = self.average.leave(slot, self._coef[slot])
+            self.departed_sums[place] = self.average.remove_weight(slot, self._coef[slot])
         if self.journal is not None:
             self.journal.note(supports._rounds[slot], -self._coef[slot])
         return 0
@@ -422,7 +422,7 @@ cdef class Rule:
         cdef Py_ssize_t p, slot
         bt_axpy(c / self.factor, d, self._coef, self.supports.top)
         if self.average is not None:
-            self.average.late_vector(c / self.factor, d, self.supports.top)
+            self.average.note_changes(c / self.factor, d, self.supports.top)
         if self.journal is not None:
             for p in range(self.size()):
                 slot = self.supports._order[p]

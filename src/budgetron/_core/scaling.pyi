@@ -1,11 +1,4 @@
-from typing import Any
+from budgetron._util.types import Floats, Reals
 
-import numpy as np
-from numpy.typing import NDArray
-
-def advance(
-    X: NDArray[Any], mean: NDArray[np.float64], spread: NDArray[np.float64], count: int, out: NDArray[Any]
-) -> int: ...
-def apply(
-    X: NDArray[Any], mean: NDArray[np.float64], spread: NDArray[np.float64], count: int, out: NDArray[Any]
-) -> None: ...
+def advance(X: Reals, mean: Floats, spread: Floats, count: int, out: Reals) -> int: ...
+def apply(X: Reals, mean: Floats, spread: Floats, count: int, out: Reals) -> None: ...

@@ -18,10 +18,10 @@ from libc.string cimport memcpy, memmove
 import numpy as np
 from scipy.sparse import csr_array
 
-from budgetron._core.kernel cimport (
-    CALLABLE, Form, Index, call, finish, is_product, kind_for, over_columns, over_nonzeros, real, tile_bytes,
-)
-from budgetron._core.rows cimport address, make_dense, make_index, sift
+from budgetron._core.kernel cimport call
+from budgetron._core.comparison cimport Comparison, compare
+from budgetron._core.kernel_values cimport CALLABLE, finish, is_product, kind_for, real, tile_bytes
+from budgetron._core.rows cimport address, make_dense, make_index, find_nonzeros
 
 from budgetron._core.pages import zeros
 
@@ -65,9 +65,9 @@ cdef class Supports:
             self.one.make_matrix()
             self.one.make_room(d + 1)
         self.m = self.top = self.used = 0
-        self.point()
+        self.set_pointers()
 
-    cdef void point(self):
+    cdef void set_pointers(self):
         self._columns, self._square, self._own = address(self.columns), address(self.square), <double*> address(self.own)
         self._rounds, self._order = <int64_t*> address(self.rounds), <int32_t*> address(self.order)
         self._begins, self._lengths = <int64_t*> address(self.begins), <int32_t*> address(self.lengths)
@@ -102,7 +102,7 @@ cdef class Supports:
             self.stride = stride_for(self.capacity, self.square.itemsize)
             self.columns = zeros((self.d, self.stride), self.square.dtype)
             self.columns[:, :self.capacity] = state["rows"].T
-        self.point()
+        self.set_pointers()
 
     def __reduce__(self):
         return Supports, (self.kernel, self.d, self.square.dtype, 0, self.sparse), self.__getstate__()
@@ -121,7 +121,7 @@ cdef class Supports:
             columns[:self.d] = self.columns
             self.columns = columns
         self.one, self.d = one, d
-        self.point()
+        self.set_pointers()
 
     def truncate(self, Py_ssize_t m, Py_ssize_t capacity):
         """Keep the supports in the first m slots, and room for `capacity` in all. Dense slabs only."""
@@ -135,7 +135,7 @@ cdef class Supports:
         self.order = np.arange(capacity, dtype=np.int32)
         self.m = self.top = kept
         self.capacity = capacity
-        self.point()
+        self.set_pointers()
 
     def rows(self, slots):
         """The rows in these slots: an array, or where only non-zeros are kept a CSR matrix."""
@@ -155,7 +155,7 @@ cdef class Supports:
             self.reserve(max(first + n, self.capacity * 3 // 2))
         if self.sparse:
             rows = other.rows(slots)
-            self.need(rows.nnz)
+            self.reserve_entries(rows.nnz)
             self.features[self.used:self.used + rows.nnz], self.values[self.used:self.used + rows.nnz] = (
                 rows.indices, rows.data)
             self.begins[first:first + n] = self.used + rows.indptr[:n]
@@ -181,9 +181,9 @@ cdef class Supports:
             columns, self.columns = self.columns, zeros((self.d, self.stride), self.square.dtype)
             self.columns[:, :old] = columns[:, :old]
         self.capacity = capacity
-        self.point()
+        self.set_pointers()
 
-    cdef int need(self, Py_ssize_t entries) except -1 nogil:
+    cdef int reserve_entries(self, Py_ssize_t entries) except -1 nogil:
         """See to it that so many more non-zeros can be stored, where they are what is kept."""
         if self.sparse and self.used + entries > self.entries:
             with gil:
@@ -200,7 +200,7 @@ cdef class Supports:
             self.features, self.values = np.zeros(room, np.int32), np.zeros(room, self.square.dtype)
         self.features[:self.used], self.values[:self.used] = kept.indices, kept.data
         self.begins[:] = kept.indptr[:self.capacity]
-        self.point()
+        self.set_pointers()
 
     cdef Py_ssize_t open(self, int64_t round_number) noexcept nogil:
         """Take a free slot for the newest support."""
@@ -234,8 +234,8 @@ cdef class Supports:
     cdef int copy_from(self, Py_ssize_t slot, Supports other, Py_ssize_t place) except -1:
         """Store what another slab of the same kind holds at this place."""
         if self.sparse:
-            self.need(other._lengths[place])
-        other.take_out(place)
+            self.reserve_entries(other._lengths[place])
+        other.load_row(place)
         self.store(slot, &other.one.rows, 0)
         return 0
 
@@ -272,22 +272,22 @@ cdef class Supports:
         self.order[:] = np.arange(self.capacity)
         self.cut(to)
 
-    cdef int take_out(self, Py_ssize_t slot) except -1 nogil:
+    cdef int load_row(self, Py_ssize_t slot) except -1 nogil:
         """Make `one` the row of this slot."""
         cdef Rows* rows = &self.one.rows
         rows.n = 1
         if self.sparse:
-            self.one.need_spread()
+            self.one.ensure_spread()
             self.ends[0], self.ends[1] = self._begins[slot], self._begins[slot] + self._lengths[slot]
             rows.starts, rows.features, rows.values = self.ends, self._features, self._values
             rows.dense, rows.sparse = NULL, True
         else:
             if self.single:
                 collect(<float*> self._columns + slot, self.stride, self.d, <float*> self.one._dense)
-                sift(self.one, <float*> self.one._dense, 1)
+                find_nonzeros(self.one, <float*> self.one._dense, 1)
             else:
                 collect(<double*> self._columns + slot, self.stride, self.d, <double*> self.one._dense)
-                sift(self.one, <double*> self.one._dense, 1)
+                find_nonzeros(self.one, <double*> self.one._dense, 1)
         if self.single:
             (<float*> rows.square)[0] = (<float*> self._square)[slot]
         else:
@@ -301,19 +301,19 @@ cdef class Supports:
             return kind_for(&self.kernel.form, <float*> block.rows.square, block.rows.n, <float*> self._square, self.top)
         return kind_for(&self.kernel.form, <double*> block.rows.square, block.rows.n, <double*> self._square, self.top)
 
-    cdef int values_of(self, Block block, Kind kind, void* out, Py_ssize_t ld, Crew crew) except -1 nogil:
+    cdef int values_of(self, Block block, Kind kind, void* out, Py_ssize_t ld, Workers workers) except -1 nogil:
         """out[i, j] = k(row i, slot j) for all rows of a block and all slots up to `top`."""
         if self.top == 0 or block.rows.n == 0:
             return 0
         if self.single:
-            return fill(self, block, kind, <float*> out, ld, crew)
-        return fill(self, block, kind, <double*> out, ld, crew)
+            return fill(self, block, kind, <float*> out, ld, workers)
+        return fill(self, block, kind, <double*> out, ld, workers)
 
     cdef int kernel_row(self, Py_ssize_t slot, double* out) except -1 nogil:
         """Kernel values of one support against all slots up to `top`."""
         cdef Py_ssize_t j
         cdef float* single
-        self.take_out(slot)
+        self.load_row(slot)
         if not self.single:
             return self.values_of(self.one, self.kind_with(self.one), out, self.top, None)
         single = <float*> malloc(self.top * sizeof(float))
@@ -362,51 +362,11 @@ cdef void store_row(Supports self, Py_ssize_t slot, Rows* rows, Py_ssize_t i, re
             columns[rows.features[e] * stride + slot] = (<real*> rows.values)[e]
 
 
-# What the workers of a crew need to know: a task is a chunk of slots against the whole block.
-ctypedef struct Comparison:
-    Form* kernel
-    Kind kind
-    Rows* rows
-    Index* index
-    void* spread
-    bint sparse, single
-    void* columns
-    Py_ssize_t stride
-    int64_t* begins
-    int32_t* lengths
-    int32_t* features
-    void* values
-    void* square
-    double* own
-    Py_ssize_t top, ld, chunk
-    void* out
-    char* tiles
-    Py_ssize_t tile
-
-
-cdef void compare(void* data, Py_ssize_t number, int worker) noexcept nogil:
-    cdef Comparison* c = <Comparison*> data
-    if c.single:
-        compare_chunk(c, number, worker, <float*> c.out)
-    else:
-        compare_chunk(c, number, worker, <double*> c.out)
-
-
-cdef void compare_chunk(Comparison* c, Py_ssize_t number, int worker, real* out) noexcept nogil:
-    cdef Py_ssize_t start = number * c.chunk, stop = min((number + 1) * c.chunk, c.top)
-    if c.sparse:
-        over_nonzeros(c.kernel, c.kind, c.rows, c.index, <real*> c.spread, c.begins, c.lengths, c.features,
-                      <real*> c.values, <real*> c.square, c.own, start, stop, out, c.ld)
-    else:
-        over_columns(c.kernel, c.kind, c.rows, <real*> c.columns, c.stride, <real*> c.square, c.own, start, stop, out,
-                     c.ld, c.tiles + worker * c.tile)
-
-
-cdef int fill(Supports self, Block block, Kind kind, real* out, Py_ssize_t ld, Crew crew) except -1 nogil:
+cdef int fill(Supports self, Block block, Kind kind, real* out, Py_ssize_t ld, Workers workers) except -1 nogil:
     cdef Rows* rows = &block.rows
     cdef Comparison c
     cdef Py_ssize_t i, e
-    cdef int workers = 1
+    cdef int threads = 1
     cdef double work
     cdef char* tiles = NULL
     if kind == CALLABLE:
@@ -419,12 +379,12 @@ cdef int fill(Supports self, Block block, Kind kind, real* out, Py_ssize_t ld, C
         return 0
     if not self.sparse and not is_product(kind):
         make_dense(block)
-    if crew is not None and crew.most > 1:
+    if workers is not None and workers.limit > 1:
         work = NONZERO * (rows.starts[rows.n] - rows.starts[0]) / rows.n if rows.sparse else <double> self.d
-        crew.busy = self.top >= SHARED_SLOTS and self.top * (work + VALUE) > WORTH_WAKING
-        if crew.busy and rows.n >= SHARED_ROWS:
-            crew.hire()
-            workers = crew.workers
+        workers.busy = self.top >= SHARED_SLOTS and self.top * (work + VALUE) > WORTH_WAKING
+        if workers.busy and rows.n >= SHARED_ROWS:
+            workers.start()
+            threads = workers.count
     c.kernel, c.kind, c.rows, c.index, c.spread = &self.kernel.form, kind, rows, &block.index, block._spread
     c.sparse, c.single, c.columns, c.stride = self.sparse, self.single, self._columns, self.stride
     c.begins, c.lengths, c.features, c.values = self._begins, self._lengths, self._features, self._values
@@ -438,18 +398,18 @@ cdef int fill(Supports self, Block block, Kind kind, real* out, Py_ssize_t ld, C
                 (<real*> block._spread)[rows.features[e]] = (<real*> rows.values)[e]
     elif not self.sparse and is_product(kind) and rows.sparse and rows.n > 1:
         c.tile = (tile_bytes(self.d) + 63) // 64 * 64
-        tiles = <char*> malloc(c.tile * workers + 64)
+        tiles = <char*> malloc(c.tile * threads + 64)
         if tiles == NULL:
             with gil:
                 raise MemoryError
         c.tiles = <char*> ((<size_t> tiles + 63) // 64 * 64)
-    # Several chunks for each worker, so that none waits long for another.
+    # Several chunks per thread, so that no thread waits long for another.
     c.chunk = LONGEST_CHUNK
-    if workers > 1:
-        c.chunk = max(SHORTEST_CHUNK, min(LONGEST_CHUNK, self.top // (3 * workers) // LINE * LINE + LINE))
+    if threads > 1:
+        c.chunk = max(SHORTEST_CHUNK, min(LONGEST_CHUNK, self.top // (3 * threads) // LINE * LINE + LINE))
     e = (self.top + c.chunk - 1) // c.chunk
-    if workers > 1 and e > 1:
-        crew.run(compare, &c, e)
+    if threads > 1 and e > 1:
+        workers.run(compare, &c, e)
     else:
         for i in range(e):
             compare(&c, i, 0)

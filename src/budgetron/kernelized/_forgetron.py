@@ -66,7 +66,7 @@ class ForgetronRule(Rule):
         self.shrink(phi)  # f''_t = phi f'_t
         if self.size() > self.budget:
             psi = damage(fabs(self.weight(r)), self.label(r) * self.value_at(r))  # (29)
-            self.tally += psi
+            self.damage_sum += psi
             self.remove(r)
         self.note(PHI, phi)
         self.note(PSI, psi)

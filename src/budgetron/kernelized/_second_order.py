@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import cython
 import numpy as np
 from cython.cimports.budgetron._core.gaussian import Gaussian
+from cython.cimports.budgetron._core.gaussian_round import GaussianRound
 from cython.cimports.budgetron._core.rule import DELTA, TAU, VARIANCE, Rule
 from cython.cimports.libc.math import fabs, isfinite, sqrt
 from sklearn.utils._param_validation import Interval
@@ -15,22 +16,22 @@ from budgetron._core.supports import Supports, writeable
 from budgetron._util.checks import MOST_ROUNDS, require, require_array, require_int, require_moderate
 from budgetron.kernels import KernelFunction, Normalized
 
-# More features than this have variances, and no covariances.
+# With more features than this, features have variances but no covariances.
 WIDE = 1000
-# A support whose share of the margins of late is below this part of the mean may be exchanged.
-FAINT = 0.1
+# A support whose share of the recent margins is below this part of the mean share may be exchanged.
+SMALL_SHARE = 0.1
 
 
 @cython.cclass
 class SecondOrderRule(Rule):
-    """On a margin error, perhaps a support more, and then a step of AROW in coordinates of their span."""
+    """On a margin error, add a support if the row is novel, then take a step of AROW in coordinates of the span."""
 
     threshold: cython.double
     r: cython.double
     linear: cython.bint
-    scale: cython.double  # what features are multiplied by
-    # Since supports were looked over last, while the budget was full: for each slot the sum of |k(x, s)| over
-    # margin errors, and how many of these would have become supports
+    scale: cython.double  # factor of the features
+    # Since the last exchange, while the budget was full: for each slot the sum of |k(x, s)| over margin errors, and
+    # the number of margin errors that would have become supports
     usage: object
     _usage: cython.p_double
     refused: cython.Py_ssize_t
@@ -46,23 +47,24 @@ class SecondOrderRule(Rule):
     def attach(self, supports: Supports) -> None:
         """Work over this slab, with room for each of its slots."""
         self.gaussian = Gaussian(supports.d, self.linear, supports.d > WIDE, self.scale)
+        self.gaussian_round = GaussianRound(self.gaussian)
         Rule.attach(self, supports)
 
     def reserve(self, capacity: int) -> None:
-        """Room for `capacity` slots."""
+        """Make room for `capacity` slots."""
         usage = np.zeros(capacity)
         Rule.reserve(self, capacity)
-        self.usage, self.refused = usage, 0  # where there is more room, nobody was refused yet
-        self.point()
+        self.usage, self.refused = usage, 0  # the larger budget has refused none yet
+        self.set_pointers()
 
     @cython.cfunc
-    def point(self) -> cython.void:
-        Rule.point(self)
+    def set_pointers(self) -> cython.void:
+        Rule.set_pointers(self)
         place: cython.size_t = np.asarray(self.usage).ctypes.data
         self._usage = cython.cast(cython.p_double, place)
 
     def arrays(self) -> dict[str, Any]:
-        """Everything that takes memory."""
+        """Return all arrays that take memory."""
         arrays: dict[str, Any] = Rule.arrays(self) | {"usage": self.usage}
         return arrays
 
@@ -73,6 +75,7 @@ class SecondOrderRule(Rule):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.usage, self.refused = writeable(state["usage"]), state["refused"]
         Rule.__setstate__(self, state)
+        self.gaussian_round = GaussianRound(self.gaussian)
 
     def check_own_state(self, state: dict[str, Any], capacity: int) -> dict[str, Any]:
         """Check the usage of the supports, which the oldest files lack."""
@@ -88,7 +91,7 @@ class SecondOrderRule(Rule):
         }
 
     def keep_average(self) -> None:
-        """Refuse: the hypothesis is not a sum of steps over supports."""
+        """Raise an error: the hypothesis is not a sum of steps over supports."""
         raise ValueError(
             "the hypotheses of SecondOrderProjectron are kept in coordinates, and not averaged or remembered"
         )
@@ -106,69 +109,108 @@ class SecondOrderRule(Rule):
     @cython.exceptval(-1)
     def update(self) -> cython.int:
         single: cython.bint = self.supports.single
-        tolerance: cython.double = 1e-5 if single else 1e-12
-        # What is novel about x: the part of its image that no support has
-        delta2: cython.double = self.kxx - self.gaussian.measure(self.projection, self.k)
-        if delta2 < tolerance * self.kxx:
-            delta2 = 0.0
+        delta2: cython.double = self.novelty()
         novel: cython.bint = delta2 > self.threshold
         full: cython.bint = self.size() >= self.budget
-        grows: cython.bint = novel and not full
-        v: cython.double = self.gaussian.aim(self.projection.row_z, self.rows, self.row, single)
-        if grows:
-            v += delta2  # along the new coordinate, of which nothing is known
+        # v = phi' Sigma phi; a new coordinate has variance 1, and is ||delta|| in phi
+        v: cython.double = self.gaussian_round.variance_at(self.projection.row_z, self.rows, self.row, single)
+        if novel and not full:
+            v += delta2
         alpha: cython.double = (1.0 - self.y * self.margin) / (v + self.r)
-        if not isfinite(v):
-            with cython.gil:
-                raise ValueError(f"the variance of round {self.rounds} is not finite: scale the features")
+        self.require_finite(v)
         self.note(DELTA, sqrt(delta2))
         self.note(VARIANCE, v)
         self.note(TAU, alpha)
-        if grows:
+        if novel and not full:
             self.add(0.0)
             self.projection.append(delta2, self.k, self.supports)
-            self.gaussian.append(sqrt(delta2))
-        self.gaussian.step(alpha * self.y, self.r, v, self.rows, self.row, single)
+            self.gaussian_round.append(sqrt(delta2))
+        # w += alpha y Sigma phi, Sigma -= Sigma phi phi' Sigma / (v + r)
+        self.gaussian_round.step(alpha * self.y, self.r, v, self.rows, self.row, single)
+        self.update_norm_and_coefficients()
+        if full:
+            self.count_usage(novel)
+        return 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def novelty(self) -> cython.double:
+        """Return ||delta||^2: the squared distance of x from the span of the supports, or 0 if it is rounding."""
+        delta2: cython.double = self.kxx - self.gaussian_round.project(self.projection, self.k)
+        return 0.0 if delta2 < (1e-5 if self.supports.single else 1e-12) * self.kxx else delta2
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1)
+    def require_finite(self, v: cython.double) -> cython.int:
+        """Raise an error if the variance v overflowed."""
+        if not isfinite(v):
+            with cython.gil:
+                raise ValueError(f"the variance of round {self.rounds} is not finite: scale the features")
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1)
+    def update_norm_and_coefficients(self) -> cython.int:
+        """Compute ||f|| and, outside of blocks, the coefficients of the mean."""
         self.norm2 = self.gaussian.square()
         if not isfinite(self.norm2):
             with cython.gil:
                 raise ValueError(f"the step of round {self.rounds} overflows: scale the features")
-        if not self.gaussian.ahead:
+        if not self.gaussian_round.changes_are_pending():
             self.gaussian.coefficients(self.projection, self._coef)
-        if full:
-            j: cython.Py_ssize_t
-            for j in range(self.size()):
-                self._usage[j] += fabs(self.k[j])
-            self.refused += novel
-            self.due = self.refused >= self.budget
-        return 1
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def count_usage(self, novel: cython.bint) -> cython.void:
+        """Count a margin error while the budget is full."""
+        j: cython.Py_ssize_t
+        for j in range(self.size()):
+            self._usage[j] += fabs(self.k[j])
+        self.refused += novel
+        self.prune_due = self.refused >= self.budget
 
     def exchange(self) -> Any:
-        """Let the supports go that carry next to nothing of late; the slots kept, or None if all are."""
-        m: cython.Py_ssize_t = self.size()
+        """Remove the supports that carry almost nothing of the recent margins.
+
+        Return the slots that are kept, or None if all are.
+        """
         usage = np.asarray(self.usage)
-        self.gaussian.coefficients(self.projection, self._coef)  # which a batch leaves for its end
-        shares = np.abs(self.coef[:m]) * usage[:m]
-        faint = np.argsort(shares, kind="stable")[: max(1, self.budget // 4)]
-        faint = faint[shares[faint] < FAINT * shares.mean()]
-        kept, left = np.delete(np.arange(m), faint), np.sort(faint)
-        span = self.projection.without(kept, left) if len(faint) else None
-        parts: Any = None if span is None else self.gaussian.without(kept, left, span[1])
-        # From here on nothing is made, and nothing is but C: no interrupt finds it half done
-        self.due, self.refused = False, 0
+        self.gaussian.coefficients(self.projection, self._coef)  # in a batch they are computed at its end only
+        kept, removed = self.split_by_share()
+        span = self.projection.restricted(kept, removed) if len(removed) else None
+        parts: Any = None if span is None else self.gaussian.restricted(kept, removed, span[1])
+        # From here on nothing is allocated and only compiled code runs, so that an interrupt cannot leave it half done.
+        self.prune_due, self.refused = False, 0
         usage[:] = 0.0
         if span is None:
             return None
-        self.projection.become(span[0])
-        self.gaussian.become(parts[0], parts[1], parts[2])
+        self.projection.set_factor(span[0])
+        self.gaussian.set_support_part(parts[0], parts[1], parts[2])
         self.supports.keep(kept)
         self.coef[:] = 0.0
         self.gaussian.coefficients(self.projection, self._coef)
         self.norm2 = self.gaussian.square()
         return kept
 
+    def split_by_share(self) -> Any:
+        """Return the slots to keep and the slots to remove.
 
-@cython.annotation_typing(False)  # here they are for readers
+        The share of a support is its |coefficient| times its usage. Those with a share below SMALL_SHARE of the mean
+        leave, the smallest first, and at most a quarter of the budget.
+        """
+        m: cython.Py_ssize_t = self.size()
+        shares = np.abs(self.coef[:m]) * np.asarray(self.usage)[:m]
+        small = np.argsort(shares, kind="stable")[: max(1, self.budget // 4)]
+        small = small[shares[small] < SMALL_SHARE * shares.mean()]
+        return np.delete(np.arange(m), small), np.sort(small)
+
+
+@cython.annotation_typing(False)  # annotations for readers; Cython ignores them
 class SecondOrderProjectron(BudgetedClassifier):
     """AROW in the span of a few supports, and of the features themselves: far fewer mistakes for its memory.
 

@@ -60,11 +60,11 @@ class DiagonalRule(LinearRule):
         LinearRule.__init__(self, d, single)
         self.r = r
         self.extra = {"sigma": np.ones(d)}
-        self.point()
+        self.set_pointers()
 
     @cython.cfunc
-    def point(self) -> cython.void:
-        LinearRule.point(self)
+    def set_pointers(self) -> cython.void:
+        LinearRule.set_pointers(self)
         if self.extra:
             self.sigma = cython.cast(
                 cython.p_double, cython.cast(cython.size_t, self.extra["sigma"].ctypes.data)

@@ -55,7 +55,7 @@ class WinnowRule(LinearRule):
         self.balanced = balanced
         self.extra = {"theta": np.zeros(d), "sums": np.zeros(4)}
         self.norm2 = 1.0  # ||w||_1 = 1, and ||w||_2 is not above it
-        self.point()
+        self.set_pointers()
         self.rebase(0.0)
         self.factor = 1.0 / self.total[0]
 
@@ -83,11 +83,11 @@ class WinnowRule(LinearRule):
         """Keep every hypothesis; a weight that became much smaller is recorded again, to keep its digits."""
         LinearRule.keep_journal(self)
         self.extra["peaks"] = np.abs(self.weights)
-        self.point()
+        self.set_pointers()
 
     @cython.cfunc
-    def point(self) -> cython.void:
-        LinearRule.point(self)
+    def set_pointers(self) -> cython.void:
+        LinearRule.set_pointers(self)
         if self.extra:
             self.theta = cython.cast(
                 cython.p_double, cython.cast(cython.size_t, self.extra["theta"].ctypes.data)

@@ -21,6 +21,7 @@ from budgetron._core.calibration import calibrate, log_odds, sigmoids, sound
 from budgetron._util.blocks import row_blocks
 from budgetron._util.checks import State, require
 from budgetron._util.interrupts import defer_interrupts
+from budgetron._util.types import Floats, Rows
 from budgetron._util.units import parse_bytes
 from budgetron.calibration import probabilities
 from budgetron.portfolio._experts import Plan

@@ -12,6 +12,7 @@ from budgetron._base.linear_classifier import LinearClassifier
 from budgetron._base.types import Floats, Ints, Matrix
 from budgetron._core.distances import Distances
 from budgetron._core.linear import LinearRule
+from budgetron._core.projection import Projection
 from budgetron._core.rounds import Learner
 from budgetron._util.checks import State
 from budgetron.kernelized import PassiveAggressive, SecondOrderProjectron

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Self
 
-from budgetron._base.types import Floats
 from budgetron._util.checks import State
+from budgetron._util.types import Floats
 from budgetron.experts import ExponentialWeights
 
 __all__ = ["VoteWeights"]

@@ -7,7 +7,21 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Codes", "Floats", "Ints", "Label", "Labels", "Matrix", "Row", "Rows"]
+__all__ = [
+    "AnyArray",
+    "AnyIndices",
+    "Codes",
+    "Floats",
+    "Indices",
+    "Ints",
+    "Label",
+    "Labels",
+    "Matrix",
+    "Positions",
+    "Reals",
+    "Row",
+    "Rows",
+]
 
 # Input of users: anything that scikit-learn accepts as X, an array, a data frame or a sparse matrix.
 Rows: TypeAlias = Any
@@ -22,3 +36,10 @@ Labels: TypeAlias = NDArray[Any]
 Codes: TypeAlias = NDArray[np.intp]
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
+# Arrays of the compiled core: of any type; of numbers in the type of the rows, float32 or float64; of
+# indices.
+AnyArray: TypeAlias = NDArray[Any]
+Reals: TypeAlias = NDArray[np.floating]
+Indices: TypeAlias = NDArray[np.int32]
+AnyIndices: TypeAlias = NDArray[np.integer]
+Positions: TypeAlias = NDArray[np.intp]

@@ -16,12 +16,14 @@ from time import perf_counter
 import numpy as np
 from scipy.sparse import issparse
 
-from budgetron._core.crew cimport Crew
-from budgetron._core.kernel cimport Kind, Rows, real
-from budgetron._core.rounds cimport Learner, block_length, longest_block, passes, settle
-from budgetron._core.rows cimport Block, Feed, others_of
+from budgetron._core.blocks cimport block_length, longest_block
+from budgetron._core.kernel_values cimport Kind, Rows, real
+from budgetron._core.one_round cimport finish_round, skip_round
+from budgetron._core.rounds cimport Learner
+from budgetron._core.rows cimport Block, BatchRows, later_values
 from budgetron._core.rule cimport Rule
 from budgetron._core.supports cimport Supports
+from budgetron._core.workers cimport Workers
 
 cdef extern from "simd.h" nogil:
     double bt_dot_at_d(const double*, const int32_t*, const double*, ptrdiff_t)
@@ -33,7 +35,7 @@ cdef Py_ssize_t STALE_ROWS = 32
 cdef Py_ssize_t FIRST_ROWS = 512
 
 
-cdef class Together:
+cdef class LearnerGroup:
     """Learners with one kernel and type of rows; those `of_one_model` have played the same rounds from the first.
 
     `kernel_values` counts the values over the pool computed so far, `kernel_seconds` is the time they took, and
@@ -110,7 +112,7 @@ cdef class Together:
         importances : list of ndarray of shape (n,), float64, or None, optional
             For each learner, weights of the rows.
         """
-        cdef Feed feed = Feed(X, self.pool.square.dtype)
+        cdef BatchRows feed = BatchRows(X, self.pool.square.dtype)
         # The table is good for learners as it left them: one that learned on its own since, or was brought
         # back to an earlier state, has other slots.
         if self.stood != self.standing():
@@ -119,9 +121,9 @@ cdef class Together:
         if importances is None:
             importances = [None] * len(self.learners)
         if feed.n and self.pool.single:
-            learn_blocks(self, feed, labels, importances, margins, sizes, Crew(threads), <float> 0)
+            learn_blocks(self, feed, labels, importances, margins, sizes, Workers(threads), <float> 0)
         elif feed.n:
-            learn_blocks(self, feed, labels, importances, margins, sizes, Crew(threads), <double> 0)
+            learn_blocks(self, feed, labels, importances, margins, sizes, Workers(threads), <double> 0)
         self.stood = self.standing()
 
     cdef make_room(self, Py_ssize_t b):
@@ -138,6 +140,19 @@ cdef class Together:
                 self.places[n] = places
             longest = max(longest, learner.supports.capacity)
         return longest
+
+    cdef add_rows(self, Py_ssize_t before, Rows* rows, char* compared):
+        """Add the rows of a block that became supports to the pool, from `before` on; remove rows that no learner keeps."""
+        cdef Supports pool = self.pool
+        cdef Py_ssize_t i
+        for i in range(rows.n):
+            pool.open(0)
+            if compared[i]:
+                pool.store(before + i, rows, i)
+        self.sweep(before)
+        if pool.m > self.sweep_at:
+            self.sweep(0)
+            self.sweep_at = pool.m + max(STALE_ROWS, <Py_ssize_t> (STALE * pool.m))
 
     cdef sweep(self, Py_ssize_t start):
         """Clear the pool, from `start` on, of rows that no learner keeps."""
@@ -175,11 +190,11 @@ cdef list contents(rows):
     return [rows.data[i:j].tobytes() + rows.indices[i:j].tobytes() for i, j in zip(ends, ends[1:])]
 
 
-cdef int learn_blocks(Together group, Feed feed, list labels, list importances, list margins, list sizes, Crew crew,
+cdef int learn_blocks(LearnerGroup group, BatchRows feed, list labels, list importances, list margins, list sizes, Workers workers,
                       real zero) except -1:
     cdef Supports pool = group.pool
-    cdef Py_ssize_t start = 0, b, i, before, ld = 0, c, n = feed.n, longest_row, entries
-    cdef Py_ssize_t longest = min(longest_block(crew), n)
+    cdef Py_ssize_t start = 0, b, before, ld = 0, c, n = feed.n, longest_row, entries
+    cdef Py_ssize_t longest = min(longest_block(workers), n)
     dtype = pool.square.dtype
     cdef Block block = Block(pool.kernel, pool.d, dtype, longest, pool.sparse)
     cdef Rows* rows = &block.rows
@@ -196,7 +211,7 @@ cdef int learn_blocks(Together group, Feed feed, list labels, list importances, 
     cdef double now = perf_counter(), then
 
     while start < n:
-        b = min(block_length(crew, False, pool.top + longest, sizeof(real)), n - start)
+        b = min(block_length(workers, False, pool.top + longest, sizeof(real)), n - start)
         longest_row = group.make_room(b)
         if len(row) < longest_row:
             row = np.empty(longest_row)
@@ -208,7 +223,7 @@ cdef int learn_blocks(Together group, Feed feed, list labels, list importances, 
         feed.open(block, start, b)
         kind = pool.kind_with(block)
         with nogil:
-            pool.values_of(block, kind, K, ld, crew)
+            pool.values_of(block, kind, K, ld, workers)
         memset(&compared[0], 0, b)
         then, now = now, perf_counter()
         group.kernel_seconds += now - then
@@ -219,23 +234,15 @@ cdef int learn_blocks(Together group, Feed feed, list labels, list importances, 
             margin = None if margins[c] is None else margins[c]
             size = None if sizes[c] is None else sizes[c]
             importance = None if importances[c] is None else importances[c]
-            learner.supports.need(entries)
+            learner.supports.reserve_entries(entries)
             with nogil:
                 play_block(learner.rule, learner.supports, block, kind, K, ld, &row[0], &places[0], before,
                            &compared[0], &others[0], &y[start], NULL if importance is None else &importance[start],
                            NULL if margin is None else &margin[start], NULL if size is None else &size[start])
             then, now = now, perf_counter()
             seconds[c] += now - then
-        # Rows that a learner took, at least for a while, join the pool.
-        pool.need(entries)
-        for i in range(b):
-            pool.open(0)
-            if compared[i]:
-                pool.store(before + i, rows, i)
-        group.sweep(before)
-        if pool.m > group.sweep_at:
-            group.sweep(0)
-            group.sweep_at = pool.m + max(STALE_ROWS, <Py_ssize_t> (STALE * pool.m))
+        pool.reserve_entries(entries)
+        group.add_rows(before, rows, &compared[0])
         start += b
     return 0
 
@@ -256,16 +263,16 @@ cdef int play_block(Rule rule, Supports supports, Block block, Kind kind, real* 
             rule.margin = rule.factor * bt_dot_at_d(row, places, rule._coef, supports.top)
         else:
             rule.margin = rule.factor * bt_dot_at_f(row, places, rule._coef, supports.top)
-        rule.margin += rule.beside(&block.rows, i)
+        rule.margin += rule.linear_part(&block.rows, i)
         rule.importance = 1.0 if importances == NULL else importances[i]
         if margins != NULL:
             margins[i] = rule.margin
-        if not passes(rule, y[i], block.rows.own[i]):
+        if not skip_round(rule, y[i], block.rows.own[i]):
             if rule.wants_update():
                 for j in range(supports.top):
                     k[j] = row[places[j]]
-            settle(rule, y[i], k, &block.rows, i, <real*> NULL)
-            if rule.due:
+            finish_round(rule, y[i], k, &block.rows, i, <real*> NULL)
+            if rule.prune_due:
                 with gil:
                     kept = rule.exchange()
                     for j, slot in enumerate([] if kept is None else kept.tolist()):
@@ -274,7 +281,7 @@ cdef int play_block(Rule rule, Supports supports, Block block, Kind kind, real* 
             places[rule.added] = <int32_t> (before + i)
             if not compared[i]:
                 compared[i] = True
-                others_of(block, kind, i, others)
+                later_values(block, kind, i, others)
                 for j in range(i + 1, n):
                     K[j * ld + before + i] = others[j - i - 1]
         if sizes != NULL:

@@ -9,17 +9,17 @@ ctypedef struct Shared:
     bint over
     PyThread_type_lock claim
 
-ctypedef struct Helper:
+ctypedef struct Worker:
     Shared* shared
     int number
     PyThread_type_lock go, done
 
 
-cdef class Crew:
-    cdef readonly int most, workers
-    cdef bint busy  # whether the last block had work for them all
+cdef class Workers:
+    cdef readonly int limit, count
+    cdef bint busy  # whether the last block had enough work for all threads
     cdef Shared shared
-    cdef Helper* helpers
+    cdef Worker* threads
 
-    cdef int hire(self) except -1 nogil
-    cdef void run(self, Task task, void* data, Py_ssize_t count) noexcept nogil
+    cdef int start(self) except -1 nogil
+    cdef void run(self, Task task, void* data, Py_ssize_t n) noexcept nogil

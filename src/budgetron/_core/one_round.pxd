@@ -1,0 +1,36 @@
+from libc.math cimport isfinite
+
+from budgetron._core.kernel_values cimport Rows, real
+from budgetron._core.rows cimport Block
+from budgetron._core.rule cimport Rule
+from budgetron._core.supports cimport Supports
+
+
+cdef class SingleRound:
+    cdef readonly Block block
+    cdef readonly Supports supports
+    # The row, its kernel values over the slots, and these in float64 if they are float32
+    cdef readonly object row, values, wide
+
+    cdef double open(self, x, Rule rule) except? -1
+    cdef double predict(self, Rule rule, Py_ssize_t n, bint sparse) except? -1
+    cdef double square(self)
+    cdef int finish(self, Rule rule, double y, double importance) except -1
+
+
+cdef int finish_round(Rule rule, double y, double* k, Rows* rows, Py_ssize_t i, real* row) except -1 nogil
+
+
+cdef inline bint skip_round(Rule rule, double y, double own) noexcept nogil:
+    """Count a round that changes nothing else, and return True; return False if the round is not such a round.
+
+    The margin is known, and the label is y. `own` is the raw k(x, x).
+    """
+    rule.y = y
+    if y * rule.margin <= 0.0 or rule.wants_update() or rule.average is not None or rule.journal is not None:
+        return False
+    if not isfinite(rule.margin) or not isfinite(own):
+        return False
+    rule.added = -1
+    rule.rounds += 1
+    return True

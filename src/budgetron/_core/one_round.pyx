@@ -1,0 +1,187 @@
+# cython: cdivision=True
+"""One round: read the row, predict, see the label, perhaps update.
+
+`SingleRound` plays a round on its own, in two halves. `finish_round` is the second half of every round: blocks
+call it too.
+"""
+
+from libc.math cimport isfinite
+from libc.stdint cimport int64_t
+from libc.string cimport memcpy
+
+cimport numpy as cnp
+
+import numpy as np
+from scipy.sparse import issparse
+
+from budgetron._core.kernel_values cimport dot
+from budgetron._core.rows cimport address, open_dense, open_sparse
+
+from budgetron._core.rows import one_row, sparse_row
+
+cnp.import_array()
+
+
+cdef class SingleRound:
+    """Space for one row and its kernel values over the slots of a slab."""
+
+    def __init__(self, Supports supports):
+        dtype = supports.square.dtype
+        self.supports = supports
+        self.row = np.zeros(0 if supports.sparse else supports.d, dtype)
+        self.block = Block(supports.kernel, supports.d, dtype, 1, supports.sparse)
+        if not supports.sparse:
+            self.block.make_room(supports.d + 1)
+            self.block.make_matrix()
+        self.values = np.zeros(supports.capacity, dtype)
+        self.wide = np.zeros(supports.capacity if supports.single else 0)
+
+    def arrays(self):
+        """Return all arrays that take memory."""
+        return [self.row, self.values, self.wide, *self.block.arrays()]
+
+    cdef double open(self, x, Rule rule) except? -1:
+        """Copy and check the row x, and return its margin."""
+        cdef cnp.ndarray own = self.row
+        cdef Supports supports = self.supports
+        # A copy, because the caller may change x before the round is finished.
+        if not supports.sparse and is_plain(x, own):
+            memcpy(own.data, (<cnp.ndarray> x).data, supports.d * (4 if supports.single else 8))
+        elif issparse(x) or supports.sparse:
+            if issparse(x):
+                features, values = sparse_row(x, supports.d)
+            else:
+                row = one_row(x, supports.d)
+                features = np.flatnonzero(row).astype(np.int32)
+                values = row[features]
+            self.block.set_nonzeros(features, values)
+            return self.predict(rule, len(values), True)
+        else:
+            own[:] = one_row(x, supports.d)
+        return self.predict(rule, supports.d, False)
+
+    cdef double predict(self, Rule rule, Py_ssize_t n, bint sparse) except? -1:
+        """Return the margin of the copied row, which is a row of n features or has n non-zeros."""
+        cdef Block block = self.block
+        cdef void* row = address(self.row)
+        if self.supports.single:
+            check_finite(block, <float*> (block._values if sparse else row), n, sparse)
+        else:
+            check_finite(block, <double*> (block._values if sparse else row), n, sparse)
+        if self.supports.single and sparse:
+            open_sparse(block, block._starts, block._features, <float*> block._values, 1)
+            rule.margin = margin_of(self, rule, <float*> address(self.values))
+        elif self.supports.single:
+            open_dense(block, <float*> row, 1)
+            rule.margin = margin_of(self, rule, <float*> address(self.values))
+        elif sparse:
+            open_sparse(block, block._starts, block._features, <double*> block._values, 1)
+            rule.margin = margin_of(self, rule, <double*> address(self.values))
+        else:
+            open_dense(block, <double*> row, 1)
+            rule.margin = margin_of(self, rule, <double*> address(self.values))
+        return rule.margin
+
+    cdef double square(self):
+        """Return the squared norm of the row."""
+        if self.block.single:
+            return (<float*> self.block.rows.square)[0]
+        return (<double*> self.block.rows.square)[0]
+
+    cdef int finish(self, Rule rule, double y, double importance) except -1:
+        """Play the second half of the round."""
+        cdef Rows* rows = &self.block.rows
+        cdef void* values = address(self.values)
+        rule.importance = importance
+        if self.supports.sparse:
+            self.supports.reserve_entries(rows.starts[1] - rows.starts[0])
+        if self.supports.single:
+            finish_round(rule, y, <double*> address(self.wide), rows, 0, <float*> values)
+        else:
+            finish_round(rule, y, <double*> values, rows, 0, <double*> values)
+        if rule.prune_due:
+            rule.exchange()
+        return 0
+
+
+cdef int finish_round(Rule rule, double y, double* k, Rows* rows, Py_ssize_t i, real* row) except -1 nogil:
+    """Play the second half of the round of row i: the label is y, and the rule may update.
+
+    `row` holds its kernel values over the slots. `k` is where the rule gets them in float64. If `row` is float64 or
+    NULL, they are already there.
+    """
+    cdef Py_ssize_t j
+    cdef double own = rows.own[i]
+    cdef double elapsed = 0.0
+    cdef bint failed = True
+    if not isfinite(rule.margin) or not isfinite(own):
+        with gil:
+            raise_overflow(rule.rounds)
+    rule.y = y
+    rule.added = -1
+    if y * rule.margin <= 0.0:
+        rule.mistakes += 1
+    if rule.average is not None:
+        elapsed = rule.average.elapsed
+        rule.average.add_round(rule.factor, rule.norm2, rule.supports.kernel.self_value(own))
+    try:
+        if rule.wants_update():
+            if real is float and row != NULL:
+                for j in range(rule.supports.top):
+                    k[j] = row[j]
+            rule.value = rule.margin
+            rule.k, rule.rows, rule.row = k, rows, i
+            rule.kxx = rule.supports.kernel.self_value(own)
+            rule.update()
+        failed = False
+    finally:
+        if failed and rule.average is not None:
+            rule.average.elapsed = elapsed
+    if rule.journal is not None:
+        rule.journal.close(rule.rounds, rule.factor, y * rule.margin <= 0.0)
+    rule.rounds += 1
+    return 0
+
+
+cdef raise_overflow(int64_t round_number):
+    raise ValueError(
+        f"the margin of round {round_number} is not finite: kernel values overflow; "
+        "scale the features or choose smaller kernel parameters"
+    )
+
+
+cdef bint is_plain(x, cnp.ndarray own):
+    """Return whether x is an array that can be copied to `own` byte by byte."""
+    cdef cnp.ndarray row
+    if not cnp.PyArray_CheckExact(x):
+        return False
+    row = x
+    return (row.ndim == 1 and row.shape[0] == own.shape[0] and cnp.PyArray_TYPE(row) == cnp.PyArray_TYPE(own)
+            and cnp.PyArray_ISCARRAY_RO(row))
+
+
+def is_finite(x):
+    """Return whether all values of a row are finite numbers."""
+    values = x.data if issparse(x) else np.asarray(x)
+    return values.dtype.kind in "fiub" and bool(np.isfinite(values).all())
+
+
+cdef int check_finite(Block block, real* x, Py_ssize_t n, bint sparse) except -1:
+    """Raise an error if the row has NaN or infinity."""
+    cdef Py_ssize_t j
+    for j in range(n):
+        if not isfinite(x[j]):
+            raise ValueError(f"x must be finite; feature {block._features[j] if sparse else j} is {x[j]}")
+    return 0
+
+
+cdef double margin_of(SingleRound self, Rule rule, real* values) except? -1:
+    """Return the margin of the row in the block, and leave its kernel values in `values`."""
+    cdef Supports supports = self.supports
+    cdef double margin
+    supports.values_of(self.block, supports.kind_with(self.block), values, supports.top, None)
+    margin = rule.factor * dot(values, rule._coef, supports.top)
+    margin += rule.linear_part(&self.block.rows, 0)
+    if not isfinite(margin) or not isfinite(self.block.rows.own[0]):
+        raise_overflow(rule.rounds)
+    return margin

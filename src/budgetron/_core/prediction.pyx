@@ -1,0 +1,74 @@
+# cython: cdivision=True
+"""Prediction: kernel values of many rows, or their sums, block by block."""
+
+import numpy as np
+
+from budgetron._core.blocks cimport block_length, longest_block
+from budgetron._core.distances cimport Distances
+from budgetron._core.kernel_values cimport NARROW, dot, real
+from budgetron._core.rows cimport BatchRows, Block
+from budgetron._core.rule cimport Rule
+from budgetron._core.supports cimport Supports
+from budgetron._core.workers cimport Workers
+
+
+def sums(Supports supports, X, const double[::1] coef, int threads=1, Rule rule=None, Distances distances=None):
+    """Return, for each row of X, the sum of its kernel values over the slots, weighted by `coef`.
+
+    With a rule, add the linear part of its hypothesis.
+    """
+    out = np.zeros((X.shape[0], 1))
+    in_blocks(supports, X, coef, out, threads, rule, distances)
+    return out[:, 0]
+
+
+def values(Supports supports, X, int threads=1):
+    """Return k(x, s) for each row x of X and each support s from oldest to newest."""
+    out = np.zeros((X.shape[0], supports.top))
+    in_blocks(supports, X, None, out, threads, None, None)
+    return out[:, supports.order[:supports.m]]
+
+
+cdef in_blocks(Supports supports, X, const double[::1] coef, double[:, ::1] out, int threads, Rule rule,
+               Distances distances):
+    cdef BatchRows batch = BatchRows(X, supports.square.dtype)
+    if distances is not None:
+        distances.check(supports, batch.n)
+    if rule is not None and rule.gaussian is None:
+        rule = None
+    if batch.n == 0 or (supports.top == 0 and rule is None):
+        return
+    if supports.single:
+        predict_blocks(supports, batch, coef, out, Workers(threads), rule, distances, <float> 0)
+    else:
+        predict_blocks(supports, batch, coef, out, Workers(threads), rule, distances, <double> 0)
+
+
+cdef int predict_blocks(Supports supports, BatchRows batch, const double[::1] coef, double[:, ::1] out, Workers workers,
+                        Rule rule, Distances distances, real zero) except -1:
+    """Fill `out` with the sums, or if `coef` is None with the values. `zero` gives the type of the rows."""
+    cdef Py_ssize_t start = 0, b, i, j, top = supports.top, n = batch.n, longest = min(longest_block(workers), batch.n)
+    dtype = supports.square.dtype
+    cdef Block block = Block(supports.kernel, supports.d, dtype, longest, supports.sparse, True)
+    cdef real[:, ::1] cross_block = np.empty((longest, max(top, 1)), dtype)
+    cdef real* K = &cross_block[0, 0]
+    cdef real* row
+    with nogil:
+        while start < n:
+            b = min(block_length(workers, supports.d <= NARROW, top, sizeof(real)), n - start)
+            batch.open(block, start, b)
+            if top and distances is not None:
+                distances.values_of(start, b, top, K, top)
+            elif top:
+                supports.values_of(block, supports.kind_with(block), K, top, workers)
+            for i in range(b):
+                row = K + i * top
+                if coef is not None:
+                    out[start + i, 0] = dot(row, <double*> &coef[0], top) if top else 0.0
+                    if rule is not None:
+                        out[start + i, 0] += rule.linear_part(&block.rows, i)
+                else:
+                    for j in range(top):
+                        out[start + i, j] = row[j]
+            start += b
+    return 0
