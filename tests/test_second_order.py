@@ -18,8 +18,8 @@ from sklearn.svm import SVC
 import budgetron
 from budgetron import SecondOrderProjectron, batch, linear
 from budgetron._core import gaussian, pages
-from budgetron._core.pages import zeros
 from budgetron._core.basis_change import BasisChange
+from budgetron._core.pages import zeros
 
 GAMMA = ref.KERNELS["rbf"][1]["gamma"]
 
@@ -410,7 +410,7 @@ def test_unscaled_features_keep_their_sign():
 def test_what_is_refused():
     X, y = stream("random", 60)
     for converter in (batch.AveragedClassifier, batch.PenalizedRiskClassifier):
-        with pytest.raises(ValueError, match="kept in coordinates, and not averaged"):
+        with pytest.raises(ValueError, match="cannot be averaged or recorded"):
             converter(model()).fit(X, y)
     with pytest.raises(TypeError, match="linear=False"):
         budgetron.export.c(model().fit(X, y))
@@ -548,8 +548,49 @@ def test_supports_that_carry_each_other_stay_together(apart, may_part):
     X = np.array([[0.0], [apart]])
     learned = SecondOrderProjectron(2, 0.0, linear=False, gamma=1.0).fit(X, [1, -1])
     assert learned.n_support_ == 2
-    # The change of basis to the second support alone has an entry 1 / ||delta||, and loses digits with its square.
+    # The change of basis to the second support has an entry 1 / ||delta||, and loses digits with its square.
     span = learned._learners[0].rule.projection.restricted(np.array([1]), np.array([0]))
     assert (span is not None) == may_part
     if span is not None:
         np.testing.assert_allclose(span[0], [[1.0]], rtol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("rounding", [0.0, 1.0, -1.0])
+def test_of_equal_shares_the_oldest_leaves_first_whatever_the_rounding(rounding, dtype):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 3)).astype(dtype), rng.choice([-1, 1], size=60)
+    rule = SecondOrderProjectron(12, 0.0, linear=False, gamma=1.0).fit(X[:12], y[:12])._learners[0].rule
+    assert rule.supports.m == 12
+    noise = rounding * np.linspace(-1.0, 1.0, 8) * (1e-8 if dtype == np.float32 else 1e-11)
+    shares = np.ones(12)
+    shares[4:] = 0.01 + noise
+    shares[7] = 0.005
+    state = rule.__getstate__()
+    usage = state["usage"].copy()
+    usage[:12] = shares / np.abs(rule.coef[:12])
+    rule.__setstate__(state | {"usage": usage})
+    assert rule.exchange().tolist() == [
+        0,
+        1,
+        2,
+        3,
+        6,
+        8,
+        9,
+        10,
+        11,
+    ]  # 7 is the smallest; then 4 and 5 are the oldest
+
+
+def test_a_share_at_the_limit_stays_whatever_the_rounding():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(12, 3)), rng.choice([-1, 1], size=12)
+    rule = SecondOrderProjectron(12, 0.0, linear=False, gamma=1.0).fit(X, y)._learners[0].rule
+    shares = np.ones(12)
+    shares[0] = 11.0 * 0.1 / 11.9 * (1.0 - 1e-12)  # 0.1 of the mean, but for rounding
+    state = rule.__getstate__()
+    usage = state["usage"].copy()
+    usage[:12] = shares / np.abs(rule.coef[:12])
+    rule.__setstate__(state | {"usage": usage})
+    assert rule.exchange() is None

@@ -20,18 +20,21 @@ from budgetron.kernels import KernelFunction, Normalized
 WIDE = 1000
 # A support whose share of the recent margins is below this part of the mean share may be exchanged.
 SMALL_SHARE = 0.1
+# Shares that differ by less than this part of the mean share are equal: rounding does not decide between
+# them. The second number is for float32 rows.
+TIE, TIE_SINGLE = 1e-9, 1e-6
 
 
 @cython.cclass
 class SecondOrderRule(Rule):
-    """On a margin error, add a support if the row is novel, then take a step of AROW in coordinates of the span."""
+    """On a margin error, add a support if the row is novel; then take a step of AROW in their span."""
 
     threshold: cython.double
     r: cython.double
     linear: cython.bint
     scale: cython.double  # factor of the features
-    # Since the last exchange, while the budget was full: for each slot the sum of |k(x, s)| over margin errors, and
-    # the number of margin errors that would have become supports
+    # Since the last exchange, while the budget was full: for each slot the sum of |k(x, s)| over margin
+    # errors, and the number of margin errors that would have become supports
     usage: object
     _usage: cython.p_double
     refused: cython.Py_ssize_t
@@ -93,7 +96,7 @@ class SecondOrderRule(Rule):
     def keep_average(self) -> None:
         """Raise an error: the hypothesis is not a sum of steps over supports."""
         raise ValueError(
-            "the hypotheses of SecondOrderProjectron are kept in coordinates, and not averaged or remembered"
+            "SecondOrderProjectron stores its hypotheses in coordinates; they cannot be averaged or recorded"
         )
 
     keep_journal = keep_average
@@ -136,7 +139,7 @@ class SecondOrderRule(Rule):
     @cython.nogil
     @cython.exceptval(check=False)
     def novelty(self) -> cython.double:
-        """Return ||delta||^2: the squared distance of x from the span of the supports, or 0 if it is rounding."""
+        """Return ||delta||^2, the squared distance of x from the span, or 0 if it is rounding."""
         delta2: cython.double = self.kxx - self.gaussian_round.project(self.projection, self.k)
         return 0.0 if delta2 < (1e-5 if self.supports.single else 1e-12) * self.kxx else delta2
 
@@ -180,11 +183,14 @@ class SecondOrderRule(Rule):
         Return the slots that are kept, or None if all are.
         """
         usage = np.asarray(self.usage)
-        self.gaussian.coefficients(self.projection, self._coef)  # in a batch they are computed at its end only
+        self.gaussian.coefficients(
+            self.projection, self._coef
+        )  # in a batch they are computed at its end only
         kept, removed = self.split_by_share()
         span = self.projection.restricted(kept, removed) if len(removed) else None
         parts: Any = None if span is None else self.gaussian.restricted(kept, removed, span[1])
-        # From here on nothing is allocated and only compiled code runs, so that an interrupt cannot leave it half done.
+        # From here on nothing is allocated and only compiled code runs, so that an interrupt cannot leave it
+        # half done.
         self.prune_due, self.refused = False, 0
         usage[:] = 0.0
         if span is None:
@@ -200,43 +206,48 @@ class SecondOrderRule(Rule):
     def split_by_share(self) -> Any:
         """Return the slots to keep and the slots to remove.
 
-        The share of a support is its |coefficient| times its usage. Those with a share below SMALL_SHARE of the mean
-        leave, the smallest first, and at most a quarter of the budget.
+        The share of a support is its |coefficient| times its usage. Those with a share below SMALL_SHARE of
+        the mean leave, the smallest first, and at most a quarter of the budget. Of equal shares, the oldest
+        leaves first.
         """
         m: cython.Py_ssize_t = self.size()
         shares = np.abs(self.coef[:m]) * np.asarray(self.usage)[:m]
-        small = np.argsort(shares, kind="stable")[: max(1, self.budget // 4)]
-        small = small[shares[small] < SMALL_SHARE * shares.mean()]
+        mean = shares.mean()
+        tie = (TIE_SINGLE if self.supports.single else TIE) * mean
+        order = np.argsort(shares, kind="stable")
+        ranks = np.append(0, np.cumsum(np.diff(shares[order]) > tie))
+        order = order[np.lexsort((order, ranks))]  # slots are in the order of age
+        small = order[: max(1, self.budget // 4)]
+        small = small[shares[small] < SMALL_SHARE * mean - tie]
         return np.delete(np.arange(m), small), np.sort(small)
 
 
 @cython.annotation_typing(False)  # annotations for readers; Cython ignores them
 class SecondOrderProjectron(BudgetedClassifier):
-    """AROW in the span of a few supports, and of the features themselves: far fewer mistakes for its memory.
+    """AROW in the span of a few supports and of the features: far fewer mistakes for the same memory.
 
-    The best single kernel learner here. It keeps the supports that the Projectron's test finds novel, and
-    over the functions in their span, and over linear ones, a Gaussian: large steps where little is known,
-    small ones where the past was informative. When the stream moves on, supports that carry nothing any
-    more make room for novel ones.
+    The most accurate single kernel learner here. It stores the rows that the Projectron's test finds novel.
+    Over the functions in their span, and over linear functions, it has a Gaussian. Steps are large along
+    directions with a large variance, and small along directions where many rows were seen. When the stream
+    changes, supports that no longer contribute to the margins are replaced by novel rows.
 
     Parameters
     ----------
     budget : int, default=300
-        The most supports; of each class, if there are more than two. When they are reached, others come
-        only where some are exchanged (see the notes).
+        Largest number of supports; of each class, if there are more than two. When it is reached, new
+        supports come only by exchange (see the notes).
     threshold : float, default=0.02
         A margin error becomes a support if the squared distance of its image from the span of the supports
-        is above this. k(x, x) is the largest that it can be, and 1 for "rbf".
+        is above this. The distance is at most k(x, x), which is 1 for "rbf".
     r : float, default=1.0
-        How little a single example counts: larger is calmer.
+        Noise variance of AROW. With a larger r, each example has less influence.
     linear : bool, default=True
-        Whether a constant and the features stand beside the supports, which is as if the kernel were
-        k(x, x') + gamma x . x' + 1. With more than 1000 features, each has a variance and no
-        covariances.
+        Whether the hypothesis has a linear part, as if the kernel were k(x, x') + gamma x . x' + 1. With more
+        than 1000 features, features have variances but no covariances.
     kernel, gamma, degree, coef0
         The kernel; see `budgetron.kernels`.
     n_jobs : int, default=None
-        Threads that share the kernel values of a batch: None is 1, -1 all cores.
+        Threads that compute the kernel values of a batch. None means 1, -1 all cores.
 
     Notes
     -----
@@ -248,28 +259,30 @@ class SecondOrderProjectron(BudgetedClassifier):
 
         w += alpha y Sigma phi,     Sigma -= Sigma phi phi' Sigma / (v + r)
 
-    Exchange: when as many novel margin errors as the budget found no room, the supports are looked over.
-    The share of one is its |coefficient| times the sum of |k(x, s)| over the margin errors since the budget
-    was full, or since the last look. Those below a tenth of the mean share leave, the smallest first and a
-    quarter of the budget at most. The mean and Sigma become those of the function's part in the span that
-    is left; of what comes new, nothing is known. Where supports depend on each other so nearly that
-    rounding would spoil this, all stay. `support_sizes` of a trace falls in such a round.
+    Exchange: when as many novel margin errors as the budget were not stored because the budget was full,
+    supports with a small share of the margins are removed. The share of a support is its |coefficient| times
+    the sum of |k(x, s)| over the margin errors since the budget was full, or since the last exchange.
+    Supports with less than a tenth of the mean share are removed, the smallest first, and at most a quarter
+    of the budget. Shares that differ by less than 1e-9 of the mean share (1e-6 for float32 rows) are equal;
+    of these the oldest is removed first. The mean and Sigma are restricted to the remaining span. New
+    supports start with mean 0 and variance 1. If supports are so nearly dependent that rounding would make
+    the restriction inaccurate, none is removed. `support_sizes` of a trace decreases in the round of an
+    exchange.
 
-    The variance of a direction never falls below 1e-15 of what it was at first, which is where rounding
-    ends. Rows should be on a scale with r: where gamma ||x||^2, or k(x, x), is 1e12 times as large, little
-    is learned, and a step may overflow, which is an error.
+    The variance of a direction never falls below 1e-15 of its initial value, the limit of rounding. Rows
+    should be on a scale comparable to r: if gamma ||x||^2 or k(x, x) is 1e12 times as large, little is
+    learned, and a step may overflow, which raises an error.
 
-    Cost per round, with m supports and n = m + d + 1 coordinates: one kernel row, O(m d); O(m^2) for z, in
-    batches; and O(n^2) with an update. An exchange takes O(m^3) after m updates at least, so O(m^2) for
-    each of them, and for that while some 24 m^2 + 8 m d bytes. Memory 4 n^2 + 4 m^2 bytes beside the
-    supports, for each class.
+    Cost per round, with m supports and n = m + d + 1 coordinates: one kernel row, O(m d); in batches O(m^2)
+    for z; and O(n^2) per update. An exchange takes O(m^3) after at least m updates, so O(m^2) per update, and
+    about 24 m^2 + 8 m d bytes meanwhile. Memory: 4 n^2 + 4 m^2 bytes per class, plus the supports.
 
-    What is proven, up to 1000 features and until supports are exchanged for the first time: the run is that
-    of AROW on the vectors phi, padded with zeros, so that AROW's bound on mistakes holds against every
-    function of the final span, and every linear one, with its losses taken at the rows' images in the span
-    of their time. While the budget is not reached, these are within sqrt(threshold) ||u|| of its losses at
-    margin errors. What is not: anything against functions outside of that span once the budget is reached,
-    and anything after an exchange, or about drift; there it is measured only.
+    Proven, up to 1000 features and before the first exchange: the run is a run of AROW on the vectors phi,
+    padded with zeros. So AROW's bound on mistakes holds against every function of the final span, and every
+    linear function, with its losses at the images of the rows in the span at their time. Before the budget is
+    reached, these are within sqrt(threshold) ||u|| of its losses at margin errors. Not proven: bounds against
+    functions outside of that span once the budget is reached, and bounds after an exchange or under drift.
+    These cases are only measured.
 
     References
     ----------
