@@ -1,9 +1,8 @@
-"""Pieces of work whose instructions are counted, and how.
+"""Pieces of work, and how their instructions are counted.
 
-Run by `count` under Valgrind's callgrind, which counts the instructions of a program and knows no
-clock: the same work gives the same number on a machine that is idle or busy. Python's start and the
-preparations are not counted: a small library, made on the spot from callgrind's own header,
-switches the counting on around each piece.
+`count` runs this file under Valgrind's callgrind, which counts the instructions of a program. The number
+does not depend on how busy the machine is. The start of Python and the preparations are not counted: a small
+library, compiled from callgrind's header, switches the counting on around each piece.
 """
 
 import copy
@@ -24,8 +23,8 @@ void start(void) { CALLGRIND_ZERO_STATS; }
 void stop(const char *piece) { CALLGRIND_DUMP_STATS_AT(piece); }
 """
 
-# Rounds of a piece of work, and of the same piece again with twice as many: the difference is what
-# rounds cost, and the rest what a call does. Whole blocks of the core.
+# Rounds of a piece of work. Each piece is also run with twice as many rounds: the difference is the cost of
+# the rounds, and the rest is the cost of a call. A multiple of the core's block length.
 ROUNDS = 256
 
 
@@ -33,7 +32,7 @@ ROUNDS = 256
 
 
 def pieces():
-    """Names, functions and their arguments: work that was prepared for."""
+    """Yield the name, the function and the arguments of each piece, with all preparations done."""
     import numpy as np
     from scipy.sparse import csr_array
 
@@ -44,11 +43,11 @@ def pieces():
         return np.random.default_rng([seed, n, d]).normal(size=(n, d))
 
     def blind(n, classes=2):
-        # Labels drawn blindly, so that many rounds are mistakes and updates are not seldom.
+        # Random labels, so that many rounds are mistakes and cause updates.
         return np.random.default_rng([n, classes]).integers(classes, size=n)
 
     def adult(n, d=123, groups=14):
-        """Rows like those of Adult: in each of 14 groups of features one is 1."""
+        """Return rows like those of Adult: one feature is 1 in each of 14 groups."""
         rng = np.random.default_rng([n, d])
         places = np.arange(groups) * (d // groups) + rng.integers(d // groups, size=(n, groups))
         return csr_array((np.ones(places.size), places.ravel(), np.arange(n + 1) * groups), shape=(n, d))
@@ -67,7 +66,7 @@ def pieces():
             model.play(x, label)
 
     def full(model, X, y):
-        """The model with its budget full."""
+        """Return the model after learning these rows, with its budget full."""
         model.fit(X, y)
         assert all(learner.supports.m == model.budget for learner in model._learners)
         return model
@@ -88,7 +87,7 @@ def pieces():
     yield from both("dense, Forgetron", learn, forgetron, X[:n], y[:n])
 
     def products(supports, X, y):
-        # The bare matrix products of a batch, in blocks as long as the core's.
+        # Only the matrix products of a batch, in blocks as long as those of the core.
         out = np.empty((128, len(supports)))
         for start in range(0, len(X), 128):
             np.dot(X[start : start + 128], supports.T, out=out)
@@ -98,7 +97,7 @@ def pieces():
     X, y, before = normal(n, 2), blind(n), (normal(1500, 2, 1), blind(1500))
     yield from both("plane", learn, full(random(200, 0.5), *before), X, y)
 
-    # Few supports and features: what a round costs beside the arithmetic.
+    # Few supports and features: the cost of a round without the arithmetic.
     def multiply(w, X, y):
         for x in X:
             float(np.dot(x, w))
@@ -128,9 +127,9 @@ def pieces():
 
 
 def run(library):
-    """Count each piece after it was done once: by then whatever is cached is."""
-    sys.modules["pandas"] = None  # scikit-learn imports it where it is, which takes long under Valgrind
-    switches = ctypes.PyDLL(library)  # which keeps the interpreter's lock, and so adds nothing
+    """Count each piece after running it once, so that caches are filled."""
+    sys.modules["pandas"] = None  # scikit-learn imports it if installed, which is slow under Valgrind
+    switches = ctypes.PyDLL(library)  # keeps the interpreter lock, and so adds no instructions
     prepared = list(pieces())
     for name, work, given in prepared:
         if name.endswith("x1"):
@@ -149,7 +148,7 @@ def run(library):
 
 
 def why_not():
-    """What is missing for counting, or None."""
+    """Return what is missing for counting, or None."""
     if shutil.which("valgrind") is None:
         return "valgrind is not installed"
     if compiler() is None:
@@ -167,13 +166,13 @@ def compiler():
 
 
 def count(folder):
-    """Instructions of the rounds of each piece, and of the call as such, by name; files go to `folder`."""
+    """Return the instructions of the rounds, and of the call, of each piece by name; files go to `folder`."""
     library = os.path.join(folder, "switches.so")
     command = [compiler(), "-O1", "-shared", "-fPIC", "-x", "c", "-o", library, "-"]
     subprocess.run(command, input=SWITCHES, text=True, check=True)
     dumps = os.path.join(folder, "pieces")
     valgrind = ["valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={dumps}"]
-    # Copying and clearing by one repeated instruction would count each byte.
+    # A repeated instruction for copying or clearing would be counted once per byte.
     plain = "glibc.cpu.x86_rep_movsb_threshold=1000000000:glibc.cpu.x86_rep_stosb_threshold=1000000000"
     fixed = {
         "OPENBLAS_NUM_THREADS": "1",

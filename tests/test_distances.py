@@ -122,7 +122,7 @@ def test_what_is_refused():
         with pytest.raises(ValueError, match="distances of other rows, or for another learner"):
             learner.decide(rows, distances=reading)
     other = made(PassiveAggressive(budget=100, gamma=0.1), np.zeros(7))
-    with pytest.raises(ValueError, match="rows of one width and type"):
+    with pytest.raises(ValueError, match="rows of the same width and type"):
         shared(X[400:], [learners[0].supports, other.supports], [0, 0])
     other = made(PassiveAggressive(budget=100, kernel="poly"), np.zeros(120))
     with pytest.raises(ValueError, match="must have RBF kernels"):

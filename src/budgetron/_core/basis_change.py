@@ -1,7 +1,7 @@
 """The change of basis where supports leave a span.
 
-Coordinates z become M^-1 (z_kept + W z_removed), with M lower triangular and M M' = 1 + W W'. W has one column for
-each support that leaves. These are few, so M is never stored: below the blocks D_j on its diagonal
+Coordinates z become M^-1 (z_kept + W z_removed), with M lower triangular and M M' = 1 + W W'. W has one
+column for each support that leaves. These are few, so M is never stored: below the blocks D_j on its diagonal
 it is a product of narrow matrices, M_ij = W_i G_j'. With S_j the inverse of 1 + sum W_i' W_i over i < j::
 
     D_j D_j' = 1 + W_j S_j W_j',     G_j = D_j^-1 W_j S_j

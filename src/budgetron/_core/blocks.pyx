@@ -95,7 +95,8 @@ cdef class Batch:
         """Make room for b more supports, and for the kernel values of a block."""
         self.learner.make_slots(b)
         self.ld = self.supports.capacity
-        self.values_array, self.row_array = np.empty((self.longest, self.ld), self.supports.square.dtype), np.empty(self.ld)
+        self.values_array = np.empty((self.longest, self.ld), self.supports.square.dtype)
+        self.row_array = np.empty(self.ld)
         self.K, self.row = address(self.values_array), <double*> address(self.row_array)
         return 0
 
@@ -224,13 +225,14 @@ cdef void prepare_gaussians(GaussianBlock gaussians, Batch batch, real* K) noexc
     cdef Rows* rows = &batch.block.rows
     cdef Py_ssize_t i, j, n = gaussians.projection.n
     cdef bint single = batch.supports.single
+    cdef double* images = gaussians._phis + gaussians.gaussian.fixed
     cdef double* z
     gaussians.open()
     for i in range(rows.n):
         z = gaussians.coordinates(rows, i, single)
         for j in range(n):
             z[j] = K[i * batch.ld + j]
-    solve_many(gaussians.projection._factor, FACTOR_PANEL, n, gaussians._phis + gaussians.gaussian.fixed, rows.n, gaussians.ld)
+    solve_many(gaussians.projection._factor, FACTOR_PANEL, n, images, rows.n, gaussians.ld)
     gaussians.multiply_ahead(batch.y + batch.start, rows, single)
 
 

@@ -1,12 +1,12 @@
 # cython: cdivision=True
 """A probability for a margin: a sigmoid that follows the stream.
 
-P(y = +1 | f(x)) = 1 / (1 + exp(-(a z + b))), where z is the margin by the root of its mean square. a and b are
-those of logistic regression on (z, y), found by one Newton step a round; what was seen long ago is
-forgotten, for margins grow with the hypothesis, and streams drift. a is never negative: a larger margin
-never means a smaller probability.
+P(y = +1 | f(x)) = 1 / (1 + exp(-(a z + b))), where z is the margin divided by its root mean square. a and b are
+those of logistic regression on (z, y), found by one Newton step per round. Old rounds are forgotten, because
+margins grow with the hypothesis and streams drift. a is never negative: a larger margin
+never has a smaller probability.
 
-A sigmoid is seven numbers, a row of an array.
+A sigmoid is a row of seven numbers.
 """
 
 from libc.math cimport exp, fabs, sqrt
@@ -20,26 +20,26 @@ cdef enum:
     ROUNDS
     NUMBERS
 
-# The rounds that are remembered, about; and beyond how many times its root mean square a margin says no more.
+# About how many rounds are remembered; z is limited to this range.
 cdef double MEMORY = 1000.0, FARTHEST = 10.0
 
 
 def sigmoids(Py_ssize_t n):
-    """n of them that have seen nothing; the curvature begins as if one round had told slope and offset each."""
+    """Return n sigmoids before the first round, with a curvature as if one round each had set slope and offset."""
     numbers = np.zeros((n, NUMBERS))
     numbers[:, [SLOPE, STEEP, LEVEL]] = 1.0
     return numbers
 
 
 def mirror(numbers):
-    """The sigmoid of the opposite label, for margins of the opposite sign."""
+    """Return the sigmoid of the opposite label, for margins of the opposite sign."""
     other = np.array(numbers)
     other[[OFFSET, MIXED]] *= -1.0
     return other
 
 
 def sound(numbers, Py_ssize_t n):
-    """Whether these are n sigmoids such as rounds may leave them."""
+    """Return whether these are n valid sigmoids."""
     numbers = np.asarray(numbers)
     if numbers.shape != (n, NUMBERS) or numbers.dtype != np.float64:
         return False
@@ -51,7 +51,7 @@ def sound(numbers, Py_ssize_t n):
 
 
 def calibrate(double[::1] numbers, const double[:] margins, const double[:] signs):
-    """Take account of rounds, in order: the margin before the label was seen, and the label, -1 or +1."""
+    """Learn from rounds, in order: the margins before the labels were seen, and the labels, -1 or +1."""
     cdef Py_ssize_t i
     with nogil:
         for i in range(margins.shape[0]):
@@ -59,7 +59,7 @@ def calibrate(double[::1] numbers, const double[:] margins, const double[:] sign
 
 
 def log_odds(const double[::1] numbers, const double[:] margins):
-    """a z + b for each margin: the logarithm of P(y = +1) / P(y = -1)."""
+    """Return a z + b for each margin: the logarithm of P(y = +1) / P(y = -1)."""
     cdef double[::1] values = np.empty(margins.shape[0])
     cdef Py_ssize_t i
     with nogil:
@@ -69,7 +69,7 @@ def log_odds(const double[::1] numbers, const double[:] margins):
 
 
 cdef double place(const double* numbers, double margin) noexcept nogil:
-    """z, held where single margins cannot upset it."""
+    """Return z, limited so that a single margin has little influence."""
     cdef double z
     if numbers[SQUARE] <= 0.0:
         return 0.0
@@ -85,7 +85,7 @@ cdef void see(double* numbers, double margin, double target) noexcept nogil:
     z = place(numbers, margin)
     p = logistic(numbers[SLOPE] * z + numbers[OFFSET])
     weight, error = p * (1.0 - p), target - p
-    # What is forgotten gives way to the beginning, so that the curvature never vanishes.
+    # Forgotten rounds are replaced by the initial curvature, so that it never becomes 0.
     numbers[STEEP] = keep * numbers[STEEP] + (1.0 - keep) + weight * z * z
     numbers[LEVEL] = keep * numbers[LEVEL] + (1.0 - keep) + weight
     numbers[MIXED] = keep * numbers[MIXED] + weight * z

@@ -1,10 +1,10 @@
 # cython: cdivision=True
-"""A covariance matrix that only narrows, in a form that cannot lose its sign.
+"""A covariance matrix that only shrinks, in a form that always stays positive.
 
-Sigma = U D U', with U upper triangular, ones on its diagonal, and D diagonal. Seeing x with
-variance r replaces Sigma by Sigma - Sigma x x' Sigma / (x' Sigma x + r), which as a difference of large numbers
-may come out negative; here it is D that shrinks, by factors below 1 (Bierman's update of a
-Kalman filter). The price is the same, and U takes half the memory.
+Sigma = U D U', with U upper triangular with ones on its diagonal, and D diagonal. Observing x with
+variance r replaces Sigma by Sigma - Sigma x x' Sigma / (x' Sigma x + r). As a difference of large numbers,
+this could become negative. Here D is multiplied by factors below 1 instead (Bierman's update of a
+Kalman filter). The cost is the same, and U takes half the memory.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ cdef extern from "simd.h" nogil:
 
 
 cdef class Covariance:
-    """The identity of d dimensions, to begin with."""
+    """A covariance matrix of d dimensions; at first the identity."""
 
     def __init__(self, Py_ssize_t d):
         self.d = d
@@ -34,7 +34,7 @@ cdef class Covariance:
         self._direction, self._projections = <double*> direction, <double*> projections
 
     def arrays(self):
-        """Everything that takes memory."""
+        """Return all arrays that take memory."""
         return {"columns": self.columns, "variances": self.variances, "direction": self.direction,
                 "projections": self.projections}
 
@@ -42,11 +42,11 @@ cdef class Covariance:
         return Covariance, (0,), self.state()
 
     def state(self):
-        """Return all that the covariance must remember, as arrays and numbers."""
+        """Return the state as arrays and numbers."""
         return self.arrays() | {"d": self.d}
 
     def add_features(self, Py_ssize_t d):
-        """Take d dimensions from now on; the new ones have variance 1 and no covariance with the others."""
+        """Extend to d dimensions; the new ones have variance 1 and no covariance with the others."""
         cdef Covariance wider = Covariance(d)
         parts = wider.arrays()
         for name, array in self.arrays().items():
@@ -62,13 +62,13 @@ cdef class Covariance:
         self.set_pointers()
 
     def matrix(self):
-        """Sigma."""
+        """Return Sigma."""
         U = np.eye(self.d)
         U.T[np.tril_indices(self.d, -1)] = self.columns
         return (U * self.variances) @ U.T
 
     cdef double variance(self, double* x, int32_t* index, Py_ssize_t n) noexcept nogil:
-        """x' Sigma x, for x with n entries at these places, or at the first n without."""
+        """Return x' Sigma x, for x with n entries at the places `index`, or at the first n places if it is NULL."""
         cdef double total = 0.0, f
         cdef double* column = self._columns
         cdef Py_ssize_t j, k
@@ -88,7 +88,7 @@ cdef class Covariance:
         return total
 
     cdef void narrow(self, double r) noexcept nogil:
-        """See the x of the last `variance`, with variance r; Sigma x, of Sigma as it was, is left in `direction`."""
+        """Observe the x of the last `variance`, with variance r. Leave Sigma x, with Sigma before, in `direction`."""
         cdef double total = r, before, f, g
         cdef double* column = self._columns
         cdef Py_ssize_t j

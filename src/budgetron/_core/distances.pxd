@@ -8,7 +8,7 @@ cdef class Distances:
     cdef readonly Supports supports
     cdef readonly object table, places, compared
     cdef Block block
-    cdef BatchRows feed  # whose rows the block looks at
+    cdef BatchRows batch  # keeps the rows alive that the block refers to
     cdef bint by_differences
     cdef Py_ssize_t kept, ld
     cdef void* _table

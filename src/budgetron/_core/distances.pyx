@@ -1,14 +1,14 @@
 # cython: cdivision=True
 """Squared distances, computed once for RBF kernels of several widths.
 
-Learners that see the same rows keep many of the same. A batch of rows is compared with all that are kept, each once, and
-with those of the batch itself that any of the learners takes. What comes out is a table with a row for each of the batch,
-a column for each that was kept, and then one for each of the batch. Each learner reads it on its own: `places` says for
-each of its slots which column is that support's, and the exponential of its width makes kernel values of it.
+Learners that see the same rows have many supports in common. The rows of a batch are compared once with each support of
+any learner, and with each row of the batch that becomes a support. The result is a table with one row per row of the
+batch, and one column per support, followed by one column per row of the batch. Each learner reads the table on its own:
+`places` gives the column for each of its slots, and the exponential with its width turns distances into kernel values.
 
-The table lives as long as the batch is learned. It is made where it pays: where rows have some dozens of features or more, for
-products of fewer are faster than reading; where learners keep enough of the same rows, for these must be copied together; and
-where batches are not short.
+The table exists while the batch is learned. It is made only if it saves time: rows must have several dozens of
+features, because shorter products are faster than reading the table; the learners must share enough supports, because
+these are copied into one matrix; and the batch must not be short.
 """
 
 import numpy as np
@@ -28,40 +28,40 @@ cdef extern from "simd.h" nogil:
     void bt_distances_d(double*, double, const double*, ptrdiff_t)
     void bt_distances_f(float*, float, const float*, ptrdiff_t)
 
-# What takes as long as how many multiplications in a matrix product: to copy a number, to bring a distance into the
-# table and to read it there, to make a table at all; and to subtract a number and square the difference.
+# Costs, in multiplications of a matrix product: to copy a number; to write a distance to the table and read it; to make
+# a table at all; to subtract a number and square the difference.
 cdef double COPY = 25.0, READ = 12.0, MAKE = 2e6, DIFFERENCE = 8.0
 
-# Raw values are all that is asked of it.
+# The kernel of the block: only raw values are used.
 PLAIN = Kernel("linear")
 
 
 cdef class Distances:
-    """One learner's reading of a table; made by `shared`."""
+    """A table of distances, as one learner reads it. Made by `shared`."""
 
     def check(self, Supports supports, Py_ssize_t n):
-        """Refuse another slab than that which it was made for, as it was then, or another number of rows."""
+        """Raise an error unless this was made for this slab, with its present capacity, and for n rows."""
         if supports is not self.supports or supports.capacity != len(self.places) or n != self.block.rows.n:
-            raise ValueError("these are distances of other rows, or for another learner")
+            raise ValueError("these distances are of other rows, or for another learner")
 
     def keep(self, slots):
-        """The slab keeps what was in these slots, in its first ones."""
+        """Follow the slab, which moved the rows in these slots to its first slots."""
         self.places[:len(slots)] = self.places[slots]
 
     cdef void values_of(self, Py_ssize_t start, Py_ssize_t n, Py_ssize_t top, void* out, Py_ssize_t ld) noexcept nogil:
-        """out[i, j] = k(row start + i, slot j) for n rows of the batch and all slots up to `top`."""
+        """Write k(row start + i, slot j) to out[i, j] for n rows of the batch and all slots up to `top`."""
         if self.block.single:
             read(self, start, n, top, <float*> out, ld)
         else:
             read(self, start, n, top, <double*> out, ld)
 
     cdef void store(self, Py_ssize_t slot, Py_ssize_t row, Py_ssize_t n, void* out) noexcept nogil:
-        """A row of the batch now is in this slot; its kernel values with the n rows that follow it."""
+        """Follow the slab, which stored a row of the batch in this slot; write its values with the next n rows to `out`."""
         self._places[slot] = <int32_t> (self.kept + row)
         if self.block.single:
-            follow(self, row, n, <float*> out)
+            later_values(self, row, n, <float*> out)
         else:
-            follow(self, row, n, <double*> out)
+            later_values(self, row, n, <double*> out)
 
 
 cdef void read(Distances self, Py_ssize_t start, Py_ssize_t n, Py_ssize_t top, real* out, Py_ssize_t ld) noexcept nogil:
@@ -75,14 +75,14 @@ cdef void read(Distances self, Py_ssize_t start, Py_ssize_t n, Py_ssize_t top, r
             bt_decay_at_f(row + i * self.ld, self._places, <float> gamma, top, out + i * ld)
 
 
-cdef void follow(Distances self, Py_ssize_t row, Py_ssize_t n, real* out) noexcept nogil:
+cdef void later_values(Distances self, Py_ssize_t row, Py_ssize_t n, real* out) noexcept nogil:
     cdef Rows* rows = &self.block.rows
     cdef Py_ssize_t i
-    # The column of this row: what other learners need of it too, and later blocks of this one
+    # The column of this row, which other learners and later blocks read too
     cdef real* column = <real*> self._table + row * self.ld + self.kept + row
     if not self._compared[row]:
         self._compared[row] = True
-        # Into the row of the table first, whose places right of the diagonal are never read
+        # First into the row of the table, where nothing right of the diagonal is read
         between(&self.block.kernel.form, RBF_BY_DIFFERENCES if self.by_differences else LINEAR, rows, row, row + 1, rows.n,
                 column + 1, <real*> self.block._spread)
         if not self.by_differences:
@@ -98,7 +98,7 @@ cdef void follow(Distances self, Py_ssize_t row, Py_ssize_t n, real* out) noexce
 
 
 cdef void from_products(real* products, real square, real* squares, Py_ssize_t n) noexcept nogil:
-    """Inner products of a row with others become squared distances."""
+    """Turn inner products of a row with others into squared distances."""
     if real is double:
         bt_distances_d(products, square, squares, n)
     else:
@@ -106,7 +106,7 @@ cdef void from_products(real* products, real square, real* squares, Py_ssize_t n
 
 
 def shared(X, list slabs, births, double room=float("inf")):
-    """For each slab a reading of the distances of the rows of X, or None where it had better be asked itself.
+    """Return, for each slab, the distances of its supports to the rows of X, or None if sharing does not save time.
 
     Parameters
     ----------
@@ -114,36 +114,36 @@ def shared(X, list slabs, births, double room=float("inf")):
     slabs : list of Supports
         With RBF kernels, over dense rows.
     births : sequence of int
-        For each slab, how many rows of the stream had come before its learner's first: by this it is known which
-        rows are the same.
+        For each slab, the number of rows of the stream before its learner's first. It identifies rows that are the
+        same.
     room : float
-        Bytes that a table may take, with the rows that are copied for it.
+        Largest number of bytes of a table and of the rows that are copied for it.
     """
     cdef Supports slab, first
     cdef Block block
-    cdef BatchRows feed
+    cdef BatchRows batch
     found, members = [None] * len(slabs), {RBF: [], RBF_BY_DIFFERENCES: []}
     if len(slabs) < 2 or len(X) < 2:
         return found
     first = slabs[0]
-    block, feed = Block(PLAIN, first.d, first.square.dtype, len(X), False), BatchRows(X, first.square.dtype)
-    feed.open(block, 0, len(X))
+    block, batch = Block(PLAIN, first.d, first.square.dtype, len(X), False), BatchRows(X, first.square.dtype)
+    batch.open(block, 0, len(X))
     for i, slab in enumerate(slabs):
         if slab.sparse or slab.kernel.form.kind != RBF:
             raise ValueError("slabs that share distances must have RBF kernels and dense rows")
-        if slab.d != feed.d or slab.single != block.single:
-            raise ValueError("slabs that share distances must have rows of one width and type")
+        if slab.d != batch.d or slab.single != block.single:
+            raise ValueError("slabs that share distances must have rows of the same width and type")
         members[slab.kind_with(block)].append(i)
-    for kind, those in members.items():
-        if len(those) > 1:
-            readings = read_by([slabs[i] for i in those], [births[i] for i in those], block, feed, kind, room)
-            for i, reading in zip(those, readings):
-                found[i] = reading
+    for kind, group in members.items():
+        if len(group) > 1:
+            tables = share_between([slabs[i] for i in group], [births[i] for i in group], block, batch, kind, room)
+            for i, table in zip(group, tables):
+                found[i] = table
     return found
 
 
-cdef list read_by(list slabs, list births, Block block, BatchRows feed, Kind kind, double room):
-    """Readings of one table, for slabs whose distances are computed in the same way."""
+cdef list share_between(list slabs, list births, Block block, BatchRows batch, Kind kind, double room):
+    """Return the distances for slabs that compute them in the same way, or Nones if sharing does not save time."""
     cdef Distances distances
     cdef Py_ssize_t n = block.rows.n, kept
     slots = [slab.order[:slab.m] for slab in slabs]
@@ -162,22 +162,22 @@ cdef list read_by(list slabs, list births, Block block, BatchRows feed, Kind kin
         fill[float](table, block, kind, slabs, owners, places)
     else:
         fill[double](table, block, kind, slabs, owners, places)
-    readings = []
+    tables = []
     for slab, own, end in zip(slabs, slots, ends):
         distances = Distances.__new__(Distances)
         distances.supports, distances.table, distances.compared = slab, table, compared
         distances.places = np.zeros(slab.capacity, np.int32)
         distances.places[own] = columns[end - slab.m:end]
-        distances.block, distances.feed, distances.by_differences = block, feed, kind == RBF_BY_DIFFERENCES
+        distances.block, distances.batch, distances.by_differences = block, batch, kind == RBF_BY_DIFFERENCES
         distances.kept, distances.ld = kept, kept + n
         distances._table, distances._places = address(table), <int32_t*> address(distances.places)
         distances._compared = <char*> address(compared)
-        readings.append(distances)
-    return readings
+        tables.append(distances)
+    return tables
 
 
 cdef int fill(real[:, ::1] table, Block block, Kind kind, list slabs, Py_ssize_t[::1] owners, Py_ssize_t[::1] slots) except -1:
-    """Compare the block with rows that are in these slots of these slabs."""
+    """Fill the table: compare the block with the rows in these slots of these slabs."""
     cdef Supports slab
     cdef Rows* rows = &block.rows
     cdef Py_ssize_t i, k, n = rows.n, d = rows.d, kept = len(slots)

@@ -7,7 +7,7 @@ cdef extern from "simd.h" nogil:
 
 def descend(const float[:, ::1] rows, const long long[::1] which, const double[::1] y, const double[::1] diagonal,
             double C, double[::1] alpha, double[::1] f):
-    """Minimize the dual in each of these coordinates, one after the other.
+    """Minimize the dual in each of these coordinates, in order.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def descend(const float[:, ::1] rows, const long long[::1] which, const double[:
         for k in range(which.shape[0]):
             i = which[k]
             if diagonal[i] <= 0.0:
-                continue  # no alpha can help a point that the kernel maps to 0
+                continue  # the kernel maps this point to 0, so that its alpha has no effect
             after = min(C, max(0.0, alpha[i] - (y[i] * f[i] - 1.0) / diagonal[i]))
             step = after - alpha[i]
             if step != 0.0:

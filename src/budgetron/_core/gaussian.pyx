@@ -1,10 +1,10 @@
 # cython: cdivision=True
 """A Gaussian over functions, in coordinates: the hypothesis of a second-order learner.
 
-The coordinates phi of a row are, if there is a linear part, the constant 1 and `scale` times each feature. They are followed
-by the coordinates z = L^-1 k of the row's image in the span of the supports (see `Projection`). A function is a
-vector over these coordinates. The Gaussian has a mean and a covariance Sigma over such vectors. A new support
-adds one coordinate, with mean 0 and variance 1.
+The coordinates phi of a row are, if there is a linear part, the constant 1 and `scale` times each feature. They are
+followed by the coordinates z = L^-1 k of the row's image in the span of the supports (see `Projection`). A function is
+a vector over these coordinates. The Gaussian has a mean and a covariance Sigma over such vectors. A new support adds
+one coordinate, with mean 0 and variance 1.
 
 Sigma is stored as its lower half, in panels (see `panels`). Where rows have many features, each feature has only a
 variance (`spreads`) and a mean (`slopes`), and no covariance with anything else.
@@ -145,7 +145,8 @@ cdef class Gaussian:
         np.negative(self.slopes, out=self.slopes)
 
     def restricted(self, const Py_ssize_t[::1] kept, const Py_ssize_t[::1] removed, change):
-        """Return the Gaussian over functions of fewer supports: its mean, covariance, and covariance with the linear part.
+        """Return the Gaussian over functions of fewer supports: its mean, covariance, and covariance with the linear
+        part.
 
         `kept` and `removed` are the positions of the supports, and `change` is the `BasisChange` of
         `Projection.restricted`. A function's part in the smaller span is as certain as before.
@@ -332,7 +333,8 @@ cdef class Gaussian:
 
     cdef double square(self) noexcept nogil:
         """Return the squared norm of the mean."""
-        return bt_dot_d(self._mean, self._mean, self.n) + bt_dot_d(self._slopes, self._slopes, self.d if self.diagonal else 0)
+        cdef Py_ssize_t d = self.d if self.diagonal else 0
+        return bt_dot_d(self._mean, self._mean, self.n) + bt_dot_d(self._slopes, self._slopes, d)
 
     cdef void coefficients(self, Projection projection, double* coef) noexcept nogil:
         """Write the coefficients of the mean over the supports to `coef`: L^-T times its coordinates."""

@@ -1,11 +1,10 @@
 # cython: cdivision=True
-"""Many learners with one kernel over the same rows: each kernel row is computed once.
+"""Several learners with the same kernel over the same rows: each kernel row is computed once.
 
-The rows that any of the learners keeps stand once in a pool. For a block of rows, their
-kernel values over the pool are one matrix product, and then each
-learner plays the block on its own, reading its kernel row out of that table: `places` says for each of
-its slots where in the pool that support is. Learners keep slabs of their own, so that
-each ends exactly as if it had been alone.
+The pool stores each row that is a support of any of the learners. The kernel values of a block of rows over the pool
+are one matrix product. Each learner then plays the block on its own and reads its kernel rows from that table. `places`
+gives the position in the pool for each of its slots. Learners have slabs of their own, so that each has the same result
+as if it learned alone.
 """
 
 from libc.stdint cimport int32_t, int64_t
@@ -29,17 +28,18 @@ cdef extern from "simd.h" nogil:
     double bt_dot_at_d(const double*, const int32_t*, const double*, ptrdiff_t)
     double bt_dot_at_f(const float*, const int32_t*, const double*, ptrdiff_t)
 
-# Rows that no learner keeps any more are cleared away when they may be this share of the pool.
+# Rows that no learner keeps are removed when they may be this part of the pool.
 cdef double STALE = 0.1
 cdef Py_ssize_t STALE_ROWS = 32
 cdef Py_ssize_t FIRST_ROWS = 512
 
 
 cdef class LearnerGroup:
-    """Learners with one kernel and type of rows; those `of_one_model` have played the same rounds from the first.
+    """Learners with the same kernel and type of rows.
 
-    `kernel_values` counts the values over the pool computed so far, `kernel_seconds` is the time they took, and
-    `seconds` that of each learner's rounds.
+    `of_one_model` says that all have played the same rounds from the first on: supports of the same round are the same
+    row. `kernel_values` is the number of kernel values over the pool computed so far, `kernel_seconds` the time they
+    took, and `seconds` the time of each learner's rounds.
     """
 
     cdef readonly list learners, places
@@ -47,7 +47,7 @@ cdef class LearnerGroup:
     cdef readonly int64_t kernel_values
     cdef readonly double kernel_seconds
     cdef readonly object seconds
-    cdef list stood
+    cdef list last_states
     cdef bint of_one_model
     cdef Py_ssize_t sweep_at
 
@@ -59,41 +59,42 @@ cdef class LearnerGroup:
             if (learner.supports.d, learner.supports.single, learner.supports.sparse) != (
                 first.supports.d, first.supports.single, first.supports.sparse
             ):
-                raise ValueError("learners that share kernel rows must have rows of one width and type, kept in one way")
+                raise ValueError("learners that share kernel rows must store rows of the same width and type in the same way")
         self.learners, self.of_one_model = learners, of_one_model
         if len(set(map(id, learners))) < len(learners):
             raise ValueError("a learner cannot share kernel rows with itself")
         self.seconds = np.zeros(len(learners))
         self.gather()
-        self.stood = self.standing()
+        self.last_states = self.states()
 
-    cdef list standing(self):
+    cdef list states(self):
+        """Return what changes when a learner learns or is restored."""
         return [(id(learner.supports), learner.supports.capacity, learner.rounds) for learner in self.learners]
 
     cdef gather(self):
-        """Fill the pool with what the learners keep already."""
+        """Fill the pool with the supports of the learners."""
         cdef Learner first = self.learners[0], learner
         cdef Supports supports = first.supports, pool
         pool = Supports(first.kernel, supports.d, supports.square.dtype, FIRST_ROWS, supports.sparse)
         self.pool = pool
         self.places = [np.zeros(learner.supports.capacity, np.int32) for learner in self.learners]
-        known = {}
+        positions = {}
         for n, learner in enumerate(self.learners):
             supports = learner.supports
             slots = supports.order[:supports.m]
             names = supports.rounds[slots].tolist() if self.of_one_model else contents(supports.rows(slots))
             new = []
             for p, name in enumerate(names):
-                if name not in known:
-                    known[name] = pool.m + len(new)
+                if name not in positions:
+                    positions[name] = pool.m + len(new)
                     new.append(p)
             pool.adopt(supports, slots[new])
-            self.places[n][slots] = [known[name] for name in names]
+            self.places[n][slots] = [positions[name] for name in names]
         self.sweep_at = pool.m + max(STALE_ROWS, <Py_ssize_t> (STALE * pool.m))
 
     @property
     def nbytes(self):
-        """Bytes of the pool and of the places in it."""
+        """Bytes of the pool and of `places`."""
         return sum(array.nbytes for array in [*self.pool.arrays().values(), *self.places])
 
     def learn(self, X, list labels, list margins, list sizes, int threads=1, list importances=None):
@@ -106,28 +107,27 @@ cdef class LearnerGroup:
         labels : list of ndarray of shape (n,), float64
             For each learner, labels of -1.0 and +1.0.
         margins, sizes : lists of ndarray of shape (n,), float64 and int64, to fill
-            For each learner f_t(x_t) before the label, and the supports after the round; or None.
+            For each learner f_t(x_t) before the label is seen, and the number of supports after the round; or None.
         threads : int
-            How many may share the kernel values.
+            Largest number of threads that compute kernel values.
         importances : list of ndarray of shape (n,), float64, or None, optional
             For each learner, weights of the rows.
         """
-        cdef BatchRows feed = BatchRows(X, self.pool.square.dtype)
-        # The table is good for learners as it left them: one that learned on its own since, or was brought
-        # back to an earlier state, has other slots.
-        if self.stood != self.standing():
+        cdef BatchRows batch = BatchRows(X, self.pool.square.dtype)
+        # A learner that learned on its own since, or was restored to an earlier state, may have other supports.
+        if self.last_states != self.states():
             self.gather()
-        self.stood = None
+        self.last_states = None
         if importances is None:
             importances = [None] * len(self.learners)
-        if feed.n and self.pool.single:
-            learn_blocks(self, feed, labels, importances, margins, sizes, Workers(threads), <float> 0)
-        elif feed.n:
-            learn_blocks(self, feed, labels, importances, margins, sizes, Workers(threads), <double> 0)
-        self.stood = self.standing()
+        if batch.n and self.pool.single:
+            learn_blocks(self, batch, labels, importances, margins, sizes, Workers(threads), <float> 0)
+        elif batch.n:
+            learn_blocks(self, batch, labels, importances, margins, sizes, Workers(threads), <double> 0)
+        self.last_states = self.states()
 
     cdef make_room(self, Py_ssize_t b):
-        """Room for a block in the pool and, where learners grow, in their slabs; the longest slab."""
+        """Make room for a block in the pool and in slabs without a budget; return the capacity of the largest slab."""
         cdef Py_ssize_t n, longest = 0
         cdef Learner learner
         if self.pool.m + b > self.pool.capacity:
@@ -142,7 +142,7 @@ cdef class LearnerGroup:
         return longest
 
     cdef add_rows(self, Py_ssize_t before, Rows* rows, char* compared):
-        """Add the rows of a block that became supports to the pool, from `before` on; remove rows that no learner keeps."""
+        """Add the rows of a block to the pool, from `before` on, and remove rows that are no supports."""
         cdef Supports pool = self.pool
         cdef Py_ssize_t i
         for i in range(rows.n):
@@ -155,7 +155,7 @@ cdef class LearnerGroup:
             self.sweep_at = pool.m + max(STALE_ROWS, <Py_ssize_t> (STALE * pool.m))
 
     cdef sweep(self, Py_ssize_t start):
-        """Clear the pool, from `start` on, of rows that no learner keeps."""
+        """Remove rows that no learner keeps from the pool, from `start` on."""
         cdef Supports pool = self.pool, supports
         cdef Py_ssize_t p, n = pool.m - start, kept = 0
         cdef int32_t[::1] moved = np.full(n, -1, np.int32), places
@@ -177,23 +177,24 @@ cdef class LearnerGroup:
             supports, places = learner.supports, own
             for p in range(supports.top):
                 place = places[p]
-                if place >= start:  # a slot that is free may read anything that is there
+                if place >= start:  # the place of a free slot only has to be valid
                     places[p] = max(moved[place - start], 0)
         pool.cut(start + kept)
 
 
 cdef list contents(rows):
-    """What tells rows apart."""
+    """Return one key per row; equal rows have equal keys."""
     if not issparse(rows):
         return [row.tobytes() for row in rows]
     ends = rows.indptr.tolist()
     return [rows.data[i:j].tobytes() + rows.indices[i:j].tobytes() for i, j in zip(ends, ends[1:])]
 
 
-cdef int learn_blocks(LearnerGroup group, BatchRows feed, list labels, list importances, list margins, list sizes, Workers workers,
-                      real zero) except -1:
+cdef int learn_blocks(LearnerGroup group, BatchRows batch, list labels, list importances, list margins, list sizes,
+                      Workers workers, real zero) except -1:
+    """Play all rounds of a batch with each learner. `zero` gives the type of the rows."""
     cdef Supports pool = group.pool
-    cdef Py_ssize_t start = 0, b, before, ld = 0, c, n = feed.n, longest_row, entries
+    cdef Py_ssize_t start = 0, b, before, ld = 0, c, n = batch.n, longest_row, entries
     cdef Py_ssize_t longest = min(longest_block(workers), n)
     dtype = pool.square.dtype
     cdef Block block = Block(pool.kernel, pool.d, dtype, longest, pool.sparse)
@@ -220,7 +221,7 @@ cdef int learn_blocks(LearnerGroup group, BatchRows feed, list labels, list impo
             table = np.empty((longest, ld), dtype)
             K = &table[0, 0]
         before = pool.m
-        feed.open(block, start, b)
+        batch.open(block, start, b)
         kind = pool.kind_with(block)
         with nogil:
             pool.values_of(block, kind, K, ld, workers)
@@ -250,10 +251,10 @@ cdef int learn_blocks(LearnerGroup group, BatchRows feed, list labels, list impo
 cdef int play_block(Rule rule, Supports supports, Block block, Kind kind, real* K, Py_ssize_t ld, double* k, int32_t* places,
                     Py_ssize_t before, char* compared, real* others, double* y, double* importances, double* margins,
                     int64_t* sizes) except -1 nogil:
-    """The rounds of one block for one learner, on the table of kernel values.
+    """Play the rounds of one block with one learner, with the table of kernel values.
 
-    A row that becomes a support is compared with those after it, if it was not for another learner: column
-    `before` + i of the table.
+    A row i that becomes a support is compared with the later rows, unless it was compared for another learner. The
+    values are in column `before` + i of the table.
     """
     cdef Py_ssize_t i, j, n = block.rows.n
     cdef real* row

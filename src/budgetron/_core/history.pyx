@@ -1,15 +1,15 @@
 # cython: cdivision=True
-"""What may be kept of the hypotheses that are gone: their average, or all of them.
+"""The past of a hypothesis: the average of the hypotheses of all rounds, or all of them.
 
-A hypothesis is `factor` times stored weights, one weight a place (a slot of the slab, a
-feature). Rounds that change nothing must cost nothing, so neither is kept round by round.
+A hypothesis is `factor` times stored weights, one weight per place (a slot of the slab, or a feature). Rounds that
+change nothing must cost nothing, so nothing is stored per round.
 
-The *average* follows from sums that only move with a weight. With A the sum of the factors
-of all rounds so far, the sum of the hypotheses is A times the weights less their lag,
-where a weight that changes by delta lags by A delta: it was not there before.
+The *average* is computed from sums that change only with a weight. Let A be the sum of the factors of all rounds so
+far. The sum of the hypotheses is A times the weights, minus their lag. A weight that changes by delta adds A delta to
+its lag, because it did not have this delta in the rounds before.
 
-The *journal* is the list of the changes themselves. Each entry leads from one hypothesis
-to the next, so that the margins of all of them at one point are one running sum.
+The *journal* is the list of the changes. Each entry leads from one hypothesis to the next, so that the margins of all
+hypotheses at one row are a running sum.
 """
 
 import numpy as np
@@ -36,7 +36,7 @@ cdef class Average:
         return Average, (0,), self.state()
 
     def state(self):
-        """Return all that the average must remember, as arrays and numbers."""
+        """Return the state as arrays and numbers."""
         return {"lag": self.lag, "elapsed": self.elapsed, "norm2": self.norm2, "own": self.own}
 
     def __setstate__(self, state):
@@ -45,38 +45,38 @@ cdef class Average:
         self.set_pointers()
 
     def reserve(self, Py_ssize_t n):
-        """Room for `n` places."""
+        """Make room for `n` places."""
         lag = np.zeros(n)
         lag[:len(self.lag)] = self.lag
         self.lag = lag
         self.set_pointers()
 
     def total(self, weights):
-        """The sum of the hypotheses of all rounds, given the weights as they are stored now."""
+        """Return the sum of the hypotheses of all rounds, given the weights stored now."""
         return self.elapsed * weights - self.lag
 
     cdef void add_round(self, double factor, double norm2, double own) noexcept nogil:
-        """A round was predicted by the hypothesis of this factor and norm, from a row of this k(x, x)."""
+        """Add a round: the factor and the squared norm of its hypothesis, and k(x, x) of its row."""
         self.elapsed += factor
         self.norm2 = max(self.norm2, norm2)
         self.own = max(self.own, own)
 
     cdef void note_change(self, Py_ssize_t place, double delta) noexcept nogil:
-        """A weight moves by delta, from the next round on."""
+        """Add delta to a weight, from the next round on."""
         self._lag[place] += self.elapsed * delta
 
     cdef void note_changes(self, double c, double* delta, Py_ssize_t n) noexcept nogil:
-        """The first n weights move by c delta, from the next round on."""
+        """Add c delta to the first n weights, from the next round on."""
         bt_axpy(self.elapsed * c, delta, self._lag, n)
 
     cdef double remove_weight(self, Py_ssize_t place, double weight) noexcept nogil:
-        """A weight becomes 0 for good: what it adds to the sum of the hypotheses so far."""
+        """Set a weight to 0 for all later rounds; return its part of the sum of the hypotheses."""
         cdef double total = self.elapsed * weight - self._lag[place]
         self._lag[place] = 0.0
         return total
 
     cdef void fold_weights(self, double* weights, Py_ssize_t n) noexcept nogil:
-        """Before the factor is multiplied into the weights: the sum so far goes into the lag alone."""
+        """Move the sum so far into the lag, before the factor is multiplied into the weights."""
         cdef Py_ssize_t j
         for j in range(n):
             self._lag[j] -= self.elapsed * weights[j]
@@ -86,10 +86,10 @@ cdef class Average:
 cdef class Journal:
     """The changes that led from each hypothesis to the next.
 
-    The first entry, of round -1, is the hypothesis before any. Entry i says that in round
-    `rounds[i]` there was a mistake or an update, and that the weights, times `scales[i]`,
-    were moved by `deltas` at `places` from `ends[i - 1]` to `ends[i]`. After round
-    `factor_rounds[j]` and up to the next of them the hypothesis is `factors[j]` times the weights.
+    The first entry, of round -1, is the hypothesis before all rounds. Entry i says that round `rounds[i]` was a mistake
+    or an update. In it the weights were multiplied by `scales[i]`, and then `deltas[j]` was added to the weight at
+    `places[j]`, for j from `ends[i - 1]` to `ends[i]`. After round `factor_rounds[j]`, up to the next of these, the
+    hypothesis is `factors[j]` times the weights.
     """
 
     def __cinit__(self):
@@ -111,7 +111,7 @@ cdef class Journal:
         self.room_for_factors = len(self.factors)
 
     def arrays(self):
-        """Everything that takes memory."""
+        """Return all arrays that take memory."""
         return {"rounds": self.rounds, "ends": self.ends, "scales": self.scales, "places": self.places,
                 "deltas": self.deltas, "factor_rounds": self.factor_rounds, "factors": self.factors}
 
@@ -119,7 +119,7 @@ cdef class Journal:
         return Journal, (), self.state()
 
     def state(self):
-        """Return all that the journal must remember, as arrays and numbers."""
+        """Return the state as arrays and numbers."""
         counts = {"n": self.n, "size": self.size, "steps": self.steps, "scale": self.scale}
         return self.arrays() | counts
 
@@ -131,7 +131,7 @@ cdef class Journal:
         self.set_pointers()
 
     cdef int note(self, int64_t place, double delta) except -1 nogil:
-        """The weight at this place moves."""
+        """Note that delta was added to the weight at this place."""
         if self.size == self.room_for_moves:
             with gil:
                 self.places, self.deltas = (np.resize(a, 2 * len(a)) for a in (self.places, self.deltas))
@@ -142,7 +142,7 @@ cdef class Journal:
         return 0
 
     cdef int close(self, int64_t round_number, double factor, bint mistake) except -1 nogil:
-        """The round is over, and all its moves were noted."""
+        """End a round, after all its changes were noted."""
         if self.steps == 0 or factor != self._factors[self.steps - 1]:
             if self.steps == self.room_for_factors:
                 with gil:
@@ -164,17 +164,17 @@ cdef class Journal:
         return 0
 
     cdef Py_ssize_t closed(self) noexcept nogil:
-        """Moves of the rounds that are over."""
+        """Return the number of changes of the rounds that have ended."""
         return self._ends[self.n - 1] if self.n else 0
 
     cdef void rescale(self, double by) noexcept nogil:
-        """All weights are multiplied by a number, and the factor divided by it."""
+        """Note that all weights were multiplied by a number, and the factor divided by it."""
         cdef Py_ssize_t j
         for j in range(self.closed(), self.size):
             self._deltas[j] *= by
         self.scale *= by
 
     cdef void clear(self) noexcept nogil:
-        """All weights become 0, to be moved from there."""
+        """Note that all weights were set to 0."""
         self.size = self.closed()
         self.scale = 0.0

@@ -7,7 +7,7 @@ cdef class Kernel:
     cdef readonly object function
 
     cdef inline double self_value(self, double raw) noexcept nogil:
-        """k(x, x), given the raw one. A row that the kernel maps to 0 stays at 0."""
+        """Return k(x, x), given the raw self value. A row that the kernel maps to 0 keeps 0."""
         if self.form.normalized:
             return 1.0 if raw > 0.0 else 0.0
         return raw

@@ -1,18 +1,11 @@
 # cython: cdivision=True
-"""Kernels on blocks of rows: a raw part per pair of rows, and an elementwise finish.
+"""Kernels: a raw value per pair of rows, and an elementwise function of it.
 
-The raw part is what costs: inner products (`linear`, `poly`, `rbf`), L1 distances
-(`laplacian`), products of 1 + x_i x'_i (`allsubsets`), or whatever a Python callable
-returns. `finish` turns a row of raw values into kernel values, given each row's
-squared norm (`square`) and raw self value k(x, x) (`own`).
+The raw values take almost all of the time. They are inner products (`linear`, `poly`, `rbf`), L1 distances
+(`laplacian`), products of 1 + x_i x'_i (`allsubsets`), or values of a Python function. Kernel values are computed from
+them, the squared norms of the rows (`square`) and their raw self values k(x, x) (`own`).
 
-Rows come in as a matrix or by their non-zeros (`Rows`); what they are compared with is kept
-feature by feature (`over_columns`: a matrix product, or one step for each non-zero
-of a row) or by its own non-zeros (`over_nonzeros`).
-
-The RBF kernel has two ways to its distances. Inner products and norms are a matrix
-product, but far from the origin their difference loses all digits; there
-(`kind_for`) coordinates are subtracted one by one, which is slower and always right.
+The loops are in `kernel_values`.
 """
 
 from libc.float cimport DBL_MAX, FLT_MAX
@@ -35,14 +28,14 @@ _KINDS = {
 
 
 cdef class Kernel:
-    """A kernel with its parameters fixed: a name, or a callable on two arrays of rows."""
+    """A kernel with its parameters: a name, or a Python function of two arrays of rows."""
 
     def __init__(self, kernel, double gamma=1.0, int degree=3, double coef0=0.0, bint normalized=False):
         cdef Kind kind = CALLABLE if callable(kernel) else _KINDS[kernel]
         self.function = kernel if callable(kernel) else None
         self.name = "callable" if callable(kernel) else kernel
         self.form.kind, self.form.gamma, self.form.degree, self.form.coef0 = kind, gamma, degree, coef0
-        # These two have k(x, x) = 1 as they are.
+        # These two always have k(x, x) = 1.
         self.form.normalized = normalized and kind not in (RBF, LAPLACIAN)
 
     def __reduce__(self):
@@ -51,7 +44,7 @@ cdef class Kernel:
 
     @property
     def gamma(self):
-        """Width, or factor."""
+        """The width of "rbf" and "laplacian", or the factor of "poly"."""
         return self.form.gamma
 
     @property
@@ -61,7 +54,7 @@ cdef class Kernel:
 
     @property
     def coef0(self):
-        """Constant term."""
+        """The constant term of "poly"."""
         return self.form.coef0
 
     @property
@@ -70,14 +63,14 @@ cdef class Kernel:
         return self.form.normalized
 
     def __deepcopy__(self, memo):
-        return self  # nothing in it changes, and a function of the caller's may not be copied
+        return self  # it never changes, and a function of the caller may not be copyable
 
     def equals(self, Kernel other):
-        """Whether the other is the same function."""
+        """Return whether the other kernel is the same function."""
         return self.__reduce__() == other.__reduce__()
 
     def matrix(self, A, B):
-        """k(a, b) for each row a of A and each row b of B, in float32 if both are, else float64."""
+        """Return k(a, b) for each row a of A and each row b of B, in float32 if both are float32."""
         dtype = np.float32 if A.dtype == B.dtype == np.float32 else np.float64
         A, B = np.ascontiguousarray(A, dtype), np.ascontiguousarray(B, dtype)
         out = np.empty((len(A), len(B)), dtype)
@@ -89,7 +82,7 @@ cdef class Kernel:
         return out
 
     def diagonal(self, A):
-        """k(a, a) for each row a of A."""
+        """Return k(a, a) for each row a of A."""
         cdef double[:, ::1] dense = np.ascontiguousarray(A, np.float64)
         cdef double[::1] square = np.empty(len(A)), own = np.empty(len(A))
         cdef Py_ssize_t i
@@ -98,12 +91,12 @@ cdef class Kernel:
         return np.array([self.self_value(own[i]) for i in range(len(A))])
 
     cdef bint has_unit_length(self):
-        """Whether k(x, x) is 1, or 0, for every row."""
+        """Return whether k(x, x) is 1 or 0 for every row."""
         return self.form.normalized or self.form.kind in (RBF, LAPLACIAN)
 
     cdef bint is_safe(self, double square, Py_ssize_t d, bint single):
-        """Whether no value between rows of this squared norm or less can overflow."""
-        # With room for sums of very many values with large coefficients.
+        """Return whether no value between rows of at most this squared norm can overflow."""
+        # Leave room for sums of very many values with large coefficients.
         cdef double most = FLT_MAX * 1e-3 if single else DBL_MAX * 1e-30
         if not square < most:
             return False
@@ -121,7 +114,7 @@ cdef class Kernel:
 
 
 cdef Rows describe(Kernel kernel, real[:, ::1] A, real[::1] square, double[::1] own):
-    """The rows of an array, with their squared norms and self values filled in."""
+    """Return the rows of an array, and fill in their squared norms and self values."""
     cdef Rows rows
     cdef Py_ssize_t i
     cdef real value
@@ -156,9 +149,9 @@ cdef int matrix_of(Kernel kernel, real[:, ::1] A, real[:, ::1] B, real[:, ::1] c
 
 
 cdef int call(Kernel kernel, real* a, Py_ssize_t n, Py_ssize_t d, others, real* out, Py_ssize_t ld) except -1:
-    """Raw values of n rows against others (or, if None, among themselves), from the caller's function."""
+    """Write raw values of n rows with others (with each other if None) to `out`, from the caller's function."""
     cdef Py_ssize_t m = n if others is None else len(others), i, j
-    # Copies: the function may keep what it is given.
+    # Copies, because the function may keep its arguments.
     rows = np.array(<real[:n, :d]> a)
     values = np.asarray(kernel.function(rows, rows.copy() if others is None else others))
     if values.shape != (n, m):

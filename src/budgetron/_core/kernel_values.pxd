@@ -7,30 +7,30 @@ ctypedef fused real:
 cdef enum Kind:
     LINEAR, POLY, RBF, RBF_BY_DIFFERENCES, LAPLACIAN, ALLSUBSETS, CALLABLE
 
-# Rows of at most so many features have an RBF loop of their own.
+# Rows of at most this many features have an RBF loop of their own.
 cdef enum:
     NARROW = 4
 
-# What a kernel is to the loops.
+# The parameters of a kernel, for the loops.
 ctypedef struct Form:
     Kind kind
     double gamma, coef0
     int degree
     bint normalized
 
-# Rows on their way in: as a matrix, by their non-zeros, or both. Row i has the non-zeros from
-# starts[i] to starts[i + 1], by feature.
+# Rows to learn or predict: as a matrix, as non-zeros, or both. Row i has the non-zeros from starts[i] to
+# starts[i + 1], sorted by feature. `square` are squared norms, and `own` raw self values k(x, x).
 ctypedef struct Rows:
     Py_ssize_t n, d
     void* dense
     int64_t* starts
     int32_t* features
     void* values
-    bint sparse  # whether products by the non-zeros are the faster ones
+    bint sparse  # whether products over the non-zeros are faster
     void* square
     double* own
 
-# The non-zeros of such rows, feature by feature: those of feature k from heads[k] to heads[k + 1].
+# The non-zeros of such rows, sorted by feature: those of feature k are from heads[k] to heads[k + 1].
 ctypedef struct Index:
     int32_t* heads
     int32_t* rows

@@ -1,8 +1,15 @@
 # cython: cdivision=True
-"""The loops over kernel values: between rows of a block and supports, and among the rows of a block.
+"""Loops over kernel values: between the rows of a block and supports, and among the rows of a block.
 
 Raw values are computed first: inner products, distances, or products of 1 + x_i x'_i. `finish` then turns them into
-kernel values. Functions of the caller are called by `kernel.call`, not here.
+kernel values. Kernels that are Python functions are called by `kernel.call`.
+
+Rows are a matrix or non-zeros (`Rows`). Supports are stored feature by feature (`over_columns`: a matrix product, or
+one step per non-zero of a row) or as non-zeros (`over_nonzeros`).
+
+Distances of the RBF kernel are computed in one of two ways (`kind_for`). Inner products and norms need only a matrix
+product, but far from the origin their difference loses all digits. There the features are subtracted one by one, which
+is slower but accurate.
 """
 
 from libc.float cimport DBL_EPSILON, FLT_EPSILON
@@ -60,20 +67,20 @@ cdef double dot(real* row, double* coef, Py_ssize_t m) noexcept nogil:
 
 
 cdef Py_ssize_t tile_bytes(Py_ssize_t d) noexcept nogil:
-    """Room that products by the non-zeros of several rows need."""
+    """Return the bytes that products over the non-zeros of several rows need."""
     return BT_TILE_BYTES * d
 
 
 cdef bint is_product(Kind kind) noexcept nogil:
-    """Whether the raw values are inner products."""
+    """Return whether the raw values are inner products."""
     return kind == LINEAR or kind == POLY or kind == RBF
 
 
 cdef Kind kind_for(Form* kernel, real* a_square, Py_ssize_t n, real* b_square, Py_ssize_t m) noexcept nogil:
-    """How to compute the values between rows of these squared norms.
+    """Return how to compute the values between rows of these squared norms.
 
-    The exponent gamma (|x|^2 + |s|^2 - 2 <x, s>) is wrong by a few units in the last place of its
-    terms; RBF_BY_DIFFERENCES where that would show.
+    The exponent gamma (|x|^2 + |s|^2 - 2 <x, s>) has an error of a few units in the last place of its terms. If that
+    could change the value, return RBF_BY_DIFFERENCES.
     """
     cdef double largest
     if kernel.kind != RBF:
@@ -87,7 +94,7 @@ cdef Kind kind_for(Form* kernel, real* a_square, Py_ssize_t n, real* b_square, P
 
 
 cdef double pair(Kind kind, real* a, real* b, Py_ssize_t d) noexcept nogil:
-    """The raw value of two rows, for the kinds that are no inner product."""
+    """Return the raw value of two rows, for kinds that are not inner products."""
     if real is double:
         if kind == RBF_BY_DIFFERENCES:
             return bt_l2_d(a, b, d)
@@ -99,7 +106,7 @@ cdef double pair(Kind kind, real* a, real* b, Py_ssize_t d) noexcept nogil:
 
 
 cdef double sparse_pair(Kind kind, int32_t* f, real* a, Py_ssize_t n, int32_t* g, real* b, Py_ssize_t m) noexcept nogil:
-    """The same by the non-zeros of both, in one walk along their features."""
+    """Return the raw value of two sparse rows, for kinds that are not inner products."""
     cdef Py_ssize_t i = 0, j = 0
     cdef double x, y, total = 1.0 if kind == ALLSUBSETS else 0.0
     while i < n or j < m:
@@ -124,7 +131,7 @@ cdef double sparse_pair(Kind kind, int32_t* f, real* a, Py_ssize_t n, int32_t* g
 
 cdef void elementwise_over_columns(Kind kind, real* x, Py_ssize_t d, real* columns, Py_ssize_t stride, Py_ssize_t m,
                                    real* out) noexcept nogil:
-    """Write the raw values of one dense row against m supports to `out`, for kinds that are no inner product."""
+    """Write the raw values of one dense row against m supports to `out`, for kinds that are not inner products."""
     if real is double:
         if kind == RBF_BY_DIFFERENCES:
             bt_l2_columns_d(x, d, columns, stride, m, out)
@@ -143,10 +150,10 @@ cdef void elementwise_over_columns(Kind kind, real* x, Py_ssize_t d, real* colum
 
 cdef void over_columns(Form* kernel, Kind kind, Rows* rows, real* columns, Py_ssize_t stride, real* square, double* own,
                        Py_ssize_t start, Py_ssize_t stop, real* out, Py_ssize_t ld, void* tile) noexcept nogil:
-    """out[i, j] = k(row i, support j) for supports from start to stop, kept feature by feature.
+    """Write k(row i, support j) to out[i, j] for supports from start to stop, stored feature by feature.
 
-    `tile` is room for `tile_bytes`, or NULL where products by the non-zeros of several rows are not asked for. The
-    kinds that are no inner product need rows.dense.
+    `tile` is room for `tile_bytes`, or NULL if there are no products over the non-zeros of several rows. Kinds that are not
+    inner products need rows.dense.
     """
     cdef Py_ssize_t i, n = rows.n, d = rows.d, m = stop - start
     cdef int supports = <int> m, count = <int> n, features = <int> d, column = <int> stride, step = <int> ld
@@ -188,7 +195,7 @@ cdef void over_columns(Form* kernel, Kind kind, Rows* rows, real* columns, Py_ss
             bt_combine_d(values + i, rows.features + i, rows.starts[1] - i, first, stride, m, out)
         else:
             bt_combine_f(values + i, rows.features + i, rows.starts[1] - i, first, stride, m, out)
-    elif n == 1:  # past BLAS, which would wake its threads for it
+    elif n == 1:  # without BLAS, which might start its threads
         if real is double:
             bt_combine_d(dense, NULL, d, first, stride, m, out)
         else:
@@ -205,10 +212,10 @@ cdef void over_columns(Form* kernel, Kind kind, Rows* rows, real* columns, Py_ss
 cdef void over_nonzeros(Form* kernel, Kind kind, Rows* rows, Index* index, real* spread, int64_t* begins, int32_t* lengths,
                         int32_t* features, real* values, real* square, double* own, Py_ssize_t start, Py_ssize_t stop,
                         real* out, Py_ssize_t ld) noexcept nogil:
-    """The same for supports kept by their non-zeros.
+    """Write k(row i, support j) to out[i, j] for supports from start to stop, stored as non-zeros.
 
-    Each of a support's non-zeros meets those of the rows with that feature (`index`), or, of a single row, the
-    value there (`spread`).
+    Each non-zero of a support is multiplied by those of the rows with the same feature (`index`), or, for a single row,
+    by the value at that feature (`spread`).
     """
     cdef Py_ssize_t i, j, e, t, n = rows.n
     cdef int32_t* f
@@ -245,9 +252,10 @@ cdef void over_nonzeros(Form* kernel, Kind kind, Rows* rows, Index* index, real*
 
 cdef void between(Form* kernel, Kind kind, Rows* rows, Py_ssize_t i, Py_ssize_t start, Py_ssize_t stop, real* out,
                   real* spread) noexcept nogil:
-    """k(row i, row j) of one block for j from start to stop; `spread` is a row of zeros, and is again afterwards.
+    """Write k(row i, row j) of one block for j from start to stop to `out`. `spread` is a row of zeros, before and
+    after.
 
-    Not for callables, which are asked about a whole block at once.
+    Not for Python functions, which are called once per block.
     """
     cdef Py_ssize_t j, e, d = rows.d
     cdef real* dense = <real*> rows.dense
@@ -284,7 +292,7 @@ cdef void between(Form* kernel, Kind kind, Rows* rows, Py_ssize_t i, Py_ssize_t 
 
 
 cdef void squares(Rows* rows, real* square) noexcept nogil:
-    """Squared norms of the rows."""
+    """Write the squared norms of the rows to `square`."""
     cdef Py_ssize_t i, e, n
     for i in range(rows.n):
         e = i * rows.d if rows.dense != NULL else rows.starts[i]
@@ -296,7 +304,7 @@ cdef void squares(Rows* rows, real* square) noexcept nogil:
 
 
 cdef void self_values(Form* kernel, Rows* rows, real* square, double* own) noexcept nogil:
-    """Raw k(x, x) of the rows. Not for callables."""
+    """Write the raw k(x, x) of the rows to `own`. Not for Python functions."""
     cdef Py_ssize_t i, e, d = rows.d
     cdef real* dense = <real*> rows.dense
     cdef real* values = <real*> rows.values
@@ -316,7 +324,7 @@ cdef void self_values(Form* kernel, Rows* rows, real* square, double* own) noexc
 
 cdef void finish(Form* kernel, Kind kind, real* raw, real a_square, double a_own,
                  real* b_square, double* b_own, Py_ssize_t m) noexcept nogil:
-    """Raw values of one row against m others become kernel values, in place; distances for a kernel without, stay."""
+    """Turn raw values of one row with m others into kernel values, or leave them if the kernel is linear."""
     cdef Py_ssize_t j
     if real is double:
         if kind == RBF:
@@ -333,7 +341,7 @@ cdef void finish(Form* kernel, Kind kind, real* raw, real a_square, double a_own
         elif kind == POLY:
             bt_poly_f(raw, <float> kernel.gamma, <float> kernel.coef0, kernel.degree, m)
     if kernel.normalized:
-        for j in range(m):  # root by root: the product of self values may overflow where they do not
+        for j in range(m):  # two roots, because the product of the self values may overflow
             if a_own > 0.0 and b_own[j] > 0.0:
                 raw[j] = <real> (raw[j] / (sqrt(a_own) * sqrt(b_own[j])))
             else:

@@ -36,7 +36,8 @@ cdef extern from "simd.h" nogil:
 cdef Py_ssize_t CHECK_INTERVAL = 64
 # Largest error of K d, relative to k, before the factor is computed again.
 cdef double LARGEST_DRIFT = 1e-9
-# A solution is extended by a new support only if ||delta||^2 is at least this part of k(x, x). Otherwise it is computed again.
+# A solution is extended by a new support only if ||delta||^2 is at least this part of k(x, x). Otherwise it is computed
+# again.
 cdef double LEAST_DELTA = 1e-6
 # A change of basis loses digits with the square of its largest entry.
 cdef double LARGEST_ENTRY = 1e3
@@ -181,7 +182,7 @@ cdef class Projection:
         return self.row_d
 
     cdef int append(self, double delta2, double* k, Supports supports) except -1 nogil:
-        """Add the row projected last as a support. k are its kernel values, delta2 > 0 its squared distance from the span."""
+        """Add the row projected last as a support, with kernel values k and squared distance delta2 > 0 from the span."""
         cdef double* row = self._factor + row_start(self.n, FACTOR_PANEL)
         if self.n > 0 and self.n % CHECK_INTERVAL == 0 and self.check(k, supports):
             delta2 = max(k[self.n] - bt_dot_d(self.row_z, self.row_z, self.n), 1e-14 * k[self.n])

@@ -34,7 +34,7 @@ cdef class BatchRows:
     cdef readonly Py_ssize_t n, d
     cdef readonly bint sparse
     cdef bint single
-    cdef object kept
+    cdef object arrays  # keeps the rows alive
     cdef void* values
     cdef int64_t* starts
     cdef int32_t* features

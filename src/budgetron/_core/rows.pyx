@@ -1,9 +1,9 @@
 # cython: cdivision=True
-"""A block of rows on its way in: as a matrix, by its non-zeros, or both.
+"""A block of rows to learn or predict: as a matrix, as non-zeros, or both.
 
-Rows may come either way. What they are multiplied by is chosen block by block: where at most one number in
-`FEWEST` is not zero, products by the non-zeros are faster than a matrix product, whichever way the
-rows came; and so they are for rows of a few features, for which BLAS has no good loops.
+Rows come in either form. Which form is multiplied is chosen for each block. If at most one number in `FEWEST` is not
+zero, products over the non-zeros are faster than a matrix product. They are also faster for rows of few features, for
+which BLAS has no good loops.
 """
 
 from libc.string cimport memset
@@ -22,7 +22,8 @@ cdef extern from "simd.h" nogil:
     ptrdiff_t bt_nonzeros_d(const double*, ptrdiff_t, ptrdiff_t, int32_t*, double*)
     ptrdiff_t bt_nonzeros_f(const float*, ptrdiff_t, ptrdiff_t, int32_t*, float*)
 
-# Products by the non-zeros pay where at most one number in FEWEST is one, and with at most FEW_FEATURES.
+# Products over the non-zeros are used if at most one number in FEWEST is not zero, or with at most FEW_FEATURES
+# features.
 cdef Py_ssize_t FEWEST = 3, FEW_FEATURES = 8
 
 cnp.import_array()
@@ -33,7 +34,7 @@ cdef void* address(array) noexcept:
 
 
 def one_row(x, Py_ssize_t d):
-    """The row x as an array of d numbers; it may also be the only row of an array."""
+    """Return the row x as an array of d numbers; x may also be an array with one row."""
     cdef cnp.ndarray row
     if not isinstance(x, np.ndarray):
         x = np.asarray(x)
@@ -46,14 +47,14 @@ def one_row(x, Py_ssize_t d):
 
 
 def check_features(X):
-    """Refuse a CSR matrix with features that it does not have: SciPy takes them, and memory would not."""
+    """Raise an error if a CSR matrix has column indices out of range, which SciPy does not check."""
     if X.indices.size and (X.indices.min() < 0 or X.indices.max() >= X.shape[1]):
         raise ValueError(f"X must have the features 0 to {X.shape[1] - 1}; its indices go from {X.indices.min()} "
                          f"to {X.indices.max()}")
 
 
 def sparse_row(x, Py_ssize_t d):
-    """Places and values of one sparse row."""
+    """Return the features and the values of the non-zeros of one sparse row."""
     width = x.shape[x.ndim - 1]
     if width != d or (x.ndim == 2 and x.shape[0] != 1):
         raise ValueError(f"x must be one row of {d} features; got an array of shape {x.shape}")
@@ -69,10 +70,10 @@ def sparse_row(x, Py_ssize_t d):
 
 
 cdef class Block:
-    """Room for `room` rows of `d` features at a time.
+    """Room for `room` rows of `d` features.
 
-    `wide` says that supports are kept by their non-zeros, so that the rows' own are always needed; `predicts`,
-    that no row will become a support.
+    `wide` is True if supports are stored as non-zeros, so that the non-zeros of the rows are always needed. `predicts`
+    is True if no row will become a support.
     """
 
     def __init__(self, Kernel kernel, Py_ssize_t d, dtype, Py_ssize_t room, bint wide, bint predicts=False):
@@ -82,7 +83,7 @@ cdef class Block:
         self.dense = self.values = self.among = self.index_values = np.zeros(0, dtype)
         if kernel.function is not None and not predicts:
             self.among = np.zeros((room, room), dtype)
-        # Made with the first row: a file may tell of more features than there is memory for.
+        # Allocated with the first row: a damaged file may ask for more features than fit into memory.
         self.spread, self.has_spread = np.zeros(0 if wide else d, dtype), not wide
         self.starts, self.features = np.zeros(0, np.int64), np.zeros(0, np.int32)
         self.heads = self.index_rows = self.every_feature = np.zeros(0, np.int32)
@@ -107,24 +108,24 @@ cdef class Block:
         self.index.rows, self.index.values = <int32_t*> address(self.index_rows), address(self.index_values)
 
     def arrays(self):
-        """Everything that takes memory."""
+        """Return all arrays that take memory."""
         return [self.square, self.own, self.among, self.dense, self.starts, self.features, self.values, self.every_start,
                 self.every_feature, self.spread, self.heads, self.index_rows, self.index_values]
 
     def set_nonzeros(self, features, values):
-        """Keep the non-zeros of one row, to be opened from here."""
+        """Store the non-zeros of one row."""
         if self.entries < len(values) or len(self.starts) < 2:
             self.make_room(max(len(values), 3 * self.entries // 2))
         self.features[:len(values)], self.values[:len(values)] = features, values
         self.starts[0], self.starts[1] = 0, len(values)
 
     def make_matrix(self):
-        """Room for the rows as a matrix."""
+        """Make room for the rows as a matrix."""
         self.dense, self.has_dense = np.zeros(self.room * self.d, self.square.dtype), True
         self.set_pointers()
 
     cdef int ensure_spread(self) except -1 nogil:
-        """See to it that there is a row of zeros, for products by non-zeros."""
+        """Allocate the row of zeros that products over non-zeros need."""
         if not self.has_spread:
             with gil:
                 self.spread, self.has_spread = np.zeros(self.d, self.square.dtype), True
@@ -132,7 +133,7 @@ cdef class Block:
         return 0
 
     def make_room(self, Py_ssize_t entries):
-        """Room for so many non-zeros."""
+        """Make room for this many non-zeros."""
         if len(self.starts) < self.room + 1:
             self.starts = np.zeros(self.room + 1, np.int64)
         if len(self.features) < entries:
@@ -142,7 +143,7 @@ cdef class Block:
 
 
 cdef class BatchRows:
-    """The rows of a batch, an array or a CSR matrix in canonical form, handed out block by block."""
+    """The rows of a batch: an array or a CSR matrix in canonical form."""
 
     def __init__(self, X, dtype):
         self.n, self.d = X.shape
@@ -153,14 +154,14 @@ cdef class BatchRows:
         if self.sparse:
             values, features = np.ascontiguousarray(X.data), np.ascontiguousarray(X.indices, np.int32)
             starts = np.ascontiguousarray(X.indptr, np.int64)
-            self.kept = values, features, starts
+            self.arrays = values, features, starts
             self.starts, self.features = <int64_t*> address(starts), <int32_t*> address(features)
         else:
-            self.kept = values = np.ascontiguousarray(X)
+            self.arrays = values = np.ascontiguousarray(X)
         self.values = address(values)
 
     cdef int open(self, Block block, Py_ssize_t start, Py_ssize_t n) except -1 nogil:
-        """Make the block the n rows from `start` on."""
+        """Let the block refer to the n rows from `start` on."""
         if self.single:
             if self.sparse:
                 return open_sparse(block, self.starts + start, self.features, <float*> self.values, n)
@@ -171,13 +172,13 @@ cdef class BatchRows:
 
 
 cdef int open_dense(Block block, real* X, Py_ssize_t n) except -1 nogil:
-    """The block is these n rows, which must stay where they are."""
+    """Let the block refer to these n rows of an array, which must stay valid."""
     find_nonzeros(block, X, n)
     return describe(block, <real*> block.rows.square)
 
 
 cdef int find_nonzeros(Block block, real* X, Py_ssize_t n) except -1 nogil:
-    """Take n rows as they are, and by their non-zeros too if that pays."""
+    """Let the block refer to n rows of an array, and find their non-zeros if products over them are faster."""
     cdef Rows* rows = &block.rows
     cdef Py_ssize_t d = block.d, count, i, most
     cdef int64_t* starts
@@ -192,7 +193,7 @@ cdef int find_nonzeros(Block block, real* X, Py_ssize_t n) except -1 nogil:
     if d <= FEW_FEATURES and not block.wide:
         rows.starts, rows.features, rows.values, rows.sparse = block._every_start, block._every_feature, X, True
     elif block.wide or count * FEWEST <= n * d:
-        most = count + 1  # a place more, for the one that is looked at
+        most = count + 1  # bt_nonzeros writes one entry past the last non-zero
         if block.entries < most:
             with gil:
                 block.make_room(most if block.wide else max(most, block.room * d // FEWEST + 1))
@@ -209,7 +210,7 @@ cdef int find_nonzeros(Block block, real* X, Py_ssize_t n) except -1 nogil:
 
 
 cdef int open_sparse(Block block, int64_t* starts, int32_t* features, real* values, Py_ssize_t n) except -1 nogil:
-    """The block is these n rows of a CSR matrix in canonical form, which must stay where they are."""
+    """Let the block refer to n rows of a CSR matrix in canonical form, which must stay valid."""
     cdef Rows* rows = &block.rows
     rows.n, rows.dense, rows.starts, rows.features, rows.values = n, NULL, starts, features, values
     block.ensure_spread()
@@ -220,7 +221,7 @@ cdef int open_sparse(Block block, int64_t* starts, int32_t* features, real* valu
 
 
 cdef int describe(Block block, real* square) except -1 nogil:
-    """Squared norms and self values."""
+    """Compute squared norms and self values of the rows."""
     cdef Py_ssize_t i, n = block.rows.n
     cdef real* dense = <real*> block.rows.dense
     cdef real* among
@@ -243,7 +244,7 @@ cdef int describe(Block block, real* square) except -1 nogil:
 
 
 cdef int make_dense(Block block) except -1 nogil:
-    """The rows as a matrix, if they came by their non-zeros."""
+    """Make the matrix of the rows, if they came as non-zeros."""
     if block.rows.dense != NULL:
         return 0
     if not block.has_dense:
@@ -266,9 +267,9 @@ cdef void spread_out(Rows* rows, real* out) noexcept nogil:
 
 
 cdef int make_index(Block block) except -1 nogil:
-    """The non-zeros of the rows, feature by feature."""
+    """Sort the non-zeros of the rows by feature."""
     cdef Py_ssize_t n = block.rows.starts[block.rows.n] - block.rows.starts[0]
-    if block.indexed < n + 1:  # so that there are heads even where nothing is to be indexed
+    if block.indexed < n + 1:  # n + 1, so that `heads` is allocated even without non-zeros
         with gil:
             block.heads = np.zeros(block.d + 2, np.int32)
             block.index_rows, block.index_values = np.zeros(n, np.int32), np.zeros(n, block.square.dtype)
@@ -282,7 +283,7 @@ cdef int make_index(Block block) except -1 nogil:
 
 
 cdef void sort_by_feature(Rows* rows, Index* index, real* values) noexcept nogil:
-    # Counts stand two places on, become beginnings one place on, and while they are used, ends.
+    # heads[k + 2] counts the non-zeros of feature k; then heads[k + 1] is where they start, and finally where they end.
     cdef Py_ssize_t i, e, k
     cdef int32_t* heads = index.heads
     memset(heads, 0, (rows.d + 2) * sizeof(int32_t))
@@ -298,7 +299,7 @@ cdef void sort_by_feature(Rows* rows, Index* index, real* values) noexcept nogil
 
 
 cdef void later_values(Block block, Kind kind, Py_ssize_t i, real* out) noexcept nogil:
-    """k(row i, row j) for all later rows j of the block."""
+    """Write k(row i, row j) for all later rows j of the block to `out`."""
     cdef Rows* rows = &block.rows
     cdef Py_ssize_t j, n = rows.n
     cdef real* among

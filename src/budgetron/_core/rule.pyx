@@ -291,7 +291,7 @@ cdef class Rule:
         return self.y * self.margin <= 0.0
 
     def exchange(self):
-        """Remove supports between rounds, if `prune_due` is set; return the slots kept, which are now the first, or None."""
+        """Remove supports between rounds, when `prune_due` is set; return the slots kept, now the first, or None."""
         self.prune_due = False
 
     cdef bint moves(self, double square) noexcept nogil:

@@ -1,8 +1,9 @@
 # cython: cdivision=True
-"""Features on one scale: each row by the mean and deviation of all rows up to it, itself among them.
+"""Standardised features: each row by the mean and the standard deviation of all rows up to and including it.
 
-So no value exceeds the root of the number of rows, however long a feature stood still before it moved. Row by row: a
-batch gives the same bits as its rows alone, and a row the same when it is predicted as when it is learned.
+So no value exceeds the square root of the number of rows, even if a feature was constant for a long time. Rows are
+standardised one by one: a batch gives the same bits as its rows alone, and a row the same bits in prediction and in
+learning.
 """
 
 from libc.math cimport sqrt
@@ -15,9 +16,9 @@ ctypedef fused real:
 
 
 def advance(const real[:, ::1] X, double[::1] mean, double[::1] spread, long long count, real[:, ::1] out):
-    """Standardise the rows of X into `out`, one after the other; the number of rows seen.
+    """Standardise the rows of X into `out`, in order, and return the number of rows seen.
 
-    `mean` and `spread`, the sum of squared deviations, are of the `count` rows before, and are brought up to date.
+    `mean` and `spread`, the sum of squared deviations, are of the `count` rows before, and are updated.
     """
     cdef Py_ssize_t i, j, d = X.shape[1]
     cdef double share
@@ -31,7 +32,7 @@ def advance(const real[:, ::1] X, double[::1] mean, double[::1] spread, long lon
 
 
 def apply(const real[:, ::1] X, const double[::1] mean, const double[::1] spread, long long count, real[:, ::1] out):
-    """Standardise the rows of X into `out`, each as if it were the next."""
+    """Standardise the rows of X into `out`, each as if it were the next row."""
     cdef Py_ssize_t i, j, d = X.shape[1]
     cdef double share = 1.0 / (count + 1), center, square
     with nogil:
@@ -42,10 +43,10 @@ def apply(const real[:, ::1] X, const double[::1] mean, const double[::1] spread
 
 
 cdef inline double scaled(double x, double* mean, double* spread, double share) noexcept nogil:
-    """A value by the mean and deviation of all, which it joins; `share` is 1 by their number."""
+    """Add a value to the mean and the spread, and return it standardised; `share` is 1 / (number of values)."""
     cdef double delta = x - mean[0], variance
     mean[0] += delta * share
     spread[0] += delta * (x - mean[0])
     variance = spread[0] * share
-    # A feature that has moved no more than rounding would says nothing by moving
+    # A feature that changed by no more than rounding carries no information.
     return (x - mean[0]) / sqrt(variance) if variance > 1e-24 * mean[0] * mean[0] else 0.0

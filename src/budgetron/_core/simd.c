@@ -2,9 +2,9 @@
 
 #include <string.h>
 
-/* Run-time dispatch needs ifunc, which glibc has. The x86-64 levels, unlike single
- * micro-architectures, are chosen by what the processor can do and not by its maker. */
-#if defined(__SANITIZE_ADDRESS__) /* whose run-time is not there yet when the choice is made */
+/* Run-time dispatch needs ifunc, which glibc has. The x86-64 levels are chosen by the features of the processor;
+ * names of micro-architectures would be chosen by its manufacturer. */
+#if defined(__SANITIZE_ADDRESS__) /* its run-time is not loaded yet when the version is chosen */
 #define CLONES
 #elif defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
 #if __GNUC__ >= 12
@@ -22,8 +22,8 @@
 #define INLINE static inline __attribute__((always_inline))
 #endif
 
-/* Exponentials are made a group at a time. Each is a long chain of steps that wait for each other: a group's worth
- * of them, side by side in registers, keeps the processor busy meanwhile. */
+/* Exponentials are computed in groups. Each is a long chain of dependent steps; a group of them in registers
+ * keeps the processor busy. */
 #if defined(__x86_64__) || defined(_M_X64)
 #define GROUP_BYTES 128
 #else
@@ -32,7 +32,7 @@
 
 #define LOG2_E 1.4426950408889634074
 
-/* Independent partial sums of a dot product: one alone would wait for each addition to end. */
+/* Independent partial sums of a dot product: a single sum would wait for each addition. */
 #define LANES 16
 
 INLINE double total(double *lane)
@@ -67,8 +67,8 @@ CLONES void bt_exchange(double *restrict u, double *restrict b, double lambda, d
     }
 }
 
-/* For 2^t: below LOWEST it is 0; the sum of t and ROUND has t's nearest whole number, and the exponent's bias, in its
- * last bits, which SHIFT moves into the exponent's place; SERIES takes p to near-minimax 2^r for |r| <= 1/2. */
+/* Constants for 2^t. Below LOWEST it is 0. The last bits of t + ROUND are the nearest integer of t plus the bias of the
+ * exponent; SHIFT moves them to the exponent's position. SERIES is a nearly minimax polynomial of 2^r for |r| <= 1/2. */
 #define REAL double
 #define BITS uint64_t
 #define NAME(name) name##_d

@@ -1,4 +1,4 @@
-/* The vector loops of the core: elementwise kernel finishes and dot products.
+/* The vector loops of the core: elementwise kernel functions and dot products.
  *
  * Plain C loops that the compiler vectorises. On x86-64 Linux each function is
  * compiled for several instruction sets and the best one is picked when the
@@ -19,7 +19,7 @@ double bt_dot_f(const float *row, const double *coef, ptrdiff_t m);
 double bt_dot_at_d(const double *row, const int32_t *places, const double *coef, ptrdiff_t m);
 double bt_dot_at_f(const float *row, const int32_t *places, const double *coef, ptrdiff_t m);
 
-/* Supports lie feature by feature: columns[k * stride + j] is feature k of support j.
+/* Supports are stored feature by feature: columns[k * stride + j] is feature k of support j.
  *
  * out[j] = sum_e values[e] columns[features[e], j]: one row's products with m supports;
  * features may be NULL for the first n in their order */
@@ -28,8 +28,8 @@ void bt_combine_d(const double *values, const int32_t *features, ptrdiff_t n, co
 void bt_combine_f(const float *values, const int32_t *features, ptrdiff_t n, const float *columns, ptrdiff_t stride,
                   ptrdiff_t m, float *out);
 
-/* The same for n rows, row i having the entries from starts[i] to starts[i + 1]; tile is room for BT_TILE_BYTES
- * for each of d features, beginning at a multiple of 64 bytes */
+/* The same for n rows; row i has the entries from starts[i] to starts[i + 1]. tile has BT_TILE_BYTES for each
+ * of d features, and starts at a multiple of 64 bytes */
 #define BT_TILE_BYTES 256
 void bt_sparse_products_d(const int64_t *starts, const int32_t *features, const double *values, ptrdiff_t n,
                           const double *columns, ptrdiff_t stride, ptrdiff_t d, ptrdiff_t m, double *out, ptrdiff_t ld,
@@ -38,7 +38,7 @@ void bt_sparse_products_f(const int64_t *starts, const int32_t *features, const 
                           const float *columns, ptrdiff_t stride, ptrdiff_t d, ptrdiff_t m, float *out, ptrdiff_t ld,
                           float *tile);
 
-/* And, with the squared norms a of the rows and b of the supports, their RBF values in the same go */
+/* The same, followed by RBF values; a are the squared norms of the rows, b those of the supports */
 void bt_sparse_rbf_d(const int64_t *starts, const int32_t *features, const double *values, ptrdiff_t n,
                      const double *columns, ptrdiff_t stride, ptrdiff_t d, ptrdiff_t m, double *out, ptrdiff_t ld,
                      double *tile, double gamma, const double *a, const double *b);
@@ -63,7 +63,7 @@ void bt_allsubsets_columns_d(const double *x, ptrdiff_t d, const double *columns
 void bt_allsubsets_columns_f(const float *x, ptrdiff_t d, const float *columns, ptrdiff_t stride, ptrdiff_t m,
                              float *out);
 
-/* how many of n numbers are not zero; and these, with their places: their number, or -1 if there are more than most */
+/* the number of non-zeros of n numbers; and these with their positions: their number, or -1 if more than most */
 ptrdiff_t bt_count_d(const double *x, ptrdiff_t n);
 ptrdiff_t bt_count_f(const float *x, ptrdiff_t n);
 ptrdiff_t bt_nonzeros_d(const double *x, ptrdiff_t n, ptrdiff_t most, int32_t *places, double *values);
@@ -77,7 +77,7 @@ void bt_products_f(const float *rows, const float *x, ptrdiff_t m, ptrdiff_t d, 
 void bt_axpy(double c, const double *row, double *out, ptrdiff_t m);
 void bt_axpy_f(double c, const float *row, double *out, ptrdiff_t m);
 
-/* u[j] += lambda b[j] while b[j] += g u[j], by the values before */
+/* u[j] += lambda b[j] and b[j] += g u[j], both with the values before */
 void bt_exchange(double *u, double *b, double lambda, double g, ptrdiff_t m);
 
 /* row[j] = exp(min(0, 2 gamma row[j] - gamma (a + b[j]))): dot products of a row
@@ -93,7 +93,7 @@ void bt_decay_f(float *row, float gamma, ptrdiff_t m);
 void bt_decay_at_d(const double *row, const int32_t *places, double gamma, ptrdiff_t m, double *out);
 void bt_decay_at_f(const float *row, const int32_t *places, float gamma, ptrdiff_t m, float *out);
 
-/* row[j] = a + b[j] - 2 row[j]: dot products become squared distances, or a rounding error less than 0 */
+/* row[j] = a + b[j] - 2 row[j]: dot products become squared distances; rounding may make them slightly negative */
 void bt_distances_d(double *row, double a, const double *b, ptrdiff_t m);
 void bt_distances_f(float *row, float a, const float *b, ptrdiff_t m);
 

@@ -1,4 +1,4 @@
-/* The loops for one type of number, REAL, named by NAME. Included by simd.c once for each. */
+/* The loops for one type of number, REAL, named by NAME. simd.c includes this file once per type. */
 
 CLONES double NAME(bt_dot)(const REAL *row, const double *coef, ptrdiff_t m)
 {
@@ -12,7 +12,7 @@ CLONES double NAME(bt_dot)(const REAL *row, const double *coef, ptrdiff_t m)
     return sum + total(lane);
 }
 
-/* The same sum, in the same order, over numbers that lie scattered in a longer row. */
+/* The same sum, in the same order, over selected numbers of a longer row. */
 CLONES double NAME(bt_dot_at)(const REAL *row, const int32_t *places, const double *coef, ptrdiff_t m)
 {
     double lane[LANES] = {0.0}, sum = 0.0;
@@ -29,8 +29,8 @@ CLONES double NAME(bt_dot_at)(const REAL *row, const int32_t *places, const doub
 #define EACH _Pragma("omp simd") for (ptrdiff_t k = 0; k < GROUP; k++)
 
 /* out[k] = 2^min(t[k], 0) for one group: t = n + r with |r| <= 1/2, a polynomial in r, and 2^n made by moving n into
- * the exponent. Far away is 0, not merely small, for its sign decides. The comparisons are turned so that NaN stays
- * NaN. */
+ * the exponent. Very small results are exactly 0, because the sign of a sum of them matters. The comparisons are written
+ * so that NaN stays NaN. */
 INLINE void NAME(exp2)(const REAL *t, REAL *restrict out)
 {
     REAL low[GROUP], n[GROUP], r[GROUP], p[GROUP], scale[GROUP];
@@ -56,8 +56,8 @@ INLINE void NAME(exp2)(const REAL *t, REAL *restrict out)
     }
 }
 
-/* The same for j from 0 to m, where exponent is an expression in j. The last group ends at m, and may begin in the one
- * before; its exponents are made first, for out may be where they come from. */
+/* The same for j from 0 to m, where exponent is an expression in j. The last group ends at m, and may overlap the one
+ * before. Its exponents are computed first, because out may overwrite their input. */
 #define EXP2(m, out, exponent)                                                                                        \
     do {                                                                                                              \
         const ptrdiff_t whole = (m) < GROUP ? 0 : (m) - GROUP, rest = (m) - whole;                                    \
@@ -83,7 +83,7 @@ INLINE void NAME(exp2)(const REAL *t, REAL *restrict out)
         memcpy((out) + whole, t, rest * sizeof(REAL));                                                                \
     } while (0)
 
-/* Four rows at a time, so that x is read once for them all. */
+/* Four rows at a time, so that x is read once for all of them. */
 CLONES void NAME(bt_products)(const REAL *rows, const REAL *x, ptrdiff_t m, ptrdiff_t d, REAL *out)
 {
     ptrdiff_t j = 0;
@@ -143,8 +143,8 @@ CLONES void NAME(bt_combine)(const REAL *values, const int32_t *features, ptrdif
     }
 }
 
-/* A tile is a few supports' worth of every feature, copied together so that it stays in the first cache while all
- * rows of the block pass over it; a row's sums over the tile stay in registers. */
+/* A tile is every feature of a few supports, copied together so that it stays in the first cache while it is multiplied by
+ * all rows of the block. The sums of a row over the tile stay in registers. */
 #define WIDTH ((ptrdiff_t)(BT_TILE_BYTES / sizeof(REAL)))
 
 #if defined(__GNUC__)
@@ -183,7 +183,7 @@ INLINE void NAME(over_tiles)(const int64_t *starts, const int32_t *features, con
     for (ptrdiff_t from = 0; from < m; from += WIDTH) {
         const ptrdiff_t width = m - from < WIDTH ? m - from : WIDTH;
         REAL squares[WIDTH] = {0};
-        if (width == WIDTH) /* a length that the compiler knows is a few moves */
+        if (width == WIDTH) /* a constant length, which the compiler turns into a few moves */
             for (ptrdiff_t k = 0; k < d; k++)
                 memcpy(tile + k * WIDTH, columns + k * stride + from, BT_TILE_BYTES);
         else
@@ -223,7 +223,7 @@ CLONES void NAME(bt_sparse_rbf)(const int64_t *starts, const int32_t *features, 
 
 #undef WIDTH
 
-/* Rows of so few features need no tile: a support's are read once and its value is made in registers. */
+/* Rows of few features need no tile: the features of a support are read once, and its value is computed in registers. */
 CLONES void NAME(bt_few_rbf)(const REAL *x, ptrdiff_t d, const REAL *columns, ptrdiff_t stride, ptrdiff_t m, REAL *out,
                              REAL gamma, REAL a, const REAL *b)
 {

@@ -11,14 +11,14 @@ cdef class Supports:
     cdef readonly Py_ssize_t m, top, capacity, d
     cdef readonly bint single, sparse
     cdef readonly object square, own, rounds, order
-    # Rows feature by feature, `stride` numbers for each
+    # Rows feature by feature, `stride` numbers per feature
     cdef readonly object columns
     cdef Py_ssize_t stride
-    # or by their non-zeros, of which `used` are or were a support's
+    # or their non-zeros; the first `used` belong, or belonged, to a support
     cdef readonly object begins, lengths, features, values
     cdef readonly Py_ssize_t used
     cdef Py_ssize_t entries
-    # One row, to compare with the others
+    # One row, to be compared with the others
     cdef readonly Block one
     cdef int64_t ends[2]
     cdef void* _columns

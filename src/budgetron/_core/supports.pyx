@@ -1,15 +1,14 @@
 # cython: cdivision=True
-"""The slab: a fixed number of slots, each holding one stored row.
+"""The slab: a number of slots, each with one stored row.
 
-A slot keeps its place as long as its support lives, so that a column of kernel
-values means the same support from round to round. Age is kept apart: `order` is a
-permutation of all slots whose first m entries are the supports from oldest to
-newest and whose other entries are free. The slab knows rows and the kernel
-between them; labels and coefficients are not its business.
+A support stays in its slot, so that a column of kernel values belongs to the same support in all rounds. Ages
+are stored separately: `order` is a permutation of all slots. Its first m entries are the supports from oldest to
+newest, and the others are free slots. The slab has rows and the kernel between them, but no labels and no
+coefficients.
 
-Rows are kept feature by feature (`columns`): a block of dense rows meets them in one matrix product, and a sparse
-row in one step for each of its non-zeros. A slab for sparse rows of very many features keeps the non-zeros
-alone: its memory follows them.
+Rows are stored feature by feature (`columns`): a block of dense rows is compared with them by one matrix product, and a
+sparse row by one step per non-zero. A slab for sparse rows of very many features stores only non-zeros, so that
+its memory is proportional to their number.
 """
 
 from libc.stdlib cimport free, malloc
@@ -25,28 +24,32 @@ from budgetron._core.rows cimport address, make_dense, make_index, find_nonzeros
 
 from budgetron._core.pages import zeros
 
-# The fewest rows and supports that are shared: with few supports, longer blocks cost more than threads save.
+# Fewest rows and supports for which threads are used: with few supports, longer blocks cost more than threads save.
 cdef Py_ssize_t SHARED_ROWS = 64, SHARED_SLOTS = 256
-# Numbers in a line of the cache; supports that are compared with a block at a time, at least and at most.
+# Numbers in a cache line; fewest and most supports in one task.
 cdef Py_ssize_t LINE = 16, SHORTEST_CHUNK = 64, LONGEST_CHUNK = 256
-# Threads are woken for rows of so many multiplications each, so that a block takes a millisecond or more; a kernel
-# value, and a multiplication by a non-zero, take as long as so many in a matrix product.
+# Threads are used if a row takes at least this many multiplications, so that a block takes a millisecond or more. A
+# kernel value takes as long as VALUE multiplications of a matrix product, and a product with a non-zero as long as
+# NONZERO.
 cdef double WORTH_WAKING = 5.5e4, VALUE = 20.0, NONZERO = 1.6
 
 
 def writeable(array):
-    """The array, or a copy if it was loaded as a read-only map of a file: the core writes through pointers."""
+    """Return the array, or a copy if it is read-only or not contiguous: the core writes through pointers."""
     return np.require(array, requirements=("C", "W"))
 
 
 cdef Py_ssize_t stride_for(Py_ssize_t capacity, size_t itemsize) noexcept nogil:
-    """Numbers from one feature to the next: whole lines, and not all in the same places of the cache."""
+    """Return the distance of two features in `columns`: whole cache lines, but no multiple of 4096 bytes.
+
+    Numbers at multiples of 4096 bytes compete for the same few cache lines.
+    """
     cdef Py_ssize_t stride = (capacity + LINE - 1) // LINE * LINE
     return stride + LINE if stride > 0 and stride * itemsize % 4096 == 0 else stride
 
 
 cdef class Supports:
-    """Slots for rows of `d` features in `dtype`, at first `capacity` of them; `sparse` keeps non-zeros only."""
+    """Room for `capacity` rows of `d` features in `dtype`; `sparse` stores only non-zeros."""
 
     def __init__(self, Kernel kernel, Py_ssize_t d, dtype, Py_ssize_t capacity, bint sparse=False):
         self.kernel, self.d, self.capacity, self.sparse = kernel, d, capacity, sparse
@@ -75,7 +78,7 @@ cdef class Supports:
         self.entries = len(self.features)
 
     def arrays(self):
-        """Everything that takes memory."""
+        """Return all arrays that take memory."""
         names = ("begins", "lengths", "features", "values") if self.sparse else ("columns",)
         arrays = {name: getattr(self, name) for name in (*names, "square", "own", "rounds", "order")}
         return arrays | {f"one {i}": array for i, array in enumerate(self.one.arrays())}
@@ -108,11 +111,11 @@ cdef class Supports:
         return Supports, (self.kernel, self.d, self.square.dtype, 0, self.sparse), self.__getstate__()
 
     def state(self):
-        """Return all that the slab must remember, as arrays and numbers."""
+        """Return the state as arrays and numbers."""
         return self.__getstate__()
 
     def add_features(self, Py_ssize_t d):
-        """Take rows of d features from now on; the new features are 0 in all stored rows."""
+        """Accept rows of d features from now on; the new features are 0 in all stored rows."""
         cdef Block one = Block(self.kernel, d, self.square.dtype, 1, self.sparse)
         if not self.sparse:
             one.make_matrix()
@@ -124,7 +127,7 @@ cdef class Supports:
         self.set_pointers()
 
     def truncate(self, Py_ssize_t m, Py_ssize_t capacity):
-        """Keep the supports in the first m slots, and room for `capacity` in all. Dense slabs only."""
+        """Keep the supports in the first m slots, with room for `capacity` supports. Dense slabs only."""
         cdef Py_ssize_t kept = min(m, self.m)
         square, own, rounds = (np.zeros(capacity, a.dtype) for a in (self.square, self.own, self.rounds))
         square[:kept], own[:kept], rounds[:kept] = self.square[:kept], self.own[:kept], self.rounds[:kept]
@@ -138,7 +141,7 @@ cdef class Supports:
         self.set_pointers()
 
     def rows(self, slots):
-        """The rows in these slots: an array, or where only non-zeros are kept a CSR matrix."""
+        """Return the rows in these slots: an array, or a CSR matrix if only non-zeros are stored."""
         if not self.sparse:
             return np.ascontiguousarray(self.columns[:, slots].T)
         lengths = self.lengths[slots]
@@ -149,7 +152,7 @@ cdef class Supports:
         return csr_array((self.values[places], self.features[places], starts), shape=(len(slots), self.d))
 
     def adopt(self, Supports other, slots):
-        """Take over rows of another slab of the same kind, into new slots at the end."""
+        """Copy rows of another slab of the same kind into new slots at the end."""
         cdef Py_ssize_t n = len(slots), first = self.top
         if first + n > self.capacity:
             self.reserve(max(first + n, self.capacity * 3 // 2))
@@ -184,14 +187,14 @@ cdef class Supports:
         self.set_pointers()
 
     cdef int reserve_entries(self, Py_ssize_t entries) except -1 nogil:
-        """See to it that so many more non-zeros can be stored, where they are what is kept."""
+        """Make room for this many more non-zeros, if the slab stores non-zeros."""
         if self.sparse and self.used + entries > self.entries:
             with gil:
                 self.gather(entries)
         return 0
 
     def gather(self, Py_ssize_t entries):
-        """Close the gaps that supports left behind, and grow by half where that is not enough."""
+        """Close the gaps of removed supports, and grow by half if that is not enough."""
         kept = self.rows(np.arange(self.capacity))
         self.used = kept.nnz
         room = self.used + entries
@@ -222,7 +225,7 @@ cdef class Supports:
         return slot
 
     cdef void store(self, Py_ssize_t slot, Rows* rows, Py_ssize_t i) noexcept nogil:
-        """Put row i into a slot; `need` has seen to the room."""
+        """Copy row i into a slot. `reserve_entries` must have made room."""
         if self.single:
             store_row(self, slot, rows, i, <float*> self._columns, <float*> self._values)
             (<float*> self._square)[slot] = (<float*> rows.square)[i]
@@ -232,7 +235,7 @@ cdef class Supports:
         self._own[slot] = rows.own[i]
 
     cdef int copy_from(self, Py_ssize_t slot, Supports other, Py_ssize_t place) except -1:
-        """Store what another slab of the same kind holds at this place."""
+        """Copy the row in slot `place` of another slab of the same kind into a slot."""
         if self.sparse:
             self.reserve_entries(other._lengths[place])
         other.load_row(place)
@@ -240,7 +243,7 @@ cdef class Supports:
         return 0
 
     cdef void move(self, Py_ssize_t slot, Py_ssize_t to) noexcept nogil:
-        """Put what is in one slot into another."""
+        """Copy the row of one slot into another."""
         cdef Py_ssize_t k
         if self.single:
             (<float*> self._square)[to] = (<float*> self._square)[slot]
@@ -263,7 +266,7 @@ cdef class Supports:
         self.m = self.top = n
 
     def keep(self, slots):
-        """Keep the rows in these slots, which ascend, in the first ones and in this order; free the others."""
+        """Move the rows in these slots, in ascending order, to the first slots; free the others."""
         cdef Py_ssize_t to = 0, slot
         for slot in slots.tolist():
             self.move(slot, to)
@@ -273,7 +276,7 @@ cdef class Supports:
         self.cut(to)
 
     cdef int load_row(self, Py_ssize_t slot) except -1 nogil:
-        """Make `one` the row of this slot."""
+        """Load the row of this slot into the block `one`."""
         cdef Rows* rows = &self.one.rows
         rows.n = 1
         if self.sparse:
@@ -296,13 +299,13 @@ cdef class Supports:
         return 0
 
     cdef Kind kind_with(self, Block block) noexcept nogil:
-        """How values between this block and the slots are to be computed."""
+        """Return how values between this block and the slots are computed."""
         if self.single:
             return kind_for(&self.kernel.form, <float*> block.rows.square, block.rows.n, <float*> self._square, self.top)
         return kind_for(&self.kernel.form, <double*> block.rows.square, block.rows.n, <double*> self._square, self.top)
 
     cdef int values_of(self, Block block, Kind kind, void* out, Py_ssize_t ld, Workers workers) except -1 nogil:
-        """out[i, j] = k(row i, slot j) for all rows of a block and all slots up to `top`."""
+        """Write k(row i, slot j) to out[i, j] for all rows of a block and all slots up to `top`."""
         if self.top == 0 or block.rows.n == 0:
             return 0
         if self.single:
@@ -310,7 +313,7 @@ cdef class Supports:
         return fill(self, block, kind, <double*> out, ld, workers)
 
     cdef int kernel_row(self, Py_ssize_t slot, double* out) except -1 nogil:
-        """Kernel values of one support against all slots up to `top`."""
+        """Write the kernel values of one support with all slots up to `top` to `out`."""
         cdef Py_ssize_t j
         cdef float* single
         self.load_row(slot)

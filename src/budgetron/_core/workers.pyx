@@ -1,8 +1,9 @@
 """Threads that share the work of one batch, and end with it.
 
 The threads are started when there is first work for them, and sleep between tasks. None of them outlives the batch, so
-that a fork cannot lose one and the interpreter need not wait for one at exit. Tasks are handed out one at a time, so that
-a slow thread gets fewer. They run without the interpreter lock. With a limit of one thread, the caller does all tasks.
+that a fork cannot lose one and the interpreter need not wait for one at exit. Tasks are handed out one at a time, so
+that a slow thread gets fewer. They run without the interpreter lock. With a limit of one thread, the caller does all
+tasks.
 """
 
 from cpython.pythread cimport (
