@@ -101,17 +101,17 @@ def test_the_shared_supports_stay_few():
 
 
 def test_learners_that_cannot_share_are_refused():
-    from budgetron._core.together import Together
+    from budgetron._core.group import LearnerGroup
 
     X, y = stream("random")
     a, b = (kernel_hypotheses_of(KernelPerceptron(gamma=g).fit(X[:50], y[:50]))[0] for g in (1.0, 2.0))
     with pytest.raises(ValueError, match="same kernel"):
-        Together([a, b])
+        LearnerGroup([a, b])
     with pytest.raises(ValueError, match="with itself"):
-        Together([a, a])
+        LearnerGroup([a, a])
     (single,) = kernel_hypotheses_of(KernelPerceptron(gamma=1.0).fit(X[:50].astype(np.float32), y[:50]))
     with pytest.raises(ValueError, match="width and type"):
-        Together([a, single])
+        LearnerGroup([a, single])
 
 
 def test_learners_of_different_streams_may_share():

@@ -152,10 +152,7 @@ def arrays_of(hypothesis):
     if not hasattr(hypothesis, "rule"):
         return [hypothesis.row, hypothesis.places, hypothesis.wide, *hypothesis.arrays().values()]
     return [
-        hypothesis.row,
-        hypothesis.values,
-        hypothesis.wide,
-        *hypothesis.block.arrays(),
+        *hypothesis.single_round.arrays(),
         *hypothesis.supports.arrays().values(),
         *hypothesis.rule.arrays().values(),
     ]

@@ -14,10 +14,9 @@ from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.theorems import DeclaredTheorem
 from budgetron._base.trace import Trace
-from budgetron._base.types import Floats, Label, Matrix, Row, Rows
 from budgetron._core.kernel import Kernel
 from budgetron._core.rounds import Learner
-from budgetron._util.types import Floats, Label, Matrix, Rows
+from budgetron._util.types import Floats, Label, Matrix, Row, Rows
 
 __all__ = [
     "add_class",

@@ -18,7 +18,7 @@ from budgetron._base.compiled_state import kernel_hypothesis
 from budgetron._base.fitted_estimator import FittedEstimator
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.parameters import MOST_SUPPORTS, Constraints
-from budgetron._base.types import Floats, Ints, Matrix
+from budgetron._core.group import LearnerGroup
 from budgetron._core.kernel import Kernel
 from budgetron._core.rounds import Learner
 from budgetron._core.rule import Rule

@@ -21,7 +21,6 @@ from budgetron._base.batches import predicted_codes, refuse_unknown
 from budgetron._base.class_admission import ClassAdmission
 from budgetron._base.theorems import DeclaredTheorem
 from budgetron._base.trace import Trace
-from budgetron._base.types import Floats, Labels, Matrix, Rows
 from budgetron._core.kernel import Kernel
 from budgetron._util.threads import one_thread
 from budgetron._util.types import Floats, Labels, Matrix, Rows

@@ -19,8 +19,8 @@ import numpy as np
 
 from budgetron import bounds
 from budgetron._base.trace import Trace
-from budgetron._base.types import Floats
 from budgetron._core.kernel import Kernel
+from budgetron._util.types import Floats
 from budgetron.bounds import Check
 
 __all__ = [

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import inf, isnan
 
 from budgetron import bounds
-from budgetron._base.types import Floats
+from budgetron._util.types import Floats
 from budgetron.bounds import Assumption
 
 __all__ = ["Certificate"]

@@ -20,10 +20,10 @@ from budgetron._base.theorems import (
     WeightsTheorem,
 )
 from budgetron._base.trace import Trace
-from budgetron._base.types import Rows
 from budgetron._certify.best import find_best_competitor
 from budgetron._certify.certificate import Certificate
 from budgetron._certify.competitors import expansion_of, set_competitors
+from budgetron._util.types import Rows
 from budgetron.bounds import THEOREMS, Assumption, AssumptionError
 
 __all__ = ["certify"]

@@ -18,8 +18,8 @@ from budgetron._base.access import competitor_kernel
 from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._base.linear_classifier import LinearClassifier
 from budgetron._base.theorems import Run
-from budgetron._base.types import Floats
 from budgetron._core.kernel import Kernel
+from budgetron._util.types import Floats
 from budgetron.kernels import NAMES
 
 __all__ = ["Expansion", "expansion_of", "set_competitors"]

@@ -451,7 +451,7 @@ cdef raise_overflow(int64_t round_number):
     raise ValueError(f"the margin of round {round_number} is not finite: scale the features")
 
 
-cdef int settle(LinearRule rule, real* x, double* wide) except -1 nogil:
+cdef int finish_round(LinearRule rule, real* x, double* wide) except -1 nogil:
     """Finish a round after the prediction: see the label and update if `wants_update`."""
     cdef Py_ssize_t k
     cdef double elapsed = 0.0

@@ -85,9 +85,9 @@ cdef class Rule:
         """
         return 1e-4 if self.supports.single else 1e-9
 
-    cdef inline double beside(self, Rows* rows, Py_ssize_t i) noexcept nogil:
-        """What f(x) of row i is beside the sum over the supports."""
-        return 0.0 if self.gaussian is None else self.gaussian.beside(rows, i, self.supports.single)
+    cdef inline double linear_part(self, Rows* rows, Py_ssize_t i) noexcept nogil:
+        """Return the part of f(x) of row i that is not a sum over the supports."""
+        return 0.0 if self.gaussian is None else self.gaussian.linear_part(rows, i, self.supports.single)
 
     cdef double value_anywhere(self, Py_ssize_t position) except? -1 nogil
     cdef double tie_tolerance(self, double term) noexcept nogil

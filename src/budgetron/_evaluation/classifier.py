@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from budgetron._base import access
 from budgetron._base.online_classifier import OnlineClassifier
-from budgetron._base.types import Floats, Labels, Matrix, Rows
+from budgetron._util.types import Floats, Labels, Matrix, Rows
 
 __all__ = [
     "Classifier",

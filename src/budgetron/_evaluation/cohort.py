@@ -15,11 +15,11 @@ from budgetron._base.batches import Batch
 from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._base.rounds import batch_may_fail, restored_on_error
 from budgetron._base.trace import Trace
-from budgetron._base.types import Floats, Ints, Rows
+from budgetron._core.group import LearnerGroup
 from budgetron._core.rounds import Learner
-from budgetron._core.together import Together
 from budgetron._util.interrupts import defer_interrupts
 from budgetron._util.threads import one_thread
+from budgetron._util.types import Floats, Ints, Rows
 
 __all__ = ["Cohort"]
 
@@ -40,7 +40,7 @@ class Cohort:
         self.models = list(models)
         self.seconds: Floats = np.zeros(len(self.models))
         # Hypotheses that share kernel values, and the models they belong to
-        self._groups: list[tuple[Together, list[int]]] = []
+        self._groups: list[tuple[LearnerGroup, list[int]]] = []
         self._grouped: list[int] = []  # identities of the hypotheses in the groups
 
     def progressive_fit(
@@ -70,7 +70,7 @@ class Cohort:
                         traces.append(access.close_batch(model, batch))
         return traces
 
-    def _learn(self, group: Together, members: list[int], batches: list[Batch]) -> None:
+    def _learn(self, group: LearnerGroup, members: list[int], batches: list[Batch]) -> None:
         """Play the rounds of one group, and add up the time of each model."""
         outputs = [(batches[i], c) for i in members for c in range(len(hypotheses(self.models[i])))]
         before = group.kernel_values, group.kernel_seconds, group.seconds.copy()
@@ -109,7 +109,7 @@ class Cohort:
             else:
                 groups.append([i])
         self._groups = [
-            (Together([one for i in members for one in hypotheses(self.models[i])]), members)
+            (LearnerGroup([one for i in members for one in hypotheses(self.models[i])]), members)
             for members in groups
         ]
         self._grouped = self._identities()

@@ -15,7 +15,6 @@ from budgetron._base.access import open_batch
 from budgetron._base.batches import check_classes, encode
 from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._base.online_classifier import OnlineClassifier
-from budgetron._base.types import Rows
 from budgetron._evaluation.classifier import Classifier, Estimator, traces_its_predictions
 from budgetron._evaluation.cohort import Cohort
 from budgetron._evaluation.delayed import DelayedRows, PackedRows
@@ -24,6 +23,7 @@ from budgetron._evaluation.players import learn_row, play_block, play_delayed, t
 from budgetron._evaluation.plots import comparison as comparison_plot
 from budgetron._evaluation.result import Result, ResultState
 from budgetron._util.threads import one_thread
+from budgetron._util.types import Rows
 
 if TYPE_CHECKING:
     import pandas as pd

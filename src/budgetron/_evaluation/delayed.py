@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, issparse, vstack
 
-from budgetron._base.types import Labels, Rows
+from budgetron._util.types import Labels, Rows
 
 __all__ = ["DelayedRows", "PackedRows"]
 

@@ -9,7 +9,6 @@ from budgetron._base.access import open_batch
 from budgetron._base.batches import encode, predicted_codes, signed_margin
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.trace import Trace
-from budgetron._base.types import Codes, Floats, Ints, Label, Labels, Rows
 from budgetron._evaluation.classifier import (
     Classifier,
     can_predict,
@@ -19,6 +18,7 @@ from budgetron._evaluation.classifier import (
 )
 from budgetron._evaluation.delayed import DelayedRows
 from budgetron._util.threads import one_thread
+from budgetron._util.types import Codes, Floats, Ints, Label, Labels, Rows
 
 __all__ = ["Played", "learn_row", "play_block", "play_delayed", "traced"]
 

@@ -9,8 +9,8 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron._base.types import Codes, Labels
 from budgetron._evaluation.classifier import Estimator, n_supports
+from budgetron._util.types import Codes, Labels
 
 __all__ = ["Result", "ResultState"]
 

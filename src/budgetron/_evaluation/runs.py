@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import check_consistent_length
 
-from budgetron._base.types import Labels, Rows
 from budgetron._evaluation.classifier import Estimator
 from budgetron._evaluation.comparison import Comparison
 from budgetron._evaluation.names import Learners, named_learners
 from budgetron._evaluation.result import Result
 from budgetron._util.blocks import row_blocks
+from budgetron._util.types import Labels, Rows
 
 __all__ = ["compare", "progressive"]
 

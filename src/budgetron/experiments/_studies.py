@@ -21,9 +21,9 @@ from scipy.sparse import issparse
 
 from budgetron import datasets
 from budgetron._base.kernel_classifier import KernelClassifier
-from budgetron._base.types import Rows
 from budgetron._evaluation.cohort import Cohort
 from budgetron._util.blocks import row_blocks
+from budgetron._util.types import Rows
 from budgetron.evaluate import compare
 from budgetron.kernelized import (
     CKSPerceptron,

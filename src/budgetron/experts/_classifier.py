@@ -22,9 +22,9 @@ from budgetron._base.fitted_estimator import OPTIONAL
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.parameters import CheckedEstimator
 from budgetron._base.trace import Trace
-from budgetron._base.types import Codes, Floats, Ints, Labels, Rows
 from budgetron._util.checks import State
 from budgetron._util.restore import restore_on_error
+from budgetron._util.types import Codes, Floats, Ints, Labels, Rows
 from budgetron.experts._base import Constraints, ExpertAlgorithm
 from budgetron.experts._classifier_state import LEARNED, check_state
 from budgetron.experts._exponential import ExponentialWeights

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from budgetron._base.access import kernel_hypotheses_of, predicts_as_it_learns
 from budgetron._base.kernel_classifier import KernelClassifier
-from budgetron._base.types import Rows
 from budgetron._core.kernel import Kernel
 from budgetron._core.rounds import Learner
 from budgetron._core.supports import Supports
+from budgetron._util.types import Rows
 
 __all__ = [
     "SupportSet",

@@ -15,8 +15,8 @@ from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._base.learner_wrapper import LearnerWrapper
 from budgetron._base.linear_classifier import LinearClassifier
 from budgetron._base.online_classifier import OnlineClassifier
-from budgetron._base.types import Rows
 from budgetron._core.kernel import Kernel
+from budgetron._util.types import Rows
 from budgetron.batch import AveragedClassifier
 from budgetron.calibration import CalibratedClassifier
 from budgetron.export._learner_access import (

@@ -55,7 +55,7 @@ class ForgetronRule(Rule):
     def tuned(self) -> cython.double:
         """Return phi_t of (42) for the oldest support, given f'_t; M_t includes the mistake of this round."""
         mu: cython.double = self.label(0) * self.value_at(0)
-        return largest_phi(fabs(self.weight(0)), mu, self.tally - SHARE * self.mistakes)
+        return largest_phi(fabs(self.weight(0)), mu, self.damage_sum - SHARE * self.mistakes)
 
     @cython.cfunc
     @cython.nogil

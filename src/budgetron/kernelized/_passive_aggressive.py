@@ -11,8 +11,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._base.parameters import MOST_SUPPORTS, Constraints
-from budgetron._base.types import Floats, Label, Labels, Matrix
 from budgetron._base.weighted_classifier import CLASS_WEIGHT, WeightedClassifier
+from budgetron._util.types import Floats, Label, Labels, Matrix
 from budgetron.kernels import KernelFunction, Normalized
 
 

@@ -9,8 +9,8 @@ from sklearn.utils._param_validation import StrOptions
 from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._base.parameters import Constraints
 from budgetron._base.theorems import DeclaredTheorem, perceptron_theorems
-from budgetron._base.types import Floats, Matrix
 from budgetron._core.rounds import Learner
+from budgetron._util.types import Floats, Matrix
 from budgetron.kernelized._perceptron import PerceptronRule
 from budgetron.kernels import KernelFunction, Normalized
 

@@ -10,8 +10,8 @@ from sklearn.utils._param_validation import Interval
 
 from budgetron._base.linear_classifier import LinearClassifier
 from budgetron._base.parameters import Constraints
-from budgetron._base.types import Label
 from budgetron._base.weighted_classifier import CLASS_WEIGHT, WeightedClassifier
+from budgetron._util.types import Label
 
 
 @cython.cclass

@@ -12,8 +12,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from budgetron._base.linear_classifier import LinearClassifier
 from budgetron._base.parameters import Constraints
-from budgetron._base.types import Floats, Label, Labels, Matrix
 from budgetron._base.weighted_classifier import CLASS_WEIGHT, WeightedClassifier
+from budgetron._util.types import Floats, Label, Labels, Matrix
 
 
 @cython.cclass

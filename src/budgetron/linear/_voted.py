@@ -10,8 +10,8 @@ from budgetron._base.linear_classifier import LinearClassifier
 from budgetron._base.parameters import Constraints
 from budgetron._base.past_hypotheses import Hypotheses, blocks
 from budgetron._base.theorems import DeclaredTheorem, perceptron_theorems
-from budgetron._base.types import Floats, Matrix
 from budgetron._core.linear import LinearRule
+from budgetron._util.types import Floats, Matrix
 from budgetron.linear._perceptron import PerceptronRule
 
 

@@ -16,12 +16,11 @@ from budgetron._base.batches import Batch
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.protocol import Hypothesis
 from budgetron._base.theorems import DeclaredTheorem, ExpertsTheorem
-from budgetron._base.types import Floats, Label, Matrix, Row, Rows
 from budgetron._core.calibration import calibrate, log_odds, sigmoids, sound
 from budgetron._util.blocks import row_blocks
 from budgetron._util.checks import State, require
 from budgetron._util.interrupts import defer_interrupts
-from budgetron._util.types import Floats, Rows
+from budgetron._util.types import Floats, Label, Matrix, Row, Rows
 from budgetron._util.units import parse_bytes
 from budgetron.calibration import probabilities
 from budgetron.portfolio._experts import Plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron._base.types import Floats
+from budgetron._util.types import Floats
 from budgetron.linear import AROW
 from budgetron.portfolio._experts import Plan
 from budgetron.portfolio._weights import VoteWeights

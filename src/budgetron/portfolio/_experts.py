@@ -9,12 +9,11 @@ import numpy as np
 
 from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._base.linear_classifier import LinearClassifier
-from budgetron._base.types import Floats, Ints, Matrix
 from budgetron._core.distances import Distances
 from budgetron._core.linear import LinearRule
-from budgetron._core.projection import Projection
 from budgetron._core.rounds import Learner
 from budgetron._util.checks import State
+from budgetron._util.types import Floats, Ints, Matrix
 from budgetron.kernelized import PassiveAggressive, SecondOrderProjectron
 from budgetron.linear import AROW
 from budgetron.linear import PassiveAggressive as LinearPassiveAggressive

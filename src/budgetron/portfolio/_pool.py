@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from budgetron._base.types import Floats, Matrix
 from budgetron._core.distances import Distances, shared
+from budgetron._util.types import Floats, Matrix
 from budgetron.portfolio._experts import (
     MOST_RECENT,
     UNLIMITED,

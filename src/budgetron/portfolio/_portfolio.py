@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from budgetron._base.types import Floats, Ints, Matrix, Row
 from budgetron._util.blocks import row_blocks
 from budgetron._util.checks import State
+from budgetron._util.types import Floats, Ints, Matrix, Row
 from budgetron.portfolio._combiner import Combiner
 from budgetron.portfolio._experts import Plan, compiled_state
 from budgetron.portfolio._pool import ExpertPool, TooLittleMemoryError, active_experts

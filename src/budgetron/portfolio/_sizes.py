@@ -8,8 +8,10 @@ from typing import TypeVar
 import numpy as np
 
 from budgetron._base.kernel_classifier import KernelClassifier
-from budgetron._base.types import Floats
+from budgetron._core.gaussian import Gaussian
+from budgetron._core.projection import Projection
 from budgetron._core.rounds import Learner
+from budgetron._util.types import Floats
 
 __all__ = ["bytes_of_budget", "largest_budget", "most_supports", "with_params"]
 
@@ -68,9 +70,8 @@ def largest_budget(size: Callable[[int], int], share: int, least: int, most: int
 
 
 def _bytes_of_matrices(supports: int, fixed: int) -> int:
-    """Bytes of the covariance and of the Cholesky factor, which are stored in panels."""
-    sides = (-(-(fixed + supports) // 32) * 32, 32), (-(-supports // 64) * 64, 64)
-    return sum(4 * side * (side + panel) for side, panel in sides)
+    """Bytes of the covariance and of the Cholesky factor."""
+    return Gaussian.bytes_for(fixed + supports) + Projection.bytes_for(supports)
 
 
 def _bytes_without_matrices(learner: Learner) -> int:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.sparse import issparse
 
-from budgetron._base.types import Floats, Matrix
 from budgetron._core.scaling import advance, apply
+from budgetron._util.types import Floats, Matrix
 
 __all__ = ["Scaler", "Views"]
 
