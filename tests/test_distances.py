@@ -117,9 +117,9 @@ def test_what_is_refused():
         learner.learn(X[:400], y[:400])
     reading = shared(X[400:], slabs_of(learners), [0] * 6)[0]
     for learner, rows in [(learners[1], X[400:]), (learners[0], X[401:])]:
-        with pytest.raises(ValueError, match="distances of other rows, or for another learner"):
+        with pytest.raises(ValueError, match="distances are of other rows, or for another learner"):
             learner.learn(rows, y[: len(rows)], distances=reading)
-        with pytest.raises(ValueError, match="distances of other rows, or for another learner"):
+        with pytest.raises(ValueError, match="distances are of other rows, or for another learner"):
             learner.decide(rows, distances=reading)
     other = made(PassiveAggressive(budget=100, gamma=0.1), np.zeros(7))
     with pytest.raises(ValueError, match="rows of the same width and type"):

@@ -222,7 +222,7 @@ def test_a_new_fit_that_is_interrupted_leaves_the_old_model(monkeypatch):
     def pressed(*args, **options):
         raise KeyboardInterrupt
 
-    for name in ("_check_rows", "_start", "_rounds", "_close_batch"):
+    for name in ("_check_labelled_rows", "_start", "_rounds", "_close_batch"):
         with monkeypatch.context() as patch:
             patch.setattr(type(model), name, pressed)
             with pytest.raises(KeyboardInterrupt):

@@ -20,8 +20,8 @@ from budgetron.kernels import KernelFunction, Normalized
 WIDE = 1000
 # A support whose share of the recent margins is below this part of the mean share may be exchanged.
 SMALL_SHARE = 0.1
-# Shares that differ by less than this part of the mean share are equal: rounding does not decide between
-# them. The second number is for float32 rows.
+# Shares with a relative difference below this are equal, so that rounding does not decide between them. The
+# second number is for float32 rows.
 TIE, TIE_SINGLE = 1e-9, 1e-6
 
 
@@ -212,13 +212,13 @@ class SecondOrderRule(Rule):
         """
         m: cython.Py_ssize_t = self.size()
         shares = np.abs(self.coef[:m]) * np.asarray(self.usage)[:m]
-        mean = shares.mean()
-        tie = (TIE_SINGLE if self.supports.single else TIE) * mean
+        tie = TIE_SINGLE if self.supports.single else TIE
         order = np.argsort(shares, kind="stable")
-        ranks = np.append(0, np.cumsum(np.diff(shares[order]) > tie))
+        ascending = shares[order]
+        ranks = np.append(0, np.cumsum(ascending[1:] > ascending[: m - 1] * (1.0 + tie)))
         order = order[np.lexsort((order, ranks))]  # slots are in the order of age
         small = order[: max(1, self.budget // 4)]
-        small = small[shares[small] < SMALL_SHARE * mean - tie]
+        small = small[shares[small] < SMALL_SHARE * shares.mean() * (1.0 - tie)]
         return np.delete(np.arange(m), small), np.sort(small)
 
 
@@ -263,7 +263,7 @@ class SecondOrderProjectron(BudgetedClassifier):
     supports with a small share of the margins are removed. The share of a support is its |coefficient| times
     the sum of |k(x, s)| over the margin errors since the budget was full, or since the last exchange.
     Supports with less than a tenth of the mean share are removed, the smallest first, and at most a quarter
-    of the budget. Shares that differ by less than 1e-9 of the mean share (1e-6 for float32 rows) are equal;
+    of the budget. Shares with a relative difference below 1e-9 (1e-6 for float32 rows) are equal;
     of these the oldest is removed first. The mean and Sigma are restricted to the remaining span. New
     supports start with mean 0 and variance 1. If supports are so nearly dependent that rounding would make
     the restriction inaccurate, none is removed. `support_sizes` of a trace decreases in the round of an
