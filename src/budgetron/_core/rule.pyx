@@ -44,6 +44,7 @@ import numpy as np
 
 from budgetron._core.gaussian cimport Gaussian
 from budgetron._core.history cimport Average, Journal
+from budgetron._core.kernel cimport LAPLACIAN, RBF
 from budgetron._core.projection cimport Projection
 
 from budgetron._core.supports import writeable
@@ -312,15 +313,16 @@ cdef class Rule:
     cdef double tie_tolerance(self, double term) noexcept nogil:
         """Return the difference up to which values computed from f at two supports are ties.
 
-        It is relative to the largest |c_j| k(x_p, x_j) that is possible, or to `term` if that is larger: the terms
-        determine the rounding error, while their sum may be near 0.
+        For rules whose coefficients are at most 1. It is relative to the largest |k(x_p, x_j)| that is possible, or
+        to `term` if that is larger: the terms determine the rounding error, while their sum may be near 0.
         """
-        cdef double weight = 0.0, own = 0.0
+        cdef double own = 1.0
         cdef Py_ssize_t p
-        for p in range(self.size()):
-            weight = max(weight, fabs(self._coef[self.supports._order[p]]))
-            own = max(own, self.own(p))
-        return self.tie_share() * max(term, fabs(self.factor) * weight * own)
+        if not (self.supports.kernel.form.normalized or self.supports.kernel.form.kind in (RBF, LAPLACIAN)):
+            own = 0.0
+            for p in range(self.size()):
+                own = max(own, self.own(p))
+        return self.tie_share() * max(term, own)
 
     cdef double norm(self) noexcept nogil:
         return sqrt(self.norm2) if self.norm2 > 0.0 else 0.0

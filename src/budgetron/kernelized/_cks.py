@@ -20,15 +20,15 @@ class CKSRule(Rule):
         best: cython.Py_ssize_t = 0
         margin: cython.double
         tolerance: cython.double
-        largest: cython.double = -INFINITY
+        threshold: cython.double = -INFINITY
         self.add(self.y)  # f'_t; the new support is not removed
         if self.size() > self.budget:
             tolerance = self.tie_tolerance(0.0)
             for p in range(self.size() - 1):
                 # the margin of x_p under f'_t without x_p
                 margin = self.label(p) * (self.value_at(p) - self.weight(p) * self.own(p))
-                if margin > largest + tolerance:  # of equals, the oldest
-                    largest, best = margin, p
+                if margin > threshold:  # of ties, the oldest
+                    threshold, best = margin + tolerance, p
             self.remove(best)
         return 1
 

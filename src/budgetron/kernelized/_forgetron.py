@@ -130,14 +130,15 @@ class GreedyRule(ForgetronRule):
         psi: cython.double
         tolerance: cython.double
         least: cython.double = INFINITY
+        threshold: cython.double = INFINITY
         phi: cython.double = 1.0
         self.add(self.y)
         if self.size() > self.budget:
             tolerance = self.tie_tolerance(1.0)  # Psi has the terms lambda^2 and 2 lambda, lambda <= 1
-            for p in range(self.size() - 1):  # argmin over I_t; of equals, the oldest
+            for p in range(self.size() - 1):  # argmin over I_t; of ties, the oldest
                 psi = damage(fabs(self.weight(p)), self.label(p) * self.value_at(p))
-                if psi < least - tolerance:
-                    least, r = psi, p
+                if psi < threshold:
+                    least, r, threshold = psi, p, psi - tolerance
             if least > SHARE:  # (51) holds for no support: remove the oldest, (52)
                 r, phi = 0, self.tuned()
         return self.forget(r, phi)
