@@ -44,7 +44,7 @@ import numpy as np
 
 from budgetron._core.gaussian cimport Gaussian
 from budgetron._core.history cimport Average, Journal
-from budgetron._core.kernel cimport LAPLACIAN, RBF
+from budgetron._core.kernel_values cimport LAPLACIAN, RBF
 from budgetron._core.projection cimport Projection
 
 from budgetron._core.supports import writeable
