@@ -136,6 +136,28 @@ def test_truncate_keeps_the_first_supports():
         hypotheses_of(fitted("Forgetron"))[0].truncate(7)
 
 
+def test_copies_keep_a_changed_budget():
+    X, y = stream()
+    signs = np.where(y == 1, 1.0, -1.0)
+    for change in ("extend", "truncate"):
+        (hypothesis,) = hypotheses_of(fitted("SecondOrderProjectron"))
+        getattr(hypothesis, change)(60 if change == "extend" else 7)
+        copied = copy.deepcopy(hypothesis)
+        assert copied.budget == hypothesis.budget
+        for one in (hypothesis, copied):
+            one.learn(X, signs)
+        assert copied.n_supports == hypothesis.n_supports
+        np.testing.assert_array_equal(copied.decide(X), hypothesis.decide(X))
+
+
+def test_a_calibrated_portfolio_is_saved_and_pickled(tmp_path):
+    X, y = stream()
+    model = CalibratedClassifier(BudgetClassifier("300kB", random_state=0)).fit(X, y)
+    budgetron.save(model, tmp_path / "model")
+    for loaded in (budgetron.load(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
+        np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+
+
 def test_predictions_of_a_trace():
     X, y = stream()
     labels = np.array(["no", "yes"])[y]

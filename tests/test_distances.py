@@ -9,8 +9,7 @@ from scipy.spatial.distance import cdist
 from budgetron import BudgetClassifier, SecondOrderProjectron
 from budgetron._core.distances import shared
 from budgetron.kernelized import KernelPerceptron, PassiveAggressive
-from budgetron.portfolio import _experts, _portfolio
-from budgetron.portfolio._experts import made
+from budgetron.portfolio import _experts
 
 WIDTHS = (0.5, 2.0, 8.0)
 
@@ -30,7 +29,7 @@ def learners_of(d, dtype, linear=True):
     scale = 1.0 / (2.0 * d)
     models = [SecondOrderProjectron(150, gamma=width * scale, linear=linear) for width in WIDTHS]
     models += [PassiveAggressive(budget=100, gamma=width * scale) for width in WIDTHS]
-    return [made(model, np.zeros(d, dtype)) for model in models]
+    return [model.new_learner(np.zeros(d, dtype)) for model in models]
 
 
 def slabs_of(learners):
@@ -121,13 +120,13 @@ def test_what_is_refused():
             learner.learn(rows, y[: len(rows)], distances=reading)
         with pytest.raises(ValueError, match="distances are of other rows, or for another learner"):
             learner.decide(rows, distances=reading)
-    other = made(PassiveAggressive(budget=100, gamma=0.1), np.zeros(7))
+    other = PassiveAggressive(budget=100, gamma=0.1).new_learner(np.zeros(7))
     with pytest.raises(ValueError, match="rows of the same width and type"):
         shared(X[400:], [learners[0].supports, other.supports], [0, 0])
-    other = made(PassiveAggressive(budget=100, kernel="poly"), np.zeros(120))
+    other = PassiveAggressive(budget=100, kernel="poly").new_learner(np.zeros(120))
     with pytest.raises(ValueError, match="must have RBF kernels"):
         shared(X[400:], [learners[0].supports, other.supports], [0, 0])
-    endless = [made(KernelPerceptron(gamma=0.01), np.zeros(120)) for _ in range(3)]
+    endless = [KernelPerceptron(gamma=0.01).new_learner(np.zeros(120)) for _ in range(3)]
     for learner in endless:
         learner.learn(X[:400], y[:400])
     reading = shared(X[400:], slabs_of(endless), [0] * 3)[0]
@@ -146,7 +145,7 @@ def test_a_portfolio_is_the_same_without(dtype, monkeypatch):
         found.extend(shared(*given))
         return found[-len(given[1]) :]
 
-    monkeypatch.setattr(_portfolio, "shared", counted)
+    monkeypatch.setattr(_pool, "shared", counted)
     # Here nearly all rows are novel. With little room ahead of them batches are short, and little is shared.
     monkeypatch.setattr(_experts, "LEFT", 64)
     model = BudgetClassifier("24MB", random_state=0)
@@ -158,7 +157,7 @@ def test_a_portfolio_is_the_same_without(dtype, monkeypatch):
     )
     said = model.decision_function(X)
     assert sum(reading is not None for reading in found) > len(found) // 2
-    monkeypatch.setattr(_portfolio, "shared", lambda X, slabs, births, room: [None] * len(slabs))
+    monkeypatch.setattr(_pool, "shared", lambda X, slabs, births, room: [None] * len(slabs))
     alone = BudgetClassifier("24MB", random_state=0)
     expected = alone.progressive_fit(X, y, classes=[-1, 1]).margins
     atol = 1e-7 if dtype == np.float64 else 1e-3
@@ -178,5 +177,5 @@ def test_a_file_with_two_rows_of_one_round_is_refused():
     first, second = slab["order"][:2]
     for name in ("rows", "square", "own"):  # two rows trade places: all that is known of each is true
         slab[name][[first, second]] = slab[name][[second, first]]
-    with pytest.raises(ValueError, match="rows of a round should be one"):
+    with pytest.raises(ValueError, match="experts should store the same row for a round"):
         BudgetClassifier().__setstate__(damaged)

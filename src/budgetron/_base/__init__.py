@@ -1,15 +1,22 @@
 """The base estimators: everything about a learner that is not its algorithm.
 
-Internal. The learners build on it. It imports `_core`, `_util` and `kernels` only.
+Internal. The learners build on it. It imports `_core`, `_util`, `kernels` and `bounds` only.
 
 =====================  ============================================================================
 `protocol`             `Hypothesis`: what every hypothesis can do, whatever it is made of
+`parameters`           checks of parameters
+`fitted_estimator`     the fitted state of an estimator, its checks, pickling
+`rounds`               batches and single rounds
+`class_admission`      classes and features that appear later
 `online_classifier`    `OnlineClassifier`: scikit-learn's interface over hypotheses
 `kernel_classifier`    the same for kernel learners: kernel parameters and supports
 `linear_classifier`    the same for linear learners: weights
 `weighted_classifier`  sample weights and class weights
 `learner_wrapper`      classifiers around another learner
+`theorems`             how a learner declares its theorems
 `batches`, `trace`     the input and the results of a batch
-`compiled_state`       the state of compiled learners, checked before it is used
+`past_hypotheses`      all hypotheses of a run, from a journal
+`compiled_state`       compiled hypotheses from outside state, checked; `part_state` for their parts
+`access`               functions by which other packages reach into estimators
 =====================  ============================================================================
 """

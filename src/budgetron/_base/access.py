@@ -26,7 +26,6 @@ __all__ = [
     "close_batch",
     "competitor_kernel",
     "hypotheses_of",
-    "hypothesis_values",
     "kernel_hypotheses_of",
     "margins_of",
     "n_supports",
@@ -51,11 +50,6 @@ def kernel_hypotheses_of(model: KernelClassifier) -> Sequence[Learner]:
     return model._fitted()
 
 
-def hypothesis_values(model: OnlineClassifier, hypothesis: object, X: Matrix) -> Floats:
-    """Return the values of one of the model's hypotheses that `decision_function` returns."""
-    return model._decide(hypothesis, X)
-
-
 def predicts_as_it_learns(model: OnlineClassifier) -> bool:
     """Return whether `decision_function` is the hypothesis that predicts the next round."""
     return model._predicts_as_it_learns
@@ -75,7 +69,7 @@ def next_row_margins(model: OnlineClassifier, row: Row) -> Floats:
     """Return the margin of each output for the next row of the stream."""
     hypotheses = model._fitted()
     if model._predicts_as_it_learns and (hypotheses[0].budget or not hypotheses[0].n_supports):
-        # Opening a round without closing it changes nothing, and is much faster. Without a budget it may
+        # Opening a round without closing it does not change f, and is much faster. Without a budget it may
         # enlarge the storage.
         return np.array([hypothesis.open_round(row) for hypothesis in hypotheses])
     return model._next_margins(row[None])[:, 0]

@@ -28,7 +28,7 @@ FITTED = frozenset({"_learners", "_started_with", "learner_"})
 class FittedEstimator(CheckedEstimator):
     """An estimator with one hypothesis per output.
 
-    A subclass says how hypotheses are made (`_make`) and how they are restored from their states
+    A subclass defines how hypotheses are made (`_make`) and how they are restored from their states
     (`_restore`). It lists in `_learned_names` the attributes that it has once it is fitted.
     """
 
@@ -161,8 +161,8 @@ class FittedEstimator(CheckedEstimator):
         found = dict(require_names(found, set(self._learned_names), type(self).__name__, OPTIONAL))
         check_rows_state(found)
         started = found["_started_with"]
-        require(isinstance(started, dict), "the parameters of the start should be a table of names")
-        require_no_arrays(started, "the parameters of the start")
+        require(isinstance(started, dict), "the parameters at the first call should be a table of names")
+        require_no_arrays(started, "the parameters at the first call")
         found["_learners"] = self._checked_hypotheses(found)
         self._check_learned(found, found["_learners"])
         require_int(found["_mistakes"], 0, found["_learners"][0].rounds, "mistakes")
@@ -180,7 +180,7 @@ class FittedEstimator(CheckedEstimator):
     def restored_hypotheses(cls, found: State) -> Sequence[Hypothesis]:
         """Return the hypotheses of a learner whose attributes, with states for `_learners`, are `found`."""
         started = require_names(
-            found["_started_with"], set(cls._get_param_names()), "the parameters of the start"
+            found["_started_with"], set(cls._get_param_names()), "the parameters at the first call"
         )
         maker = cls(**started)
         maker._validate_params()
@@ -221,7 +221,7 @@ class FittedEstimator(CheckedEstimator):
 
 
 def check_rows_state(found: State) -> None:
-    """Check what a state says about the rows and their labels."""
+    """Check the features and classes in a state."""
     d = require_int(found["n_features_in_"], 1, 2**31 - 1, "number of features")
     classes = found["classes_"]
     require(

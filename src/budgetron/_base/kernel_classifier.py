@@ -40,7 +40,7 @@ SHARED_ROWS = 32
 
 
 class KernelClassifier(OnlineClassifier):
-    """The base of the kernel learners. A subclass says which rule it follows (`_rule`).
+    """The base of the kernel learners. A subclass defines which rule it follows (`_rule`).
 
     Parameters
     ----------
@@ -147,12 +147,11 @@ class KernelClassifier(OnlineClassifier):
         )
 
     def _learn_output(self, hypothesis: Learner, batch: Batch, i: int, **options: object) -> None:
-        super()._learn_output(hypothesis, batch, i, threads=self._threads())
+        super()._learn_output(hypothesis, batch, i, threads=self._threads(), **options)
 
     def _decide(self, hypothesis: Learner, X: Matrix) -> Floats:
-        threads = (
-            self._threads() if X.shape[0] >= SHARED_ROWS else 1
-        )  # counting threads costs more than few rows
+        # For a few rows, to look up the number of threads costs more than one thread needs.
+        threads = self._threads() if X.shape[0] >= SHARED_ROWS else 1
         return hypothesis.decide(X, threads=threads)
 
     def _threads(self) -> int:

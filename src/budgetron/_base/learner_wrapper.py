@@ -46,7 +46,7 @@ class LearnerWrapper(OnlineClassifier):
         """Make a new hypothesis keep what the wrapper needs of its past."""
 
     def _count(self, X: Matrix, codes: Codes, margins: Floats, start: int) -> None:
-        """Take account of rounds from `start` on that were just played.
+        """Update what the wrapper counts, after rounds from `start` on were played.
 
         `margins` are of shape (n_rounds,) or (n_rounds, n_classes).
         """
@@ -104,10 +104,14 @@ class LearnerWrapper(OnlineClassifier):
     def _checked_hypotheses(self, found: State) -> Sequence[Hypothesis]:
         require(
             set(self._get_param_names()) <= set(found["_started_with"]),
-            "the parameters of the start are incomplete",
+            "the parameters at the first call are incomplete",
         )
         learner = found["learner_"]
-        require(isinstance(learner, KernelClassifier | LinearClassifier), "learner_ should be a learner")
+        kinds = KernelClassifier | LinearClassifier if self._needs_history else OnlineClassifier
+        require(
+            isinstance(learner, kinds) and not isinstance(learner, LearnerWrapper),
+            "learner_ should be a learner",
+        )
         require(learner.__sklearn_is_fitted__(), "learner_ should have learned")
         require(np.array_equal(learner.classes_, found["classes_"]), "learner_ should have the same classes")
         require(learner.n_features_in_ == found["n_features_in_"], "learner_ should have the same features")

@@ -17,7 +17,7 @@ __all__ = ["LinearClassifier"]
 
 
 class LinearClassifier(OnlineClassifier):
-    """The base of the linear learners. A subclass says which rule it follows (`_rule`)."""
+    """The base of the linear learners. A subclass defines which rule it follows (`_rule`)."""
 
     _learners: Sequence[LinearRule]
 

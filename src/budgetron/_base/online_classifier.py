@@ -31,7 +31,7 @@ __all__ = ["OnlineClassifier"]
 class OnlineClassifier(ClassifierMixin, ClassAdmission):
     """The base of all learners.
 
-    A subclass says how its hypotheses are made (`_make`, `_new_hypothesis`, `_restore`).
+    A subclass defines how its hypotheses are made (`_make`, `_new_hypothesis`, `_restore`).
     """
 
     # Whether `decision_function` is the hypothesis that predicts the next round.

@@ -80,7 +80,7 @@ def _check_lengths(slab: Supports, what: str) -> None:
     """Squares and self values follow from the rows; those of other rows would make steps of any length."""
     used, kernel = slab.order[: slab.m], slab.kernel
     rows = slab.rows(used)
-    if slab.sparse:  # where a value stands does not matter
+    if slab.sparse:  # the norm does not depend on the columns
         rows = [values.reshape(1, -1) for values in np.split(rows.data, rows.indptr[1:-1])] if slab.m else []
     else:
         rows = [rows]
@@ -133,7 +133,7 @@ def projection_of(state: Any, supports: Supports) -> Projection:
     )
     places = np.arange(supports.m)
     require(np.all(factor[places * (places + 3) // 2] > 0.0), "the factor's diagonal should be above 0")
-    # L L' is the Gram matrix: on its diagonal for certain, so that solutions cannot become anything
+    # L L' is the Gram matrix. Only its diagonal is checked; this bounds the solutions.
     own = np.ones(supports.m) if supports.kernel.normalized else supports.own[: supports.m]
     used = factor[: supports.m * (supports.m + 1) // 2]
     squares = np.add.reduceat(used**2, places * (places + 1) // 2) if supports.m else own
@@ -146,7 +146,7 @@ def projection_of(state: Any, supports: Supports) -> Projection:
 
 
 def gaussian_of(state: Any, fresh: Gaussian, supports: Supports) -> Gaussian:
-    """The Gaussian over functions of these supports; `fresh` is one of the same rule's, over one feature."""
+    """The Gaussian over functions of these supports; `fresh` is a new one of the same rule."""
     require_names(state, set(fresh.state()), "the Gaussian")
     for name in ("linear", "scale"):
         own = getattr(fresh, name)
@@ -161,7 +161,7 @@ def gaussian_of(state: Any, fresh: Gaussian, supports: Supports) -> Gaussian:
     require(type(state["n"]) is int and state["n"] == n, f"the Gaussian should have {n} coordinates")
     require_array(state["sigma"], np.float64, (capacity * (capacity + 1) // 2,), "covariance of the Gaussian")
     require_array(state["spreads"], np.float64, (d if diagonal else 0,), "spreads of the Gaussian")
-    for name in ("sigma", "spreads"):  # variances begin at 1, and only become less
+    for name in ("sigma", "spreads"):  # variances start at 1 and never grow
         require(np.all(np.abs(state[name]) < 2.0), f"{name} of the Gaussian should be at most 1")
     _check_covariance(state["sigma"], n)
     require_array(state["mean"], np.float64, (capacity,), "mean of the Gaussian")
@@ -174,7 +174,7 @@ def gaussian_of(state: Any, fresh: Gaussian, supports: Supports) -> Gaussian:
 
 
 def _check_covariance(sigma: NDArray[np.float64], n: int) -> None:
-    """No covariance exceeds what the variances allow."""
+    """Check that |covariance| is at most the product of the standard deviations."""
     places = np.arange(n)
     variances = sigma[places * (places + 3) // 2]
     require(np.all(variances > -1e-9), "variances of the Gaussian should not be below 0")
@@ -183,7 +183,7 @@ def _check_covariance(sigma: NDArray[np.float64], n: int) -> None:
         row = np.abs(sigma[i * (i + 1) // 2 : (i + 1) * (i + 2) // 2])
         require(
             np.all(row <= 1.001 * deviations[i] * deviations[: i + 1]),
-            "covariances should be what variances allow",
+            "covariances should be at most the product of the standard deviations",
         )
 
 
@@ -241,7 +241,7 @@ def journal_of(state: Any, rounds: int, known: NDArray[Any]) -> Journal:
     places = state["places"][: state["size"]]
     require(
         np.all(np.isin(places, known)),
-        "places of the journal should be supports, or features, that there were",
+        "places of the journal should be known supports or features",
     )
     journal = Journal()
     journal.__setstate__(state)
@@ -254,7 +254,7 @@ def check_generator_state(bits: Any) -> None:
     require_names(bits["state"], {"state", "inc"}, "the generator's state")
     require_int(bits["state"]["state"], 0, 2**128 - 1, "state of the generator")
     require_int(bits["state"]["inc"], 1, 2**128 - 1, "step of the generator")
-    # An even step may stand still, and a draw that is rejected would be drawn for ever.
+    # An even increment can have a short period, so that rejection sampling might not end.
     require(bits["state"]["inc"] % 2 == 1, "step of the generator should be odd")
     require_int(bits["has_uint32"], 0, 1, "the generator's flag")
     require_int(bits["uinteger"], 0, 2**32 - 1, "the generator's spare number")

@@ -71,7 +71,7 @@ class RoundPlayer(FittedEstimator):
         )
 
     def _observe(self, batch: Batch, start: int) -> None:
-        """Take account of the rounds of a batch, from round `start` on, that were just played."""
+        """Called after the rounds of a batch, from round `start` on, were played."""
 
     # ------------------------------------------------------------------ batches
 

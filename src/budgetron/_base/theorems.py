@@ -79,7 +79,7 @@ class FunctionTheorem:
     name : str
         Its name in `bounds.THEOREMS`.
     bound : callable
-        Returns the bound for a run with a competitor; it enters the assumptions in its second argument.
+        Returns the bound for a run with a competitor; it appends the assumptions to its second argument.
     norm_weight : float, optional
         The bound is smallest where norm_weight ||g||^2 + (sum of hinge losses of g) is. None if it has
         another form; then several competitors are tried.
@@ -109,7 +109,7 @@ class FunctionTheorem:
 class WeightsTheorem:
     """A theorem whose competitors are weight vectors, restricted in a way that only the learner knows.
 
-    `bound` gets the run and a weight vector, or None for the best one. It enters the competitor in the run,
+    `bound` gets the run and a weight vector, or None for the best one. It stores the competitor in the run,
     and the assumptions in its third argument, and returns the bound.
     """
 

@@ -17,7 +17,7 @@ LARGE_C, HARD_MARGIN_C = 1e3, 1e4
 
 
 def find_best_competitor(run: Run, theorem: FunctionTheorem, verbose: bool) -> None:
-    """Enter the competitor with the smallest bound in the run, or one that is nearly as good.
+    """Store the competitor with the smallest bound in the run, or one that is nearly as good.
 
     If the bound is norm_weight ||g||^2 + losses, up to a factor, the best competitor is an SVM without
     intercept. Otherwise SVMs with several values of C are compared.
@@ -36,7 +36,7 @@ def find_best_competitor(run: Run, theorem: FunctionTheorem, verbose: bool) -> N
 
 
 def _try_several(dual: Dual, run: Run, theorem: FunctionTheorem, verbose: bool) -> None:
-    """Enter the best of several SVMs: over a wide grid of C first, then near the best of these."""
+    """Store the best of several SVMs: over a wide grid of C first, then near the best of these."""
     tried: list[tuple[float, float, Expansion]] = []
 
     def attempt(C: float) -> None:

@@ -14,7 +14,7 @@ from scipy.sparse import issparse
 from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.validation import check_is_fitted
 
-from budgetron._base.access import competitor_kernel
+from budgetron._base.access import competitor_kernel, kernel_hypotheses_of, predicts_as_it_learns
 from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._base.linear_classifier import LinearClassifier
 from budgetron._base.theorems import Run
@@ -91,7 +91,13 @@ def _terms(competitor: object, kernel: Kernel) -> tuple[Floats, Floats, str]:
     if isinstance(competitor, KernelClassifier):
         check_is_fitted(competitor)
         _require_same_kernel(kernel, competitor_kernel(competitor), name)
-        return competitor.support_vectors_, competitor.dual_coef_, name
+        if not predicts_as_it_learns(competitor):
+            raise TypeError(f"{name} cannot be a competitor: it predicts with more than one hypothesis")
+        gaussian = kernel_hypotheses_of(competitor)[0].rule.gaussian
+        has_linear_part = gaussian is not None and gaussian.linear
+        rows = competitor.support_vectors_
+        rows = rows.toarray() if issparse(rows) else rows
+        return rows, competitor.dual_coef_, f"{name} without its linear part" if has_linear_part else name
     if isinstance(competitor, SVC):
         check_is_fitted(competitor)
         if not callable(competitor.kernel) and competitor.kernel not in NAMES:
@@ -150,4 +156,4 @@ def set_competitors(run: Run, parts: Sequence[tuple[int, Expansion]]) -> None:
     run.norm = max(g.norm() for _, g in parts)
     run.shift = sum(b.distance(a) for (_, a), (_, b) in pairwise(parts))
     run.expansion = (parts[0][1].rows, parts[0][1].coef) if len(parts) == 1 else None
-    run.competitor = parts[0][1].name if len(parts) == 1 else f"{len(parts)} in turn"
+    run.competitor = parts[0][1].name if len(parts) == 1 else f"{len(parts)} competitors in sequence"

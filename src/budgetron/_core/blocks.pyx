@@ -250,7 +250,7 @@ cdef int prepare_projections(ProjectionBlock projections, Batch batch, Rule rule
         projections.open(rows.n)
     for i in range(rows.n):
         set_worse_margin(projections, rule, y[i], K + i * batch.ld)
-        if rule.wants_update():
+        if rule.needs_update():
             z = projections.expect(i)
             for j in range(n):
                 z[j] = K[i * batch.ld + j]

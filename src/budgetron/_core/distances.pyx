@@ -45,7 +45,7 @@ cdef class Distances:
             raise ValueError("these distances are of other rows, or for another learner")
 
     def keep(self, slots):
-        """Follow the slab, which moved the rows in these slots to its first slots."""
+        """Update the places after the slab moved the rows in these slots to its first slots."""
         self.places[:len(slots)] = self.places[slots]
 
     cdef void values_of(self, Py_ssize_t start, Py_ssize_t n, Py_ssize_t top, void* out, Py_ssize_t ld) noexcept nogil:
@@ -56,7 +56,7 @@ cdef class Distances:
             read(self, start, n, top, <double*> out, ld)
 
     cdef void store(self, Py_ssize_t slot, Py_ssize_t row, Py_ssize_t n, void* out) noexcept nogil:
-        """Follow the slab, which stored a row of the batch in this slot; write its values with the next n rows to `out`."""
+        """Update the places after the slab stored a row of the batch in this slot; write its values with the next n rows to `out`."""
         self._places[slot] = <int32_t> (self.kept + row)
         if self.block.single:
             later_values(self, row, n, <float*> out)

@@ -149,7 +149,7 @@ cdef class Gaussian:
         part.
 
         `kept` and `removed` are the positions of the supports, and `change` is the `BasisChange` of
-        `Projection.restricted`. A function's part in the smaller span is as certain as before.
+        `Projection.restricted`. The variance of a function's part in the smaller span does not change.
         """
         cdef Py_ssize_t i, j, f = self.fixed, m = len(kept), q = len(removed)
         cdef double[::1, :] own = zeros((m, m)).T, cross = zeros((q, m)).T, removed_own = zeros((q, q)).T

@@ -28,7 +28,7 @@ cdef extern from "simd.h" nogil:
 cdef Py_ssize_t COORDINATES_PER_ROW = 16, MOST_ROWS = 128, FEWEST_ROWS = 24
 
 # Rounding can leave a variance that is almost 0 below 0, and a step along such a direction would make it worse. So
-# each direction keeps at least this variance; at first it is 1. This is far below what a row can teach, unless rows
+# each direction keeps at least this variance; at first it is 1. This is far below the variance that an update leaves, unless rows
 # are very long.
 cdef double LEAST_VARIANCE = 1e-15
 

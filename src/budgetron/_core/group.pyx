@@ -269,7 +269,7 @@ cdef int play_block(Rule rule, Supports supports, Block block, Kind kind, real* 
         if margins != NULL:
             margins[i] = rule.margin
         if not skip_round(rule, y[i], block.rows.own[i]):
-            if rule.wants_update():
+            if rule.needs_update():
                 for j in range(supports.top):
                     k[j] = row[places[j]]
             finish_round(rule, y[i], k, &block.rows, i, <real*> NULL)

@@ -29,17 +29,17 @@ cdef class LinearRule:
     cdef int32_t* index
     cdef double* x
     cdef double y, margin, value, square
-    cdef double importance  # the weight of the row: 1 unless the caller says otherwise
+    cdef double importance  # the weight of the row: 1 by default
     cdef bint updated
     cdef double entry[<int> ENTRIES]
 
     cdef void set_pointers(self)
 
-    # What a learner says
-    cdef bint wants_update(self) noexcept nogil
+    # Defined by the learner
+    cdef bint needs_update(self) noexcept nogil
     cdef int update(self) except? -1 nogil
 
-    # What it says it with
+    # Available to the learner
     cdef Py_ssize_t place(self, Py_ssize_t k) noexcept nogil
     cdef double norm(self) noexcept nogil
     cdef int add(self, double c) except? -1 nogil

@@ -1,7 +1,7 @@
 # cython: cdivision=True
 """Linear hypotheses: one weight per feature, and rounds over dense or sparse rows.
 
-A linear learner is a subclass of `LinearRule` that defines *when* to update (`wants_update`, by default on a
+A linear learner is a subclass of `LinearRule` that defines *when* to update (`needs_update`, by default on a
 mistake) and *how* (`update`). It can use these quantities of the current round:
 
     y, margin        the label (-1 or +1) and w_t . x_t
@@ -321,7 +321,7 @@ cdef class LinearRule:
         """Return the column of `basis` for each place of the journal."""
         return places
 
-    cdef bint wants_update(self) noexcept nogil:
+    cdef bint needs_update(self) noexcept nogil:
         return self.y * self.margin <= 0.0
 
     cdef int update(self) except? -1 nogil:
@@ -452,12 +452,12 @@ cdef raise_overflow(int64_t round_number):
 
 
 cdef int finish_round(LinearRule rule, real* x, double* wide) except -1 nogil:
-    """Finish a round after the prediction: see the label and update if `wants_update`."""
+    """Finish a round after the prediction: see the label and update if `needs_update`."""
     cdef Py_ssize_t k
     cdef double elapsed = 0.0
     cdef bint mistake = rule.y * rule.margin <= 0.0, failed = True
     rule.updated = False
-    if rule.average is not None or rule.wants_update():
+    if rule.average is not None or rule.needs_update():
         if real is float:
             for k in range(rule.n):
                 wide[k] = x[k]
@@ -469,7 +469,7 @@ cdef int finish_round(LinearRule rule, real* x, double* wide) except -1 nogil:
         elapsed = rule.average.elapsed
         rule.average.add_round(rule.factor, rule.norm2, rule.square)
     try:
-        if rule.wants_update():
+        if rule.needs_update():
             rule.value = rule.margin
             rule.update()
         failed = False

@@ -22,12 +22,12 @@ cdef int finish_round(Rule rule, double y, double* k, Rows* rows, Py_ssize_t i, 
 
 
 cdef inline bint skip_round(Rule rule, double y, double own) noexcept nogil:
-    """Count a round that changes nothing else, and return True; return False if the round is not such a round.
+    """If the round cannot change the hypothesis, count it and return True; otherwise return False.
 
     The margin is known, and the label is y. `own` is the raw k(x, x).
     """
     rule.y = y
-    if y * rule.margin <= 0.0 or rule.wants_update() or rule.average is not None or rule.journal is not None:
+    if y * rule.margin <= 0.0 or rule.needs_update() or rule.average is not None or rule.journal is not None:
         return False
     if not isfinite(rule.margin) or not isfinite(own):
         return False

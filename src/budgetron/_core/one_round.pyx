@@ -125,7 +125,7 @@ cdef int finish_round(Rule rule, double y, double* k, Rows* rows, Py_ssize_t i, 
         elapsed = rule.average.elapsed
         rule.average.add_round(rule.factor, rule.norm2, rule.supports.kernel.self_value(own))
     try:
-        if rule.wants_update():
+        if rule.needs_update():
             if real is float and row != NULL:
                 for j in range(rule.supports.top):
                     k[j] = row[j]

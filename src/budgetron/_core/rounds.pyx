@@ -200,11 +200,12 @@ cdef class Learner:
         """Increase the budget."""
         if not 0 < self.rule.budget <= budget:
             raise ValueError(f"a budget can only grow; it is {self.rule.budget}, got {budget}")
-        before, self.rule.budget = self.rule.budget, budget
+        before = self.rule.budget
+        self.rule.set_budget(budget)
         try:
             self.reserve(self.rule.capacity())
         except BaseException:
-            self.rule.budget = before
+            self.rule.set_budget(before)
             raise
 
     def reserve(self, Py_ssize_t capacity):

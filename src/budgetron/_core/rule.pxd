@@ -43,7 +43,7 @@ cdef class Rule:
 
     # The round being played
     cdef double y, margin, value, kxx
-    cdef double importance  # the weight of the row: 1 unless the caller says otherwise
+    cdef double importance  # the weight of the row: 1 by default
     cdef double* k
     cdef Rows* rows
     cdef Py_ssize_t row
@@ -55,12 +55,12 @@ cdef class Rule:
 
     cdef void set_pointers(self)
 
-    # What a learner says
-    cdef bint wants_update(self) noexcept nogil
+    # Defined by the learner
+    cdef bint needs_update(self) noexcept nogil
     cdef bint moves(self, double square) noexcept nogil
     cdef int update(self) except? -1 nogil
 
-    # What it says it with. These are asked of every support in turn, and so must cost no call.
+    # Available to the learner; inline, because they are called once per support.
     cdef inline Py_ssize_t size(self) noexcept nogil:
         return self.supports.m
 

@@ -1,7 +1,7 @@
 # cython: cdivision=True
 """The hypothesis of a kernel learner, and the operations that every algorithm is made of.
 
-A learner is a subclass of `Rule` that defines *when* to update (`wants_update`, by default on a mistake) and *how*
+A learner is a subclass of `Rule` that defines *when* to update (`needs_update`, by default on a mistake) and *how*
 (`update`). It can use these quantities of the current round:
 
     y, margin        the label (-1 or +1) and f_t(x_t)
@@ -246,6 +246,10 @@ cdef class Rule:
         if self.gaussian is not None:
             self.gaussian.mirror()
 
+    def set_budget(self, Py_ssize_t budget):
+        """Change the budget, also of copies: `args` are those of the constructor, and the budget is the first."""
+        self.budget, self.args = budget, (budget, *self.args[1:])
+
     def truncate(self, Py_ssize_t budget):
         """Keep the first supports, as many as `budget`, and from now on no more than that.
 
@@ -255,7 +259,7 @@ cdef class Rule:
         cdef Py_ssize_t m = min(self.supports.m, budget), capacity
         if self.gaussian is None:
             raise ValueError("only second-order rules can be truncated")
-        self.budget = budget
+        self.set_budget(budget)
         capacity = self.capacity()
         self.supports.truncate(m, capacity)
         self.projection.truncate(m, capacity)
@@ -288,7 +292,7 @@ cdef class Rule:
         self.norm2 = self.peak = total * self.factor * self.factor
         return 1
 
-    cdef bint wants_update(self) noexcept nogil:
+    cdef bint needs_update(self) noexcept nogil:
         return self.y * self.margin <= 0.0
 
     def exchange(self):

@@ -22,11 +22,14 @@ have. `load` checks everything that it reads.
 # Nothing is compressed, so that no file can ask for much more memory than it takes on disk. Every length is
 # compared with the bytes that are there before it is used.
 #
-# A new learner needs no code here. Its class is in a register (`kernelized` or `linear`), its rule is made by
+# A new learner needs no code here. Its class is listed in `kernelized` or `linear`, its rule is made by
 # its own parameters, and the rule declares and checks its state.
 #
-# Raising the protocol -------------------- A new class needs no new protocol: older versions refuse it by
-# name. A change of the name, shape or meaning of anything in old files does:
+# Raising the protocol
+# --------------------
+#
+# A new class needs no new protocol: older versions refuse it by name. A change of the name, shape or meaning
+# of anything in old files does:
 #
 # 1. Keep a small file of the present protocol: tests/data/protocol<N>.budgetron, and its test.
 # 2. Raise PROTOCOL in `protocols`, and describe the change there.
@@ -97,6 +100,10 @@ def save(model: object, path: Path, *, extras: dict[str, Tree] | None = None) ->
     ------
     TypeError
         If a part of the model or of the extras cannot be stored in a file.
+    ModelFileError
+        If the state of the model is invalid, so that `load` would refuse it.
+    OSError
+        If the file cannot be written.
 
     Examples
     --------

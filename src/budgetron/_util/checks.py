@@ -65,12 +65,14 @@ def require_array(value: object, dtype: Any, shape: tuple[int, ...], what: str) 
         value.dtype == dtype and value.shape == shape,
         f"{what} should be {np.dtype(dtype)} of shape {shape}; it is {value.dtype} of shape {value.shape}",
     )
-    require(value.flags.c_contiguous and value.flags.writeable, f"{what} should be contiguous")
+    require(
+        value.flags.c_contiguous and value.flags.writeable, f"{what} should be C-contiguous and writeable"
+    )
     return value
 
 
 def require_finite(values: NDArray[Any], what: str) -> None:
-    """Refuse NaN and infinity, which no round leaves behind."""
+    """Refuse NaN and infinity, which rounds never produce."""
     require(np.isfinite(values).all(), f"{what} should be finite")
 
 

@@ -29,8 +29,8 @@ def check_state(found: State, parameters: list[str], kinds: tuple[type, ...]) ->
     require_names(found, set(LEARNED), "ExpertClassifier", OPTIONAL)
     check_rows_state(found)
     learners, algorithms, classes = found["learners_"], found["algorithms_"], found["classes_"]
-    started = require_names(found["started_with_"], set(parameters), "the parameters of the start")
-    require_no_arrays(started, "the parameters of the start")
+    started = require_names(found["started_with_"], set(parameters), "the parameters at the first call")
+    require_no_arrays(started, "the parameters at the first call")
     require(isinstance(learners, list) and len(learners) >= 1, "there should be learners")
     for learner in learners:
         require(isinstance(learner, kinds), "a learner should be a classifier")

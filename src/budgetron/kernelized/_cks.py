@@ -57,8 +57,8 @@ class CKSPerceptron(BudgetedClassifier):
 
     The paper describes the algorithm in words only. Here the removed support is one of those before the
     round: the one with the largest margin under the updated hypothesis without it. Margins that differ by at
-    most 1e-9 times the largest coefficient times the largest k(x, x) (1e-4 for float32 rows) are ties, and
-    the oldest support is removed, so that rounding never decides.
+    most 1e-9 times the largest k(x, x) (1e-4 for float32 rows) are ties, and the oldest support is removed,
+    so that rounding never decides. (Coefficients are -1 and +1.)
 
     References
     ----------

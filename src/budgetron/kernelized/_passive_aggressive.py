@@ -32,7 +32,7 @@ class PassiveAggressiveRule(Rule):
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def wants_update(self) -> cython.bint:
+    def needs_update(self) -> cython.bint:
         # loss > 0: the margin of a duplicate of the newest support is 1, and rounding must not decide
         return 1.0 - self.y * self.margin > self.tie_share()
 

@@ -81,7 +81,7 @@ class ProjectronPlusPlusRule(ProjectronRule):
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def wants_update(self) -> cython.bint:
+    def needs_update(self) -> cython.bint:
         return self.y * self.margin < 1.0
 
     @cython.cfunc

@@ -20,9 +20,6 @@ from budgetron.kernels import KernelFunction, Normalized
 WIDE = 1000
 # A support whose share of the recent margins is below this part of the mean share may be exchanged.
 SMALL_SHARE = 0.1
-# Shares with a relative difference below this are equal, so that rounding does not decide between them. The
-# second number is for float32 rows.
-TIE, TIE_SINGLE = 1e-9, 1e-6
 
 
 @cython.cclass
@@ -104,7 +101,7 @@ class SecondOrderRule(Rule):
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def wants_update(self) -> cython.bint:
+    def needs_update(self) -> cython.bint:
         return self.y * self.margin < 1.0
 
     @cython.cfunc
@@ -178,7 +175,7 @@ class SecondOrderRule(Rule):
         self.prune_due = self.refused >= self.budget
 
     def exchange(self) -> Any:
-        """Remove the supports that carry almost nothing of the recent margins.
+        """Remove the supports that contribute almost nothing to recent margins.
 
         Return the slots that are kept, or None if all are.
         """
@@ -212,7 +209,7 @@ class SecondOrderRule(Rule):
         """
         m: cython.Py_ssize_t = self.size()
         shares = np.abs(self.coef[:m]) * np.asarray(self.usage)[:m]
-        tie = TIE_SINGLE if self.supports.single else TIE
+        tie = self.tie_share()  # relative differences below this are rounding
         order = np.argsort(shares, kind="stable")
         ascending = shares[order]
         ranks = np.append(0, np.cumsum(ascending[1:] > ascending[: m - 1] * (1.0 + tie)))
@@ -254,7 +251,7 @@ class SecondOrderProjectron(BudgetedClassifier):
     Let K = L L' be the Gram matrix of the supports. A row with kernel values k has the coordinates
     z = L^-1 k in an orthonormal basis of their span, and phi = (1, sqrt(gamma) x, z) in all. A margin error
     is y w . phi < 1. One with ||delta||^2 = k(x, x) - ||z||^2 above the threshold first becomes a
-    support, whose coordinate phi has as ||delta||, of mean 0 and variance 1. Then, with v = phi' Sigma phi
+    support; its coordinate in phi is ||delta||, of mean 0 and variance 1. Then, with v = phi' Sigma phi
     and alpha = (1 - y w . phi) / (v + r)::
 
         w += alpha y Sigma phi,     Sigma -= Sigma phi phi' Sigma / (v + r)

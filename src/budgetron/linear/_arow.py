@@ -33,7 +33,7 @@ class FullRule(LinearRule):
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def wants_update(self) -> cython.bint:
+    def needs_update(self) -> cython.bint:
         return self.y * self.margin < 1.0
 
     @cython.cfunc
@@ -73,7 +73,7 @@ class DiagonalRule(LinearRule):
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def wants_update(self) -> cython.bint:
+    def needs_update(self) -> cython.bint:
         return self.y * self.margin < 1.0
 
     @cython.cfunc

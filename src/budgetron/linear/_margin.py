@@ -27,7 +27,7 @@ class MarginRule(LinearRule):
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def wants_update(self) -> cython.bint:
+    def needs_update(self) -> cython.bint:
         # w = 0 or y w . x / ||w|| < rho / 2
         return self.norm2 <= 0.0 or self.y * self.margin < self.half * self.norm()
 

@@ -29,7 +29,7 @@ class OnlineSVMRule(LinearRule):
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def wants_update(self) -> cython.bint:
+    def needs_update(self) -> cython.bint:
         return self.y * self.margin != 1.0  # at exactly 1 the figure does not change w
 
     @cython.cfunc

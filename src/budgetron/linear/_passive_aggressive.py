@@ -31,7 +31,7 @@ class PassiveAggressiveRule(LinearRule):
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def wants_update(self) -> cython.bint:
+    def needs_update(self) -> cython.bint:
         return self.y * self.margin < 1.0  # loss > 0
 
     @cython.cfunc

@@ -205,7 +205,9 @@ class Winnow(LinearClassifier):
         Whether to add the negative of each feature. Otherwise only hyperplanes with weights >= 0 can be
         learned. Use it unless you know that large values of all features indicate the second class.
 
-    Notes ----- Cost per round: O(non-zeros). Memory: O(d). Logarithms of the weights are stored, so that
+    Notes
+    -----
+    Cost per round: O(non-zeros). Memory: O(d). Logarithms of the weights are stored, so that
     small weights are not lost. Z in the ledger is the sum that an update divides by. ||w||_1 = 1, and `coef_`
     is w; if balanced, it is the difference of the two weights of each feature.
 

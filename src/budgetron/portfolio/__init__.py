@@ -5,6 +5,10 @@
 `_pool`        the experts' shared memory, and the schedule by which they start, end and grow
 `_combiner`    one margin from the margins of all experts
 `_experts`     the experts
+`_views`       rows, raw and standardised
+`_sizes`       the memory of experts
+`_weights`     the weights of the vote
+`_state`       portfolios from outside state, checked
 """
 
 from budgetron.portfolio._classifier import BudgetClassifier, ExpertSummary

@@ -62,7 +62,7 @@ class Expert:
     learner : LinearRule, Learner or None
         Its hypothesis; None before it starts and after it has ended.
     mistakes, rounds : int
-        Rounds that it played, and those that were mistakes.
+        Its mistakes, and the rounds that it played.
     recent_mistakes : int
         Mistakes since memory was last reassigned.
     ended : bool

@@ -61,7 +61,7 @@ class Portfolio:
         self.pool.overhead = self.combiner.nbytes
         self.sign = 1.0  # -1 for one that was trained with the opposite labels
         self.rounds = self.mistakes = 0  # the rounds include those before a new class was first seen
-        self._opened: tuple[Matrix, float] | None = None
+        self._opened: Matrix | None = None
         if self.nbytes > memory:
             raise TooLittleMemoryError(self.nbytes, d)
 
@@ -99,7 +99,7 @@ class Portfolio:
     def may_fail(self) -> bool:
         """Return whether closing the round that was opened might overflow."""
         assert self._opened is not None
-        return not self._is_safe_row(self._opened[0])
+        return not self._is_safe_row(self._opened)
 
     def _is_safe_row(self, row: Matrix) -> bool:
         values = row.data if issparse(row) else row
@@ -176,13 +176,13 @@ class Portfolio:
         """Play the first half of a round: check the row and return the margin."""
         row = self._check_row(x)
         margin = float(self.decide(row, next_row=True)[0])
-        self._opened = row, margin
+        self._opened = row
         return margin
 
     def close_round(self, y: float, importance: float = 1.0) -> None:
         """Play the second half of the round that was opened: learn from the label."""
         assert self._opened is not None
-        self.learn(self._opened[0], np.array([y]))
+        self.learn(self._opened, np.array([y]))
         self._opened = None
 
     def _check_row(self, x: Row) -> Matrix:

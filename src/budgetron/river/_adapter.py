@@ -170,7 +170,7 @@ class RiverClassifier(base.MiniBatchClassifier):
         if len(self._labels) < 2:
             return self._labels[0] if self._labels else None
         margins = self._margins_of(self._row(x))
-        return self._labels[int(margins.argmax()) if len(margins) > 1 else int(margins[0] > 0.0)]
+        return self._labels[int(predicted_codes(_by_row(margins[:, None]))[0])]
 
     def predict_proba_one(self, x: Features, **kwargs: object) -> dict[Label, float]:
         """Return the probability of each label seen so far."""
