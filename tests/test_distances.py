@@ -9,7 +9,7 @@ from scipy.spatial.distance import cdist
 from budgetron import BudgetClassifier, SecondOrderProjectron
 from budgetron._core.distances import shared
 from budgetron.kernelized import KernelPerceptron, PassiveAggressive
-from budgetron.portfolio import _experts
+from budgetron.portfolio import _experts, _pool
 
 WIDTHS = (0.5, 2.0, 8.0)
 

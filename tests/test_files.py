@@ -209,7 +209,7 @@ def test_an_impossible_covariance_is_refused():
     state = copy.deepcopy(model.__getstate__())
     # The covariance of the first two coordinates
     state["_learners"]["states"][0]["gaussian"]["sigma"][1] = 1.5
-    with pytest.raises(ValueError, match="covariances should be what variances allow"):
+    with pytest.raises(ValueError, match="covariances should be at most the product"):
         budgetron.SecondOrderProjectron().__setstate__(state)
 
 
