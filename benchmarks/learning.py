@@ -50,7 +50,7 @@ def loops(bench: Any) -> Section:
             ("learner", "text"),
             ("rounds/s", "rate"),
             ("NumPy rounds/s", "rate"),
-            ("times NumPy", "ratio"),
+            ("speed relative to NumPy", "ratio"),
             ("mistakes", "int"),
             ("NumPy mistakes", "int"),
         ],
@@ -204,7 +204,7 @@ def projection(bench: Any) -> Section:
             ("learner", "text"),
             ("rounds/s", "rate"),
             ("NumPy rounds/s", "rate"),
-            ("times NumPy", "ratio"),
+            ("speed relative to NumPy", "ratio"),
             ("mistakes", "int"),
             ("NumPy mistakes", "int"),
             ("supports", "int"),
@@ -234,7 +234,7 @@ def projection(bench: Any) -> Section:
         note = "same supports and mistakes" if same else "supports or mistakes differ"
         claims.append(
             Claim(
-                f"speed of {label} relative to its NumPy reference, {name}, U(1500)",
+                f"speed of {label} relative to its NumPy reference, {name}, norm bound for budget 1500",
                 gain,
                 6.0,
                 "ratio",

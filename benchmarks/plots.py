@@ -10,6 +10,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
+from budgetron._util.units import format_bytes
+
 OURS = ("#1b5fa8", "#c2410c", "#15803d", "#7e22ce", "#a16207", "#0e7490")
 # Learners have the same color in every plot.
 COLORS = {
@@ -68,7 +70,8 @@ def curves(figure: Figure, part: tuple[float, float], panel: dict[str, Any]) -> 
     axes.set_xlabel(panel["x"])
     axes.set_ylabel("time per round" if panel["y"] == "seconds" else panel["y"])
     axes.set_xscale("log")
-    axes.set_yscale("log" if panel["scale"] == "log" else "linear")
+    if panel["scale"] == "log":
+        axes.set_yscale("log", base=2 if panel["y"] == "bytes" else 10)  # 1 kB is 1024 bytes
     axes.grid(axis="y", color=RULE, linewidth=0.7)
     spare = [color for color in OURS if color not in {COLORS.get(c["label"]) for c in panel["curves"]}]
     ours, grey = iter((spare or list(OURS)) * 9), iter(GREY * 9)
@@ -183,7 +186,7 @@ def listed(figure: Figure, part: tuple[float, float], panel: dict[str, Any]) -> 
 def formats(quantity: str) -> Any:
     if quantity == "seconds":
         return seconds
-    return size if quantity == "bytes" else short
+    return format_bytes if quantity == "bytes" else short
 
 
 def short(value: float) -> str:
@@ -198,10 +201,3 @@ def seconds(value: float) -> str:
         if value >= 0.999 * factor:
             return f"{value / factor:.3g} {unit}"
     return f"{1e9 * value:.3g} ns" if value else "0"
-
-
-def size(value: float) -> str:
-    for factor, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if value >= factor:
-            return f"{value / factor:g} {unit}"
-    return f"{value:g} B"

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from budgetron._util.units import format_bytes
+
 Cell = str | int | float | bool | None
 
 
@@ -88,7 +90,7 @@ def show(value: Cell, kind: str) -> str:
         case "seconds":
             return digits(value)
         case "bytes":
-            return size(value)
+            return format_bytes(value)
         case "tiny":
             return f"{value:.1e}"
         case "int":
@@ -105,10 +107,3 @@ def digits(value: float) -> str:
         return "0"
     places = max(0, 2 - int(f"{abs(value):e}".partition("e")[2]))
     return f"{value:,.{places}f}"
-
-
-def size(value: float) -> str:
-    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if abs(value) >= factor:
-            return f"{value / factor:.3g} {unit}"
-    return f"{value:.0f} B"

@@ -107,10 +107,9 @@ def theorems():
         "| theorem | function of `budgetron.bounds` | bounds | learner | assumes |",
         "| --- | --- | --- | --- | --- |",
     ]
-    lines += [
-        f"| {entry.source} | `{entry.name}` | {entry.quantity} | {entry.learner} | {entry.assumptions} |"
-        for entry in bounds.THEOREMS.values()
-    ]
+    for entry in bounds.THEOREMS.values():
+        cells = [entry.source, f"`{entry.name}`", entry.quantity, entry.learner, entry.assumptions]
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines)
 
 

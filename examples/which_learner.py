@@ -14,10 +14,10 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 QUESTIONS = [
-    ("Do all rows fit in memory,\nand never change?", "gradient boosting or an SVM\n(another library)"),
-    ("Are about 5,000 rows/s and\n1 MB or more acceptable?", "BudgetClassifier"),
+    ("Do all rows fit in memory,\nwithout drift?", "gradient boosting or an SVM\n(another library)"),
+    ("Are 2,000-10,000 rows/s and\n1 MB or more acceptable?", "BudgetClassifier"),
     ("Does a line separate\nthe classes well enough?", "linear.AROW"),
-    ("Does the stream\ndrift quickly?", "RemoveOldestPerceptron"),
+    ("Does the stream drift?", "Forgetron"),
     ("Is memory for B² numbers\ntoo much?", "Forgetron,\nRandomizedBudgetPerceptron"),
 ]
 LAST = "SecondOrderProjectron"
