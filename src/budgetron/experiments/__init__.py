@@ -159,12 +159,13 @@ def _page(
 ) -> str:
     seconds = sum(result["seconds"] for result in results.values())
     lines = [
-        "# The papers' experiments, reproduced",
+        "# The papers' experiments, repeated",
         "",
         f"Written by `budgetron reproduce{' --quick' if quick else ''}`: {len(results)} jobs, "
-        f"{seconds / 60:.0f} minutes of one core ({platform.machine()}). Means ± standard deviations. "
-        "The tables show our numbers next to the published ones. The papers do not print the numbers of "
-        "their figures, so crosses show only the points that their tables have.",
+        f"{seconds / 60:.0f} minutes of one core ({platform.machine()}). Results are means ± standard "
+        "deviations. Published values are shown next to ours. The papers do not give the curves of their "
+        "figures as numbers, so the figures show only those published points that the tables also contain, "
+        "as crosses.",
         "",
     ]
     for name, table in tables.items():
@@ -190,40 +191,44 @@ def _incomplete(results: dict[Job, JobResult], missing: dict[str, str], quick: b
         all_jobs = list(jobs_of(study, quick))
         done = sum(job in results for job in all_jobs)
         if study.name in missing:
-            unverified = " Its Table 2 is unverified." if study.name == "vehicle" else ""
-            yield f"- {study.title} ({PAPERS[study.paper]}): its data is not available.{unverified}"
+            unverified = (
+                " Table 2 of the Projectron paper is not verified." if study.name == "vehicle" else ""
+            )
+            yield f"- {study.title} ({PAPERS[study.paper]}): the data set was not available.{unverified}"
         elif done < len(all_jobs):
             yield f"- {study.title} ({PAPERS[study.paper]}): {done} of {len(all_jobs)} jobs were run."
 
 
 CAPTIONS = {
     "002-figure-1": (
-        "Projectron paper, Figure 1: online error over samples, Adult, B = 1500",
-        "As in the paper: the Projectron is close to the Perceptron; Forgetron and RBP stop improving when "
-        "the budget is full; Projectron++ and PA-I have a lower error.",
+        "Projectron paper, Figure 1: online error against samples, Adult, B = 1500",
+        "As in the paper, the Projectron's curve is close to the Perceptron's, the Forgetron and the RBP "
+        "(Randomized Budget Perceptron) stop improving when the budget is full, and Projectron++ and PA-I "
+        "have a lower error.",
     ),
     "002-figure-2": (
-        "Projectron paper, Figure 2: supports over samples, Adult, B = 1500",
-        "Linear for Perceptron and PA-I, flattening for Projectron and Projectron++.",
+        "Projectron paper, Figure 2: supports against samples, Adult, B = 1500",
+        "The number of supports grows linearly for the Perceptron and PA-I, and ever more slowly for "
+        "Projectron and Projectron++.",
     ),
     "002-figure-3": (
-        "Projectron paper, Figure 3: online error over supports, Adult, B = 1500",
-        "With equally many supports, Projectron and Projectron++ make fewer mistakes than the Perceptron.",
+        "Projectron paper, Figure 3: online error against supports, Adult, B = 1500",
+        "With the same number of supports, Projectron and Projectron++ make fewer mistakes than the Perceptron.",
     ),
     "003-figure-4": (
-        "Forgetron paper, Figure 4: online error over budget, USPS and MNIST",
-        "The circle is the Perceptron, at its number of supports. Crosses are the points of Table 8.1.",
+        "Forgetron paper, Figure 4: online error against budget, USPS and MNIST",
+        "The circle shows the Perceptron and its number of supports; crosses are the points of Table 8.1.",
     ),
     "003-figure-5": (
-        "Forgetron paper, Figure 5: online error over budget, Census-Income",
-        "The circle is the Perceptron, at its number of supports. Crosses are the points of Table 8.1.",
+        "Forgetron paper, Figure 5: online error against budget, Census-Income",
+        "The circle shows the Perceptron and its number of supports; crosses are the points of Table 8.1.",
     ),
     "003-figure-6": (
-        "Forgetron paper, Figure 6: online error over budget, synthetic",
-        "The circle is the Perceptron, at its number of supports. Crosses are the points of Table 8.1.",
+        "Forgetron paper, Figure 6: online error against budget, synthetic",
+        "The circle shows the Perceptron and its number of supports; crosses are the points of Table 8.1.",
     ),
     "003-figure-7": (
         "Forgetron paper, Figure 7: single runs, synthetic",
-        "On one data set: the self-tuned Forgetron, and the range of ten runs of CG, which is random.",
+        "One data set: the self-tuned Forgetron, and the range of ten runs of CG, which depends on random choices.",
     ),
 }

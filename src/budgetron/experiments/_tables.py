@@ -160,22 +160,27 @@ def _sd(values: Vector) -> float:
 
 def _projectron_notes(study: str) -> tuple[str, ...]:
     plus = (
-        "Projectron++, implemented by the paper's equations 14 to 17, is slightly better and sparser than "
-        "published. No variant that we tried gives the published rows. We keep the equations."
+        "Projectron++ with the paper's equations 14 to 17 makes slightly fewer mistakes with fewer supports "
+        "than published. No variant that we tried gives the published rows. We follow the equations."
     )
     if study == "gaussians":
         return (
-            "Near: within three standard deviations between samples; supports also within 3 %. The paper "
-            "does not publish its sample. Errors differ more between samples than between permutations of "
-            "one sample, except for the Stoptron, which depends on its first mistakes.",
+            '"Near" means within three standard deviations between samples; for supports, also within 3 %. '
+            "The paper does not publish its sample. Errors differ more between samples than between "
+            "permutations of one sample. The exception is the Stoptron, whose result depends on its first "
+            "mistakes.",
             plus,
         )
     if study == "vehicle":
         return (
-            "Unverified: the data set was not available where this was written. The two classes are class 3 "
-            "and the rest; the paper does not define them.",
+            "Not verified: the data set was not available when this program was written. The two classes are "
+            "class 3 and the rest; the paper does not define them.",
         )
-    return ("Near: within two published standard deviations or 0.3 points; supports within 3 %.", plus)
+    near = (
+        '"Near" means within two published standard deviations or 0.3 percentage points; for supports, within '
+        "3 %."
+    )
+    return (near, plus)
 
 
 # ---------------------------------------------------------------------- 003
@@ -214,18 +219,22 @@ def forgetron_table(results: Results) -> Table | None:
 
 
 NOTES = (
-    "p is the number of supports of the Perceptron on the same problem. Runs are samples, or for digits "
-    "problems: five digits against the other five. The standard deviation is that between runs.",
-    "Synthetic: (0.2, 2) are standard deviations, which gives the published errors of the Perceptron (as "
-    "variances, the errors would be 11.0 and 19.5). Classes are random; the paper has 5,000 rows of each.",
-    "Greedy follows equation 52. It makes fewer mistakes than published on the synthetic sets, where the "
-    "Perceptron and the self-tuned Forgetron agree with the paper. The published rows agree better with "
-    "always removing the minimizer, which the paper's proof does not cover. The paper describes CKS only in "
-    "words; our numbers agree roughly.",
-    "MNIST, USPS: the paper does not specify the scale of pixels, so only orders and gaps are comparable. "
-    "Here ink is from 0 to 1 and rows have norm 1, which gives gaps like the published ones. USPS with "
-    "values in [-1, 1] as published gives the Perceptron an error of 6.6, but the basic Forgetron far "
-    "smaller errors than published. USPS has 9,298 images here, 10,000 in the paper.",
-    "Census-Income: all 12,382 positives and as many negatives, sampled for each run. Nominal columns are "
-    "one-hot encoded, numeric ones scaled to [0, 1]; the paper does not specify the encoding.",
+    "p is the number of supports of the Perceptron on the same problem. A run is one sample, or, for the "
+    "digit sets, one problem: five digits against the other five. The standard deviation is that between "
+    "runs.",
+    "Synthetic: we interpret (0.2, 2) as standard deviations, which gives the published errors of the "
+    "Perceptron (as variances they would give 11.0 and 19.5). Classes are drawn at random; the paper has "
+    "5,000 rows of each.",
+    "The greedy Forgetron follows equation 52. It makes fewer mistakes than published on the synthetic sets, "
+    "although the Perceptron and the self-tuned Forgetron agree with the paper there. The published rows "
+    "agree better with a variant that always removes the minimizer, which the paper's proof does not cover. "
+    "The paper describes CKS only in words, so it is reproduced only roughly.",
+    "MNIST, USPS: the paper does not specify the scaling of pixels. The order of the learners and the gaps "
+    "between them can therefore be compared, but not the values. Here pixels are between 0 and 1 and rows "
+    "have norm 1, which gives gaps similar to the published ones. With values in [-1, 1], as USPS is "
+    "distributed, the Perceptron's error is 6.6, but that of the basic Forgetron is far below the published "
+    "one. USPS has 9,298 images here and 10,000 in the paper.",
+    "Census-Income: all 12,382 positive rows and the same number of negative rows, drawn again for each run. "
+    "Nominal columns are one-hot encoded, and numeric ones are scaled to [0, 1]. The paper does not specify "
+    "the encoding.",
 )
