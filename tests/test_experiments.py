@@ -178,8 +178,8 @@ def test_missing_data_is_reported(tmp_path, monkeypatch):
     assert reproduction.tables == {}
     text = (tmp_path / "page.md").read_text()
     assert (
-        "- SensIT Vehicle (Projectron paper): the data set was not available. Table 2 of the Projectron paper "
-        "is not verified." in text
+        "- SensIT Vehicle (Projectron paper): the data set was not available. Table 2 of the Projectron "
+        "paper is not verified." in text
     )
 
 

@@ -34,21 +34,20 @@ DELTA = {"delta": [Interval(Real, 0.0, 1.0, closed="neither")]}
 class AveragedClassifier(LearnerWrapper):
     """The average of all hypotheses of an online learner.
 
-    More stable than the last hypothesis, at almost no cost. Use it to turn a learner into a fixed model for
-    other data of the same kind. Do not use it for streams that drift, where the past does not predict the
-    future.
+    More stable than the last hypothesis. Learning takes up to two thirds more time. Use it to turn a learner
+    into a fixed model for other data of the same kind. Do not use it for streams that drift, where the past
+    does not predict the future.
 
     Parameters
     ----------
     learner : online learner
         Any kernel or linear learner of Budgetron. It is cloned.
     delta : float, default=0.05
-        The probability with which `risk_bound_` may fail.
+        The probability that `risk_bound_` does not hold.
     loss_bound : float, optional
-        M of the theorem: a number that the hinge loss of no hypothesis can exceed on any
-        row that may come. By default 1 + max ||h_t|| max sqrt(k(x, x)) over the rounds seen
-        (twice the product with more than two classes). Strictly the theorem wants it known
-        beforehand: give it if you do know it.
+        M of the theorem: an upper bound on the hinge loss of every hypothesis on every possible row. The
+        default is 1 + max ||h_t|| max sqrt(k(x, x)) over the rounds so far (twice the product with more than
+        two classes). The theorem requires a value that is fixed in advance, so set it if you know one.
 
     Attributes
     ----------
@@ -166,7 +165,7 @@ class PenalizedRiskClassifier(LearnerWrapper):
     learner : online learner
         Any kernel or linear learner of Budgetron. It is cloned.
     delta : float, default=0.05
-        The probability with which `risk_bound_` may fail. The penalty depends on it, too.
+        The probability that `risk_bound_` does not hold. The penalty depends on it, too.
 
     Attributes
     ----------

@@ -31,8 +31,7 @@ class CalibratedClassifier(LearnerWrapper):
     Parameters
     ----------
     learner : online learner
-        Any kernel or linear learner of Budgetron that predicts with the hypothesis it learns with. Only the
-        voted Perceptrons do not. It is cloned.
+        Any kernel or linear learner except the voted Perceptrons. The learner is cloned.
 
     Attributes
     ----------

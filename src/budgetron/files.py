@@ -1,7 +1,7 @@
-"""Models in files: no pickle, no code, exact, and safe to load from anywhere.
+"""Model files: no pickle, no code, exact, and safe to load from any source.
 
-`save` keeps everything that a model knows, so that one which is loaded goes on exactly as
-the one that was saved would have; `load` believes nothing that it reads.
+`save` stores everything that a model has learned: a loaded model continues exactly as the saved one would
+have. `load` checks everything that it reads.
 """
 
 from budgetron._persistence.archive import ModelFileError, load, load_extras, save

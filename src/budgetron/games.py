@@ -54,7 +54,7 @@ def solve(matrix: ArrayLike, rounds: int | None = None, tol: float | None = None
 
     The row player uses exponential weights, and the column player always answers with the best column. The
     strategies are the averages over all rounds. Use it for an approximate solution with a guaranteed
-    accuracy, also of large games. For many digits of a small game, use linear programming.
+    accuracy, also of large games. For a precise solution of a small game, use linear programming.
 
     Parameters
     ----------

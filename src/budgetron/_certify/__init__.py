@@ -1,4 +1,4 @@
-"""Certificates: evaluate a learner's theorem on the stream that it learned.
+"""Certificates: a learner's theorem, evaluated on the stream that it learned.
 
 Internal; the public module is `budgetron.certificates`.
 """

@@ -1,4 +1,4 @@
-"""Model files: no pickle, no code, exact, and safe to load from anyone.
+"""Model files: no pickle, no code, exact, and safe to load from any source.
 
 `save` stores everything that a model has learned: a loaded model continues exactly as the saved one would
 have. `load` checks everything that it reads.
@@ -20,22 +20,21 @@ have. `load` checks everything that it reads.
 # `writer` describes trees. The same model always gives the same bytes.
 #
 # Nothing is compressed, so that no file can ask for much more memory than it takes on disk. Every length is
-# compared with the bytes that are there before it is used.
+# compared with the size of the file before it is used.
 #
 # A new learner needs no code here. Its class is listed in `kernelized` or `linear`, its rule is made by
 # its own parameters, and the rule declares and checks its state.
 #
 # Raising the protocol
 # --------------------
-#
-# A new class needs no new protocol: older versions refuse it by name. A change of the name, shape or meaning
-# of anything in old files does:
+# The protocol is the version of the file format. A new class needs no new protocol: older versions reject it
+# by name. A change of the name, shape or meaning of anything in old files needs a new one:
 #
 # 1. Keep a small file of the present protocol: tests/data/protocol<N>.budgetron, and its test.
 # 2. Raise PROTOCOL in `protocols`, and describe the change there.
 # 3. In `upgraded`, bring the tree of older protocols into the new form, one step per protocol.
 #
-# Old files can be read forever. Newer ones are refused, with the version that wrote them.
+# Old files can always be read. Newer ones are rejected with an error that names the version that wrote them.
 
 from __future__ import annotations
 
@@ -89,7 +88,7 @@ def save(model: object, path: Path, *, extras: dict[str, Tree] | None = None) ->
     model : estimator
         Any learner of Budgetron, fitted or not; a wrapper of `batch`; a `CalibratedClassifier`; an algorithm
         of `experts`; an `ExpertClassifier` over such learners; or a classifier of `budgetron.river`. Models
-        with a Python function as kernel or loss, or over learners of other libraries, are refused, because a
+        with a Python function as kernel or loss, or over learners of other libraries, are rejected, because a
         file contains no code. Use pickle for them.
     path : str or path-like
     extras : dict, optional
@@ -101,7 +100,7 @@ def save(model: object, path: Path, *, extras: dict[str, Tree] | None = None) ->
     TypeError
         If a part of the model or of the extras cannot be stored in a file.
     ModelFileError
-        If the state of the model is invalid, so that `load` would refuse it.
+        If the state of the model is invalid, so that `load` would reject it.
     OSError
         If the file cannot be written.
 
@@ -131,7 +130,7 @@ def save(model: object, path: Path, *, extras: dict[str, Tree] | None = None) ->
         "extras": None if extras is None else writer.tree(extras, "the extras"),
     }
     with _as_model_file_error(path, "this model cannot be saved"):
-        # Do not write what load would refuse. This builds objects over the existing arrays, without copies.
+        # Do not write what load would reject. This builds objects over the existing arrays, without copies.
         Reader(writer.arrays.__getitem__).value([head["model"], head["extras"]])
     with atomic_write(path) as file:
         _write(file, head, writer.arrays)
@@ -140,8 +139,8 @@ def save(model: object, path: Path, *, extras: dict[str, Tree] | None = None) ->
 def load(path: Path) -> Any:
     """Read a model from a file.
 
-    A file cannot run code, and damaged or hostile files are refused, so that files from anyone can be loaded.
-    Whether their model is accurate is another question.
+    A file cannot run code, and damaged or malicious files are rejected. So files from any source can be
+    loaded. `load` does not check that the model is accurate.
 
     Parameters
     ----------
@@ -155,7 +154,7 @@ def load(path: Path) -> Any:
     Raises
     ------
     ModelFileError
-        If the file contains no model, is damaged, or was written by a newer version of the protocol.
+        If the file contains no model, is damaged, or is in a newer version of the file format.
     """
     return _read(path, "model")
 
@@ -175,7 +174,7 @@ def load_extras(path: Path) -> dict[str, Tree] | None:
     Raises
     ------
     ModelFileError
-        If the file is damaged, or was written by a newer version of the protocol.
+        If the file is damaged, or is in a newer version of the file format.
 
     Examples
     --------
@@ -232,7 +231,7 @@ def _member(i: int) -> str:
 def _as_model_file_error(path: Path, what: str) -> Iterator[None]:
     """Turn every exception into a `ModelFileError`.
 
-    The parsers raise many kinds of exceptions on hostile bytes; all of them mean that the file is not valid.
+    The parsers raise many kinds of exceptions on malicious bytes. All of them mean that the file is invalid.
     """
     try:
         yield

@@ -2,9 +2,10 @@
 
 Each loader returns a `Dataset`, which unpacks like a pair: `X, y = load_adult()`. It reads the files in the
 folder given by the environment variable BUDGETRON_DATA. If they are not there, it downloads the data set from
-OpenML; scikit-learn caches it. `available` lists the data sets and where each of them is. Nothing here
-imports a learner.
+OpenML; scikit-learn caches it. `available` lists the data sets and where each of them is.
 """
+
+# Nothing here imports a learner.
 
 from budgetron.datasets._available import Available, available
 from budgetron.datasets._census import load_census_income

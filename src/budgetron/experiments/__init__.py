@@ -213,7 +213,8 @@ CAPTIONS = {
     ),
     "002-figure-3": (
         "Projectron paper, Figure 3: online error against supports, Adult, B = 1500",
-        "With the same number of supports, Projectron and Projectron++ make fewer mistakes than the Perceptron.",
+        "With the same number of supports, Projectron and Projectron++ make fewer mistakes than the "
+        "Perceptron.",
     ),
     "003-figure-4": (
         "Forgetron paper, Figure 4: online error against budget, USPS and MNIST",
@@ -229,6 +230,7 @@ CAPTIONS = {
     ),
     "003-figure-7": (
         "Forgetron paper, Figure 7: single runs, synthetic",
-        "One data set: the self-tuned Forgetron, and the range of ten runs of CG, which depends on random choices.",
+        "One data set: the self-tuned Forgetron, and the range of ten runs of CG, which depends on random "
+        "choices.",
     ),
 }

@@ -177,8 +177,8 @@ def _projectron_notes(study: str) -> tuple[str, ...]:
             "class 3 and the rest; the paper does not define them.",
         )
     near = (
-        '"Near" means within two published standard deviations or 0.3 percentage points; for supports, within '
-        "3 %."
+        '"Near" means within two published standard deviations or 0.3 percentage points; for supports, '
+        "within 3 %."
     )
     return (near, plus)
 

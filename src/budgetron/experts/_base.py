@@ -46,7 +46,7 @@ class ExpertTrace:
     predictions : ndarray of shape (n_rounds,) or None
         The predictions; None if only losses were given.
     losses : ndarray of shape (n_rounds,)
-        The algorithm's own loss; for randomized algorithms, the expected loss.
+        The algorithm's loss; for randomized algorithms, the expected loss.
     expert_losses : ndarray of shape (n_experts,)
         Each expert's total loss over these rounds.
     weights : ndarray of shape (n_experts,)
@@ -60,7 +60,7 @@ class ExpertTrace:
 
     @property
     def best_expert(self) -> int:
-        """The expert with the smallest total loss; the first of equals."""
+        """The expert with the smallest total loss; the first one in a tie."""
         return int(self.expert_losses.argmin())
 
     @property
@@ -99,7 +99,7 @@ class ExpertAlgorithm(CheckedEstimator):
         raise NotImplementedError
 
     def _update_weights(self, losses: Vector, own: Vector) -> None:
-        """Update the weights by a block of the experts' losses and the algorithm's own losses."""
+        """Update the weights by a block of the experts' losses and the algorithm's losses."""
         raise NotImplementedError
 
     def _block_rounds(self, rounds: int) -> int:
@@ -163,7 +163,7 @@ class ExpertAlgorithm(CheckedEstimator):
         Returns
         -------
         float
-            The algorithm's own loss in the round.
+            The algorithm's loss in the round.
         """
         trace = self.play(np.asarray(advice, np.float64)[None, :], np.array([outcome], np.float64))
         return float(trace.losses[0])
@@ -197,7 +197,7 @@ class ExpertAlgorithm(CheckedEstimator):
     def play_losses(self, losses: ArrayLike) -> ExpertTrace:
         """Update round by round, given each expert's loss instead of its advice.
 
-        The algorithm's own loss is the expected loss of an expert drawn by weight.
+        The algorithm's loss is the expected loss of an expert drawn by weight.
 
         Parameters
         ----------

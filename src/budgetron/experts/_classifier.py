@@ -73,17 +73,19 @@ class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, CheckedEstimator):
 
     Notes
     -----
-    Regret is measured in the absolute loss of the weighted vote against 0 or 1, which for
-    "randomized" is the expected number of mistakes. It is bounded by the algorithm's theorem (Theorems 8.3,
-    8.4, 8.6 and 8.7 of Foundations of Machine Learning). `predict` returns the weighted majority, also for
-    "randomized"; the trace of `progressive_fit` has the predictions that were made. With more than two
-    classes each class has its own algorithm, whose experts vote for or against this class.
+    Regret is measured in the absolute loss of the weighted vote against 0 or 1, which for "randomized" is the
+    expected number of mistakes. It is bounded by the algorithm's theorem. For the default, `eta="anytime"`,
+    this is Theorem 2.3 of Cesa-Bianchi and Lugosi; for the other settings, Theorems 8.3, 8.4, 8.6 and 8.7 of
+    Foundations of Machine Learning. `predict` returns the weighted majority, also for "randomized"; the trace
+    of `progressive_fit` has the predictions that were made. With more than two classes each class has its own
+    algorithm, whose experts vote for or against this class.
 
     A vote of exactly 0 predicts the first class. In a trace it counts as a mistake, whatever the label.
 
     References
     ----------
-    Mohri, Rostamizadeh, Talwalkar: Foundations of Machine Learning, section 8.2.
+    Mohri, Rostamizadeh, Talwalkar: Foundations of Machine Learning, section 8.2. Cesa-Bianchi, Lugosi:
+    Prediction, Learning, and Games (2006), Theorem 2.3.
 
     Examples
     --------
@@ -312,7 +314,7 @@ class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, CheckedEstimator):
 
     @property
     def best_learner_(self) -> int:
-        """The learner with the fewest mistakes so far; the first of equals."""
+        """The learner with the fewest mistakes so far; the first one in a tie."""
         check_is_fitted(self)
         return int(self.learner_mistakes_.argmin())
 

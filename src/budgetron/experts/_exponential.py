@@ -1,4 +1,4 @@
-"""Exponential weights (004 section 8.2.4)."""
+"""Exponential weights (Mohri et al., section 8.2.4)."""
 
 from __future__ import annotations
 
@@ -39,8 +39,9 @@ class ExponentialWeights(ExpertAlgorithm):
     -----
     A round costs O(N). The regret is at most log N / eta + eta T / 8 if `eta` is a number (Theorem 8.6 of
     Foundations of Machine Learning), and at most sqrt(2) / (sqrt(2) - 1) sqrt(T log N / 2) + sqrt((log N) /
-    2) for "doubling" (Theorem 8.7). With `play_losses` the own loss is the expected loss; the same bounds
-    apply.
+    2) for "doubling" (Theorem 8.7). For "anytime" it is at most 2 sqrt(T log N / 2) + sqrt((log N) / 8)
+    (Cesa-Bianchi and Lugosi, Theorem 2.3). With `play_losses` the algorithm's loss is the expected loss; the
+    same bounds apply.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Polynomial weights (004 exercise 8.8)."""
+"""Polynomial weights (Mohri et al., exercise 8.8)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class PolynomialWeights(ExpertAlgorithm):
         self._regrets = np.zeros(self.n_experts_)  # R_{t,i}
 
     def _block_rounds(self, rounds: int) -> int:
-        return 1  # the next weights depend on the algorithm's own loss
+        return 1  # the next weights depend on the algorithm's loss
 
     def _log_weights(self, losses: Vector) -> Vector:
         alpha = max(4.0, 2.0 * np.log(self.n_experts_)) if self.alpha is None else self.alpha

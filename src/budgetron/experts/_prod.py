@@ -1,4 +1,4 @@
-"""Second-order weights (004 exercise 8.7)."""
+"""Second-order weights (Mohri et al., exercise 8.7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The budget Perceptron of Crammer, Kandola and Singer (CKS), after 003 section 8."""
+"""The budget Perceptron of Crammer, Kandola and Singer (CKS; Forgetron paper, section 8)."""
 
 import cython
 import numpy as np

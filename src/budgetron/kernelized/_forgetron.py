@@ -1,4 +1,4 @@
-"""The Forgetron: self-tuned, basic and greedy (003 sections 5-7), and simplified (000 Algorithm 2)."""
+"""The Forgetron: self-tuned, basic and greedy (Forgetron paper), and simplified (Sutskever's paper)."""
 
 from numbers import Integral, Real
 from typing import ClassVar
@@ -146,7 +146,7 @@ class GreedyRule(ForgetronRule):
 
 @cython.cclass
 class SimplifiedRule(Rule):
-    """The simplified Forgetron (000 Algorithm 2): decay, remove the oldest, project onto a ball."""
+    """The simplified Forgetron (Sutskever's Algorithm 2): decay, remove the oldest, project onto a ball."""
 
     eta: cython.double
     keep: cython.double  # 1 - lambda eta

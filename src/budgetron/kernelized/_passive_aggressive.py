@@ -1,4 +1,4 @@
-"""Kernel Passive-Aggressive learning: PA, PA-I (002 section 5) and PA-II."""
+"""Kernel Passive-Aggressive learning: PA, PA-I (Projectron paper, section 5) and PA-II."""
 
 from numbers import Integral, Real
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""The kernel Perceptron (002 Algorithm 1, 003 section 2, 004 figure 8.9)."""
+"""The kernel Perceptron (Projectron paper, Algorithm 1; Forgetron paper, section 2)."""
 
 import cython
 import numpy as np

@@ -1,4 +1,4 @@
-"""The Projectron (002 sections 3-4) and Projectron++ (002 section 4.1)."""
+"""The Projectron and Projectron++ (Projectron paper, sections 3 and 4)."""
 
 from collections.abc import Callable
 from numbers import Integral, Real

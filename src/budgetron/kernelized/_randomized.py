@@ -1,4 +1,4 @@
-"""The Randomized Budget Perceptron: original (002, 003 section 8) and modified (000 Algorithm 1)."""
+"""The Randomized Budget Perceptron: original, and modified by Sutskever."""
 
 from numbers import Integral, Real
 from typing import ClassVar
@@ -31,7 +31,7 @@ class RandomRule(Rule):
 
 @cython.cclass
 class ModifiedRandomRule(Rule):
-    """On a mistake, subtract a random term, take a small step, project onto a ball (000 Algorithm 1)."""
+    """On a mistake, subtract a random term, take a small step, project onto a ball (Sutskever's paper)."""
 
     eta: cython.double
     radius: cython.double

@@ -1,4 +1,4 @@
-"""The Remove-Oldest Perceptron (003 section 3)."""
+"""The Remove-Oldest Perceptron (Forgetron paper, section 3)."""
 
 import cython
 import numpy as np
@@ -32,7 +32,8 @@ class RemoveOldestPerceptron(BudgetedClassifier):
     """A Perceptron with a budget that removes its oldest support.
 
     Use it where the stream drifts and old examples are misleading. It is the simplest learner with a budget,
-    and it adapts quickly. It has no mistake bound that is known in advance; `Forgetron` has one.
+    and it adapts quickly. Its mistake bound depends on the run. `Forgetron` has a bound that is known in
+    advance.
 
     Parameters
     ----------

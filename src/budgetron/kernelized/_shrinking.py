@@ -1,4 +1,4 @@
-"""The Shrinking Perceptron (003 section 4)."""
+"""The Shrinking Perceptron (Forgetron paper, section 4)."""
 
 from numbers import Real
 from typing import ClassVar

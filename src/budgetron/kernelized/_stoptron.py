@@ -1,4 +1,4 @@
-"""The Stoptron (002 section 5)."""
+"""The Stoptron (Projectron paper, section 5)."""
 
 import cython
 import numpy as np

@@ -207,9 +207,9 @@ class Winnow(LinearClassifier):
 
     Notes
     -----
-    Cost per round: O(non-zeros). Memory: O(d). Logarithms of the weights are stored, so that
-    small weights are not lost. Z in the ledger is the sum that an update divides by. ||w||_1 = 1, and `coef_`
-    is w; if balanced, it is the difference of the two weights of each feature.
+    Cost per round: O(non-zeros). Memory: O(d). Logarithms of the weights are stored, so that small weights
+    are not lost. Z in the ledger is the sum that an update divides by. ||w||_1 = 1, and `coef_` is w; if
+    balanced, it is the difference of the two weights of each feature.
 
     If ||x_t||_inf <= r and some v >= 0 has y v . x >= rho ||v||_1 on all rounds, at most 2 (r / rho)^2 log d
     updates are made with eta = rho / r^2 (Mohri et al., Theorem 8.13). If balanced, d becomes 2 d.

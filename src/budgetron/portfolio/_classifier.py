@@ -59,9 +59,10 @@ class BudgetClassifier(OnlineClassifier):
     ----------
     memory : int or str, default="16MB"
         The largest number of bytes that the model keeps, from the first round on. "64kB", "16MB" and "1GB"
-        count in units of 1024. More memory means more supports, up to 1200: usually fewer mistakes, and more
-        time per round. Classes share the memory. Wider rows need more memory for kernel experts: with less
-        than about 100 kB per class there are few kernel experts, or none (see `experts_`).
+        count in units of 1024. More memory means more supports, up to 1200 supports for the last second-order
+        expert of each class. This usually gives fewer mistakes, and takes more time per round. Classes share
+        the memory. Wider rows need more memory for kernel experts: with less than about 100 kB per class
+        there are few kernel experts, or none (see `experts_`).
     random_state : int, RandomState or None, default=None
         Draws the sample of rows that shows whether the scale of the stream has changed.
 
@@ -77,23 +78,25 @@ class BudgetClassifier(OnlineClassifier):
     with removal of the oldest support, at two widths; and `SecondOrderProjectron` at four widths on raw rows
     and four on standardised rows, or as many of these as can have 60 supports each.
 
-    Kernel experts start after 64 rows, or earlier where 64 rows would take much of the memory. A width is a
-    multiple of 1 / median squared distance between rows. After 250, 500 and 1000 rounds the weaker half of
-    the second-order experts ends, until one is left, and the others may grow into the released memory. With M
-    recent mistakes of the best expert, experts with at most M + sqrt(M) count as equally good. Of these,
-    moderate widths stay: narrow ones look good early and soon need more supports than there are. The combiner
-    transfers the weight of an expert that ends to the first one that stays. The last one may have 800
-    supports at 16 MB, and between 400 and 1200, with the square root of the memory: the time of its rounds
-    grows with the square of the supports. From 2000 rounds on, when no expert ends any more, an expert that
-    is not the best starts again if the median distance has changed by a factor of 4.
+    Kernel experts start after 64 rows, or earlier if 64 rows would take much of the memory. A width w stands
+    for gamma = w / m, where m is the median squared distance between rows: a larger w is a narrower kernel.
+    After 250, 500 and 1000 rounds, the half of the second-order experts with more mistakes is stopped, until
+    one is left. The others may use the memory that becomes free. With M recent mistakes of the best expert,
+    experts with at most M + sqrt(M) mistakes count as equally good. Of these, experts with moderate widths
+    stay, because narrow kernels make few mistakes early but soon need more supports than they may have. The
+    combiner transfers the weight of a stopped expert to the first one that stays. The last second-order
+    expert may have 800 supports if the memory is 16 MB. This limit is proportional to the square root of the
+    memory, but at least 400 and at most 1200, because the time of a round grows with the square of the number
+    of supports. From 2000 rounds on, when no expert is stopped any more, an expert that is not the best
+    starts again if the median distance has changed by a factor of 4.
 
-    The combiner also sees recent labels, for streams where one label follows another. They are used in
-    `play`, in `progressive_fit` and in the river adapters, which predict the next row of the stream.
-    `predict` and `decision_function` are for any rows, and do not use them.
+    The combiner also uses recent labels, for streams where a label depends on earlier labels. They are used
+    in `play`, in `progressive_fit` and in the river adapters, which predict the next row of the stream.
+    `predict` and `decision_function` accept any rows, not only the next one, and do not use recent labels.
 
-    Rows of more than 1000 features have linear experts only. With more than two classes, each class has an
+    With more than 1000 features, only linear experts are used. With more than two classes, each class has an
     equal part of the memory and its own experts, and the time per round is multiplied by the number of
-    classes. One row at a time, a round takes a millisecond or more; batches are five to ten times as fast.
+    classes. A single row takes one to two milliseconds; in batches, a row takes 100 to 500 microseconds.
 
     Guarantee: with N experts, including the combiner, the loss of the vote over T rounds exceeds that of the
     best expert by at most 2 sqrt(T log(N) / 2) + sqrt(log(N) / 8), for any stream. (Mohri et al., Theorem

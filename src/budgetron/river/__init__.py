@@ -9,10 +9,9 @@ leaves the model unchanged. Labels may appear at any time. One hypothesis separa
 third label on, each label has its own.
 
 `predict_one` returns the learner's own prediction, to which the mistake bounds apply. `predict_proba_one`
-computes a probability from the learner's margin by a sigmoid that follows the stream (see
-`budgetron.CalibratedClassifier`);
-`BudgetClassifier` uses its own. `learn_many` gives the same result as a loop of `learn_one`, at the speed of
-batches.
+computes a probability from the learner's margin by a sigmoid fitted to recent rounds (see
+`budgetron.CalibratedClassifier`); `BudgetClassifier` has its own sigmoid. `learn_many` gives the same result
+as a loop of `learn_one`, at the speed of batches.
 
 Examples
 --------

@@ -65,7 +65,9 @@ class _Column:
 
 
 class Encoder:
-    """Turn numbers and categories into features, row by row, without looking ahead.
+    """Turn numbers and categories into features, row by row.
+
+    The features of a row depend only on that row, on earlier rows, and on the first block.
 
     - A numeric column stays one column. With `scale` it is standardised by the mean and standard deviation of
       the rows up to and including the current one. While all values are equal, the feature is 0.

@@ -145,7 +145,9 @@ def exponential(features: int) -> tuple[Vector, Vector]:
 
 
 class UnitVectors:
-    """The adversary that defeats every budget: each row is a unit vector that is not a support.
+    """An adversarial stream on which every budget learner errs in every round.
+
+    Each row is a unit vector that is not a support.
 
     Section 2 of the Forgetron paper.
 
