@@ -115,7 +115,7 @@ def test_run_save_predict(table, tmp_path):
     out = tmp_path / "out.jsonl"
     done = budgetron_command("predict", tmp_path / "m.budgetron", table, "--json", "-o", out)
     wrong = [json.loads(line)["prediction"] for line in out.read_text().splitlines()] != rows["label"]
-    assert f"{100 * wrong.mean():.2f} % of those with a label differ" in done.stderr.decode()
+    assert f", error {100 * wrong.mean():.2f} % on the rows with labels" in done.stderr.decode()
 
 
 def test_run_with_the_default_learner(table, tmp_path):
@@ -377,7 +377,7 @@ def test_error_rate_of_predicted_rows_with_labels(tmp_path):
     done = budgetron_command("predict", "m", "numbers.csv", cwd=tmp_path)
     predicted = done.stdout.decode().split()[1:]
     wrong = sum(p != label for p, label in zip(predicted, ["1", "2", "1"], strict=True))
-    assert f"{100 * wrong / 3:.2f} % of those with a label differ" in done.stderr.decode()
+    assert f", error {100 * wrong / 3:.2f} % on the rows with labels" in done.stderr.decode()
     (tmp_path / "gaps.csv").write_text("\n".join(["a,b,y", "0,0,", "1,1,", "4,4,never"]))
     done = budgetron_command("predict", "m", "gaps.csv", cwd=tmp_path)
     assert done.returncode == 0, text_of(done)
@@ -710,7 +710,7 @@ def test_indices_from_zero(rows_and_models):
     )
     predicted = budgetron_command("predict", "zero.libsvm.model", "zero.libsvm", cwd=rows_and_models)
     assert predicted.returncode == 0, text_of(predicted)
-    assert "40 rows predicted, 0.00 %" in predicted.stderr.decode()
+    assert "40 rows predicted, error 0.00 %" in predicted.stderr.decode()
     advised = budgetron_command("compare", "zero.libsvm", "--zero-based", "--json", cwd=rows_and_models)
     assert advised.returncode == 0, text_of(advised)
     done = budgetron_command("run", "t.csv", "-t", "y", "--zero-based", cwd=rows_and_models)

@@ -73,12 +73,15 @@ Classes = Annotated[
     ),
 ]
 Categorical = Annotated[
-    str | None, _rows("--categorical", text="Columns of numbers that are categories, separated by commas.")
+    str | None, _rows("--categorical", text="Numeric columns to treat as categories, separated by commas.")
 ]
 Ignore = Annotated[str | None, _rows("--ignore", text="Columns that are not used, separated by commas.")]
 Encoding = Annotated[
     Encode,
-    _rows("--encode", text="Categories: one column per level, hashed, or chosen by the number of levels."),
+    _rows(
+        "--encode",
+        text="Encode categories: onehot (one feature per level), hash, or auto (by the number of levels).",
+    ),
 ]
 Scale = Annotated[
     bool,
@@ -99,7 +102,7 @@ Header = Annotated[
 ]
 Delimiter = Annotated[str | None, _rows("--delimiter", text="The delimiter of a CSV file.")]
 Features = Annotated[int | None, _rows("--features", text="The number of features of a LIBSVM file.")]
-ZeroBased = Annotated[bool, _rows("--zero-based", text="Whether the indices of a LIBSVM file count from 0.")]
+ZeroBased = Annotated[bool, _rows("--zero-based", text="Indices of the LIBSVM file start at 0.")]
 Rows = Annotated[int | None, typer.Option("--rows", min=1, help="Learn at most this number of rows.")]
 
 # ---------------------------------------------------------------------- the learners
@@ -109,7 +112,7 @@ RunLearner = Annotated[
     typer.Option(
         "--learner",
         "-l",
-        help=LEARNER + " Default: budget, which has nothing to tune; or forgetron, if --budget, --gamma or "
+        help=LEARNER + " Default: budget, which has nothing to tune; forgetron if --budget, --gamma or "
         "--average is given.",
     ),
 ]
@@ -138,13 +141,24 @@ TuneBudgets = Annotated[
 ]
 RunGamma = Annotated[
     str | None,
-    typer.Option("--gamma", "-g", help="Kernel width: a number, scale or auto. Default: scale."),
+    typer.Option(
+        "--gamma",
+        "-g",
+        help="gamma of the kernel (larger is narrower): a number, scale or auto. Default: scale.",
+    ),
 ]
 CompareGammas = Annotated[
-    list[str] | None, typer.Option("--gamma", "-g", help="Kernel width. Default: scale. May be repeated.")
+    list[str] | None,
+    typer.Option(
+        "--gamma",
+        "-g",
+        help="gamma of the kernel (larger is narrower): a number, scale or auto. Default: scale. May be "
+        "repeated.",
+    ),
 ]
 TuneGammas = Annotated[
-    list[float] | None, typer.Option("--gamma", "-g", help="Widths to try. May be repeated.")
+    list[float] | None,
+    typer.Option("--gamma", "-g", help="Values of gamma to try (larger is narrower). May be repeated."),
 ]
 Average = Annotated[
     bool,
@@ -156,7 +170,7 @@ Average = Annotated[
 ]
 Window = Annotated[int, typer.Option("--window", min=1, help="Number of rounds for the recent error.")]
 Delay = Annotated[int, typer.Option("--delay", min=0, help="Rounds until the label of a row is known.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of randomised learners.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of randomized learners.")]
 
 # ---------------------------------------------------------------------- the output
 

@@ -27,7 +27,7 @@ class _Job(Protocol):
 def datasets(
     as_json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
 ) -> None:
-    """List the data sets, and whether each is on this machine; data:NAME learns one."""
+    """List the data sets and where each is stored. Use data:NAME as a source."""
     with friendly():
         records = sets.available()
         if as_json:
@@ -73,7 +73,8 @@ def reproduce(
     quick: Annotated[
         bool,
         typer.Option(
-            "--quick/--full", help="Takes minutes: fewer permutations, and four of the 126 digit problems."
+            "--quick/--full",
+            help="--quick runs fewer permutations and 4 of the 126 digit problems, in minutes.",
         ),
     ] = False,
     page: Annotated[

@@ -52,7 +52,7 @@ def predict(
     target: opt.Target = None,
     missing: Annotated[
         opt.Missing | None,
-        typer.Option("--missing", help="As in run. By default as when the model was learned."),
+        typer.Option("--missing", help="How to treat missing values. Default: the setting used in training."),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Write one JSON object per row instead of CSV.")
@@ -60,7 +60,7 @@ def predict(
 ) -> None:
     """Predict the rows of a file with a saved model, one line per row.
 
-    If the rows have labels, the share of wrong predictions is printed at the end.
+    If rows have labels, the error on them is printed at the end.
 
     budgetron predict model.budgetron new.csv > predictions.csv
     """
@@ -83,7 +83,7 @@ def predict(
                 text.detach()  # flushes, and leaves the file open
         summary = f"{rows:,} row{'' if rows == 1 else 's'} predicted"
         if labelled:
-            summary += f", {100 * wrong / labelled:.2f} % of those with a label differ from it"
+            summary += f", error {100 * wrong / labelled:.2f} % on the rows with labels"
         err.print(summary, highlight=False)
 
 
