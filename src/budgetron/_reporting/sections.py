@@ -249,10 +249,10 @@ def _verdict(given: Certificate) -> tuple[str, str]:
         return "nothing", '<span class="bad">The theorem does not apply</span>: an assumption fails.'
     if not given.holds:
         if given.quantity.startswith("expected"):
-            return "broken", "This run exceeded the bound, which is possible: it limits the expected number."
+            return "broken", "The bound was exceeded, which may happen in a single run: it limits a mean."
         return "broken", '<strong class="bad">The bound is violated.</strong>'
     if given.vacuous:
-        return "nothing", "The bound holds but is vacuous: it is not below the number of rounds."
+        return "nothing", "The bound holds, but is vacuous: it is at least the number of rounds."
     return (
         "",
         f'<span class="good">The bound holds</span>: {100 * given.ratio:.1f} % of the bound was reached.',

@@ -47,7 +47,7 @@ def figures(results: Results) -> dict[str, Figure]:
 
 
 def _projectron_figures(results: Results) -> dict[str, Figure]:
-    """Draw 002 Figures 1 to 3: error and supports over rounds, and error over supports."""
+    """Draw Figures 1 to 3 of the Projectron paper: error and supports by rounds, and error by supports."""
     jobs = [job for job in results if job.study == "adult"]
     names = list(results[jobs[0]]["curves"])
     drawn = {}
@@ -109,7 +109,7 @@ def _finish(axis: Axes, study: str, budgets: list[int]) -> None:
 
 
 def _single_runs(results: Results, studies: list[str]) -> Figure:
-    """Draw 003 Figure 7: on one data set, the self-tuned Forgetron and the range of ten runs of CG."""
+    """Draw Figure 7 of the Forgetron paper: one data set, the self-tuned Forgetron and ten runs of CG."""
     figure, axes = new_figure(6 * len(studies), 4.5, 1, len(studies))
     for axis, study in zip(axes, studies, strict=True):
         budgets = _budgets(results, study)

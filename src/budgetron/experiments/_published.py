@@ -9,7 +9,7 @@ __all__ = ["FORGETRON", "PROJECTRON", "Entry"]
 
 @dataclass(frozen=True)
 class Entry:
-    """One row of a table of 002: mistakes in percent and supports, each with its standard deviation."""
+    """One row of a table of the Projectron paper: mistakes (in percent), supports, standard deviations."""
 
     error: float
     error_sd: float

@@ -1,8 +1,8 @@
 """The papers' experiments, divided into independent jobs.
 
-A job of the Projectron paper (002) is one permutation of a data set. A job of the Forgetron paper (003) is
-one row of its table, or the budgets of its figure, on one part of a data set. The result of a job is plain
-numbers, so that it can be saved in a file. Learners and labellings of the same rows share kernel values.
+A job of the Projectron paper is one permutation of a data set. A job of the Forgetron paper is one row of its
+table, or the budgets of its figure, on one part of a data set. The result of a job is plain numbers, so that
+it can be saved in a file. Learners and labellings of the same rows share kernel values.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Study:
     """A data set and the settings of a paper.
 
     `parts` is the number of permutations, samples or groups of labellings. `budgets` are those of the tables
-    of 002 or of the figures of 003.
+    of the Projectron paper or of the figures of the Forgetron paper.
     """
 
     name: str
@@ -94,8 +94,8 @@ STUDIES = {
 class Job:
     """One part of a study.
 
-    For 003, `share` is the budget as a fraction of the Perceptron's supports, or None for the budgets of the
-    figure.
+    For the Forgetron paper, `share` is the budget as a fraction of the Perceptron's supports, or None for the
+    budgets of the figure.
     """
 
     study: str
@@ -105,7 +105,7 @@ class Job:
 
     @property
     def budgets(self) -> tuple[int, ...]:
-        """The budgets of the table of 002 or of the figure of 003, which one job runs together."""
+        """The budgets of the table (Projectron paper) or figure (Forgetron paper), which one job runs."""
         study = STUDIES[self.study]
         if self.share is not None:
             return ()

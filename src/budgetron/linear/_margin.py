@@ -1,4 +1,4 @@
-"""The margin Perceptron (004 figure 8.12)."""
+"""The margin Perceptron (Mohri et al., figure 8.12)."""
 
 from numbers import Real
 from typing import ClassVar

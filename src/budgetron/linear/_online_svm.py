@@ -1,4 +1,4 @@
-"""The on-line SVM (004 figure 8.11)."""
+"""The online SVM (Mohri et al., figure 8.11)."""
 
 from numbers import Real
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""Linear Passive-Aggressive learning: PA, PA-I (002 section 5) and PA-II."""
+"""Linear Passive-Aggressive learning: PA, PA-I (Projectron paper, section 5) and PA-II."""
 
 from numbers import Real
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""The Perceptron (004 figure 8.6), and its normalized form (001)."""
+"""The Perceptron (Mohri et al., figure 8.6), and its normalized form (CS269 lecture notes)."""
 
 from numbers import Real
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""The voted Perceptron (004 section 8.3.1)."""
+"""The voted Perceptron (Mohri et al., section 8.3.1)."""
 
 from typing import ClassVar
 

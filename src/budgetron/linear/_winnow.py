@@ -1,4 +1,4 @@
-"""Winnow (004 figure 8.10)."""
+"""Winnow (Mohri et al., figure 8.10)."""
 
 from numbers import Real
 from typing import ClassVar

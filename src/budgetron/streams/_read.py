@@ -94,9 +94,9 @@ def read(
         The number of features of a LIBSVM file. By default the highest index in the file, or in the first
         megabyte of a pipe.
     zero_based : bool, default=False
-        Whether the indices of a LIBSVM file count from 0.
+        Whether the indices of a LIBSVM file start at 0.
     optional_labels : bool, default=False
-        For LIBSVM rows to predict: an unknown label is None.
+        For LIBSVM rows without known labels: an unknown label becomes None.
     limit : int, optional
         Read no more rows than this.
     block : int, default=4096
