@@ -89,8 +89,8 @@ def play(bench: Any) -> Section:
             ("play us", "us"),
             ("batch us", "us"),
             ("difference us", "us"),
-            ("times river's Perceptron", "ratio"),
-            ("times SGDClassifier.partial_fit", "ratio"),
+            ("speed relative to river's Perceptron", "ratio"),
+            ("speed relative to SGDClassifier.partial_fit", "ratio"),
         ],
     )
     river = times.get("river")
@@ -163,7 +163,7 @@ def prediction(bench: Any) -> Section:
         [
             ("model", "text"),
             ("rows/s", "rate"),
-            ("times SVC", "ratio"),
+            ("speed relative to SVC", "ratio"),
             ("GFLOP/s", "number"),
             ("share of GEMM", "percent"),
         ],
@@ -308,7 +308,7 @@ def linear_learners(bench: Any) -> Section:
         [
             ("learner", "text"),
             ("rounds/s", "rate"),
-            ("times SGDClassifier.partial_fit", "ratio"),
+            ("speed relative to SGDClassifier.partial_fit", "ratio"),
             ("cost of averaging", "ratio"),
         ],
     )
