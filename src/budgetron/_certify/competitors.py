@@ -19,6 +19,7 @@ from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._base.linear_classifier import LinearClassifier
 from budgetron._base.theorems import Run
 from budgetron._core.kernel import Kernel
+from budgetron._util.blocks import row_blocks
 from budgetron._util.types import Floats
 from budgetron.kernels import NAMES
 
@@ -47,9 +48,8 @@ class Expansion:
     def values(self, X: Floats) -> Floats:
         """Return g(x) for each row."""
         out = np.zeros(len(X))
-        for start in range(0, len(X), ROWS_AT_ONCE):
-            part = slice(start, start + ROWS_AT_ONCE)
-            out[part] = self.kernel.matrix(X[part], self.rows) @ self.coef
+        for block in row_blocks(len(X), ROWS_AT_ONCE):
+            out[block] = self.kernel.matrix(X[block], self.rows) @ self.coef
         return out
 
     def norm(self) -> float:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from budgetron._core.dual import descend
 from budgetron._core.kernel import Kernel
+from budgetron._util.blocks import row_blocks
 from budgetron._util.threads import one_thread
 
 __all__ = ["Dual"]
@@ -44,9 +45,8 @@ class Dual:
         self._cached = min(len(y), CACHE_BYTES // (4 * len(y)))
         self._cache = np.empty((self._cached, len(y)), np.float32)
         with one_thread():
-            for start in range(0, self._cached, ROWS_AT_ONCE):
-                rows = np.arange(start, min(start + ROWS_AT_ONCE, self._cached))
-                self._cache[rows] = self._values(rows)
+            for block in row_blocks(self._cached, ROWS_AT_ONCE):
+                self._cache[block] = self._values(np.arange(block.start, block.stop))
         if not np.isfinite(self._cache).all():
             raise ValueError("kernel values of the stream are not finite; scale the features")
 
@@ -59,8 +59,8 @@ class Dual:
         """Yield the kernel rows of these points in blocks."""
         cached = which < self._cached
         for points in (which[cached], which[~cached]):
-            for start in range(0, len(points), ROWS_AT_ONCE):
-                part = points[start : start + ROWS_AT_ONCE]
+            for block in row_blocks(len(points), ROWS_AT_ONCE):
+                part = points[block]
                 yield part, self._cache[part] if part[0] < self._cached else self._values(part)
 
     @property

@@ -133,12 +133,6 @@ cdef class Gaussian:
             full[:i, i] = full[i, :i]
         return full
 
-    def plane(self):
-        """Return the linear part of the mean: its constant, and one weight per feature."""
-        if not self.linear:
-            return 0.0, np.zeros(self.d)
-        return self.mean[0], self.scale * (self.slopes if self.diagonal else self.mean[1:self.fixed])
-
     def mirror(self):
         """Replace each function f by -f."""
         np.negative(self.mean, out=self.mean)

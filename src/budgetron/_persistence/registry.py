@@ -43,6 +43,4 @@ def river_adapters() -> dict[str, type]:
         from budgetron import river
     except ImportError as error:
         raise ValueError(str(error)) from error
-    own = {f"river.{name}": getattr(river, name) for name in river.__all__ if name[0].isupper()}
-    own.pop("river.RiverClassifier")
-    return own | {f"river.linear.{name}": getattr(river.linear, name) for name in river.linear.__all__}
+    return river.adapters()

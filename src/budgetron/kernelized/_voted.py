@@ -10,6 +10,7 @@ from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._base.parameters import Constraints
 from budgetron._base.theorems import DeclaredTheorem, perceptron_theorems
 from budgetron._core.rounds import Learner
+from budgetron._util.blocks import row_blocks
 from budgetron._util.types import Floats, Matrix
 from budgetron.kernelized._perceptron import PerceptronRule
 from budgetron.kernels import KernelFunction, Normalized
@@ -92,8 +93,7 @@ class VotedKernelPerceptron(KernelClassifier):
         lasted = np.diff(added, append=rule.rounds - 1) / rule.rounds  # c_k / T
         coef = rule.coefficients()
         votes = np.empty(X.shape[0])
-        step = max(1, VALUES_AT_ONCE // max(1, len(added)))
-        for start in range(0, X.shape[0], step):
-            values = learner.kernel_values(X[start : start + step])
-            votes[start : start + step] = np.sign(np.cumsum(values * coef, axis=1)) @ lasted
+        for block in row_blocks(X.shape[0], max(1, VALUES_AT_ONCE // max(1, len(added)))):
+            values = learner.kernel_values(X[block])
+            votes[block] = np.sign(np.cumsum(values * coef, axis=1)) @ lasted
         return votes

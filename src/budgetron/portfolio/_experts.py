@@ -40,7 +40,19 @@ UNLIMITED = 1 << 31
 
 @dataclass(frozen=True)
 class Plan:
-    """Which parts a portfolio has. All, except in experiments that measure what each part contributes."""
+    """Which parts a portfolio has. All, except in experiments that measure what each part contributes.
+
+    Attributes
+    ----------
+    second_order : bool
+        Whether there are second-order kernel experts.
+    combiner : bool
+        Whether a linear learner combines the experts, besides the weights of the vote.
+    recency : bool
+        Whether there are passive-aggressive experts, and recent labels for the combiner.
+    moving : bool
+        Whether memory is reassigned to the better experts.
+    """
 
     second_order: bool = True
     combiner: bool = True
@@ -109,7 +121,9 @@ class Expert:
 
     def is_safe(self, square: float) -> bool:
         """Return whether rows of at most this squared norm cannot make a margin or a step overflow."""
-        # The step of a linear expert is at most as long as needed for the right margin.
+        # AROW and PA have no limit on their step (`reach`), so that `LinearRule.is_safe` is always False. But
+        # their step is at most as long as needed for the right margin, which depends on the norms of row and
+        # weights.
         return self.learner is None or bool(self.learner.norm2 < 1e60)
 
     def rows(self, views: Views) -> Matrix:
@@ -154,6 +168,7 @@ class Expert:
 
     def state(self) -> State:
         """Return all that the expert must remember."""
+        # "late" is the name of the file format for the recent mistakes.
         record = {"mistakes": self.mistakes, "late": self.recent_mistakes, "rounds": self.rounds}
         learner = None if self.learner is None else compiled_state(self.learner)
         return record | self.own_state() | {"ended": self.ended, "learner": learner}

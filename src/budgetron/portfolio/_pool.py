@@ -70,7 +70,7 @@ class ExpertPool:
     ) -> None:
         self.d, self.memory, self.generator, self.plan = d, memory, generator, plan
         self.overhead = 0  # bytes outside of the pool that its memory must also hold
-        self.row: Floats = np.zeros(d, dtype)
+        self.row: Floats = np.zeros(d, dtype)  # a template: only its length and type are used
         self.seen = 0  # rounds that were learned
         wide = d > WIDE
         self.scaler = None if wide else Scaler.for_features(d)

@@ -118,7 +118,10 @@ class Portfolio:
         *,
         importances: Floats | None = None,
     ) -> None:
-        """Play one round per row of X, in order."""
+        """Play one round per row of X, in order.
+
+        A portfolio has no ledger, and the estimator refuses weights of rows: both arguments are None.
+        """
         start = 0
         for stop in self.pool.block_ends(X.shape[0]):
             block = slice(start, stop)

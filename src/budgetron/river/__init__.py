@@ -43,7 +43,12 @@ for _learner in _learners:
     globals()[_learner.__name__] = adapter_of(_learner, __name__)
 
 
-def __getattr__(
-    name: str,
-) -> type[RiverClassifier]:  # for type checkers, which cannot see the names set above
+def adapters() -> dict[str, type[RiverClassifier]]:
+    """Return all adapters by the name under which model files store them."""
+    own = {f"river.{cls.__name__}": globals()[cls.__name__] for cls in _learners}
+    return own | {f"river.linear.{name}": getattr(linear, name) for name in linear.__all__}
+
+
+# For type checkers, which cannot see the names set above.
+def __getattr__(name: str) -> type[RiverClassifier]:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -15,7 +15,7 @@ MOST_FEATURES = 1000
 
 DOC = """{summary}
 
-    The river adapter of `{learner}`, which documents the parameters; {renamed}.
+    The river adapter of `{learner}`, which documents the parameters{differences}.
 
     Parameters
     ----------
@@ -77,12 +77,20 @@ def _signature(learner: type[OnlineClassifier]) -> inspect.Signature:
 
 
 def _doc(learner: type[OnlineClassifier], signature: inspect.Signature) -> str:
-    renamed = "`random_state` is called `seed`"
+    differences = []
+    if "seed" in signature.parameters:
+        differences.append("`random_state` is called `seed`")
+    if "class_weight" in learner.parameter_names():
+        differences.append("there is no `class_weight`")
     if "gamma" in signature.parameters:
-        renamed += ', and the default of\n    `gamma` is "auto": 1 / (number of features of the first row)'
+        differences.append('the default of\n    `gamma` is "auto": 1 / (number of features of the first row)')
     summary = inspect.cleandoc(learner.__doc__ or "").split("\n", 1)[0]
     package = learner.__module__.rsplit(".", 1)[0].removesuffix(".kernelized")
-    return DOC.format(summary=summary, learner=f"{package}.{learner.__name__}", renamed=renamed)
+    return DOC.format(
+        summary=summary,
+        learner=f"{package}.{learner.__name__}",
+        differences="".join(f"; {difference}" for difference in differences),
+    )
 
 
 def _init(signature: inspect.Signature) -> Callable[..., None]:
