@@ -69,13 +69,13 @@ class ClassAdmission(RoundPlayer):
         if len(hypotheses) == 1:
             self._mistakes = hypotheses[0].mistakes
             hypotheses.insert(0, self._mirror(hypotheses[0], self._generators(2)[1]))
-        newcomer = self._new_hypothesis(self._generators(len(hypotheses) + 1)[-1])
-        newcomer.set_round_count(rounds)
+        new = self._new_hypothesis(self._generators(len(hypotheses) + 1)[-1])
+        new.set_round_count(rounds)
         added = np.array([label], object if self.classes_.dtype == object else None)
         classes = np.append(self.classes_, added)
         order = np.argsort(classes, kind="stable")
         self._set_classes(classes[order])
-        self._learners = [[*hypotheses, newcomer][i] for i in order]
+        self._learners = [[*hypotheses, new][i] for i in order]
 
     def _mirror(self, hypothesis: Hypothesis, generator: np.random.Generator) -> Hypothesis:
         """Return the hypothesis that opposite labels would have made, or a new one if it cannot be known."""

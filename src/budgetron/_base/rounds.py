@@ -30,7 +30,7 @@ from budgetron._util.interrupts import defer_interrupts
 from budgetron._util.threads import one_thread
 from budgetron._util.types import Floats, Label, Labels, Matrix, Row, Rows
 
-__all__ = ["RoundPlayer", "batch_may_fail", "restored_on_error"]
+__all__ = ["RoundPlayer", "batch_may_fail", "restore_hypotheses_on_error"]
 
 
 class RoundPlayer(FittedEstimator):
@@ -99,7 +99,10 @@ class RoundPlayer(FittedEstimator):
         )
         start = self.rounds_
         try:
-            with restored_on_error(self._learners, batch_may_fail(self._learners, batch)), one_thread():
+            with (
+                restore_hypotheses_on_error(self._learners, batch_may_fail(self._learners, batch)),
+                one_thread(),
+            ):
                 for part in self._parts(batch):
                     with defer_interrupts():  # so that all hypotheses have played the same rounds
                         self._rounds(part)
@@ -222,7 +225,7 @@ class RoundPlayer(FittedEstimator):
         if len(hypotheses) == 1:
             return hypotheses[0].play(x, 1.0 if code else -1.0, importance)
         margins = np.array([hypothesis.open_round(x) for hypothesis in hypotheses])
-        with restored_on_error(hypotheses, any(hypothesis.may_fail() for hypothesis in hypotheses)):
+        with restore_hypotheses_on_error(hypotheses, any(hypothesis.may_fail() for hypothesis in hypotheses)):
             for i, hypothesis in enumerate(hypotheses):
                 hypothesis.close_round(1.0 if i == code else -1.0, importance)
         self._mistakes += int(signed_margin(margins[None, :], np.array([code]), multiclass=True)[0] <= 0.0)
@@ -252,7 +255,7 @@ def batch_may_fail(hypotheses: Sequence[Hypothesis], batch: Batch) -> bool:
 
 
 @contextmanager
-def restored_on_error(hypotheses: Sequence[Hypothesis], may_fail: bool) -> Iterator[None]:
+def restore_hypotheses_on_error(hypotheses: Sequence[Hypothesis], may_fail: bool) -> Iterator[None]:
     """Restore the hypotheses if rounds fail half way.
 
     Rounds on rows of moderate size cannot fail. A copy is made only where they might: where values may

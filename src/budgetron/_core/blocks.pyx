@@ -260,7 +260,7 @@ cdef int prepare_projections(ProjectionBlock projections, Batch batch, Rule rule
             z = projections.z_at(projections.place[i])
             set_worse_margin(projections, rule, y[i], K + i * batch.ld)
             rule.kxx = rule.supports.kernel.self_value(rows.own[i])
-            if rule.moves(dot(z, z, n)):
+            if rule.update_is_likely(dot(z, z, n)):
                 projections.expect_coefficients(projections.place[i])
     projections.solve_coefficients()
     return 0

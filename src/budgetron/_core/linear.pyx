@@ -164,9 +164,9 @@ cdef class LinearRule:
         """Return -f, the hypothesis that opposite labels would have made, or None if it cannot be known."""
         if self.average is not None or self.journal is not None:
             return None
-        twin = deepcopy(self)
-        np.negative(twin.weights, out=twin.weights)
-        return twin
+        mirrored = deepcopy(self)
+        np.negative(mirrored.weights, out=mirrored.weights)
+        return mirrored
 
     def set_weights(self, weights):
         """Replace the stored weights; the hypothesis is `factor` times them."""

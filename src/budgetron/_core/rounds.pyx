@@ -114,11 +114,11 @@ cdef class Learner:
         """
         if self.average is not None or self.journal is not None:
             return None
-        twin = deepcopy(self)
-        twin.rule.mirror()
-        if generator is not None and twin.rule.generator is not None:
-            twin.rule.generator.bit_generator.state = generator.bit_generator.state
-        return twin
+        mirrored = deepcopy(self)
+        mirrored.rule.mirror()
+        if generator is not None and mirrored.rule.generator is not None:
+            mirrored.rule.generator.bit_generator.state = generator.bit_generator.state
+        return mirrored
 
     @property
     def rounds(self):

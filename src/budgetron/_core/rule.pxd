@@ -57,7 +57,7 @@ cdef class Rule:
 
     # Defined by the learner
     cdef bint needs_update(self) noexcept nogil
-    cdef bint moves(self, double square) noexcept nogil
+    cdef bint update_is_likely(self, double square) noexcept nogil
     cdef int update(self) except? -1 nogil
 
     # Available to the learner; inline, because they are called once per support.

@@ -183,6 +183,7 @@ cdef class Rule:
         return arrays
 
     def __getstate__(self):
+        # "tally" is the name of the file format for the sum of the damages.
         state = {
             "coef": self.coef, "tail": self.tail, "values": self.values, "gram": self.gram,
             "scratch": self.scratch, "factor": self.factor, "norm2": self.norm2, "peak": self.peak, "tally": self.damage_sum,
@@ -299,7 +300,7 @@ cdef class Rule:
         """Remove supports between rounds, when `prune_due` is set; return the slots kept, now the first, or None."""
         self.prune_due = False
 
-    cdef bint moves(self, double square) noexcept nogil:
+    cdef bint update_is_likely(self, double square) noexcept nogil:
         """Return whether to expect an update, given the squared norm of the projection."""
         return True
 

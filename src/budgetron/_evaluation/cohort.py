@@ -13,7 +13,7 @@ from budgetron._base import access
 from budgetron._base.access import kernel_hypotheses_of as hypotheses
 from budgetron._base.batches import Batch
 from budgetron._base.kernel_classifier import KernelClassifier
-from budgetron._base.rounds import batch_may_fail, restored_on_error
+from budgetron._base.rounds import batch_may_fail, restore_hypotheses_on_error
 from budgetron._base.trace import Trace
 from budgetron._core.group import LearnerGroup
 from budgetron._core.rounds import Learner
@@ -58,7 +58,7 @@ class Cohort:
             pairs = list(zip(self.models, batches, strict=True))
             may_fail = any(batch_may_fail(hypotheses(model), batch) for model, batch in pairs)
             for model in self.models:
-                on_error.enter_context(restored_on_error(hypotheses(model), may_fail))
+                on_error.enter_context(restore_hypotheses_on_error(hypotheses(model), may_fail))
             if self._identities() != self._grouped:
                 self._find_groups()
             traces = []

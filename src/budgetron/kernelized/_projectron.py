@@ -104,7 +104,7 @@ class ProjectronPlusPlusRule(ProjectronRule):
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def moves(self, square: cython.double) -> cython.bint:
+    def update_is_likely(self, square: cython.double) -> cython.bint:
         delta2: cython.double = self.kxx - square
         return self.y * self.margin <= 0.0 or self.gain(square, delta2 if delta2 > 0.0 else 0.0) >= 0.0
 

@@ -253,9 +253,9 @@ class Portfolio:
 
     def mirrored(self, generator: np.random.Generator) -> Portfolio:
         """Return -f, the hypothesis that opposite labels would have made."""
-        twin = copy.deepcopy(self)
-        twin.sign, twin.pool.generator = -self.sign, generator
-        return twin
+        mirrored = copy.deepcopy(self)
+        mirrored.sign, mirrored.pool.generator = -self.sign, generator
+        return mirrored
 
     def add_features(self, d: int) -> None:
         """Take rows of d features from now on; the new features were 0 in all rows so far."""
