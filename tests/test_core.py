@@ -1,4 +1,4 @@
-"""Corners of the core that streams seldom reach."""
+"""Edge cases of the core that ordinary streams rarely reach."""
 
 import joblib
 import numpy as np
@@ -14,39 +14,39 @@ from budgetron.kernels import Normalized
 
 
 def values(kernel, rows, points, dtype=np.float64, **parameters):
-    """Kernel values of rows against points, as the core computes them."""
+    """Return the kernel values of rows against points, as the core computes them."""
     learner = Learner(Kernel(kernel, **parameters), Rule(), points.shape[1], dtype)
     for point in points.astype(dtype):
-        # the label is wrong by choice, so that every point is stored
+        # The label always makes the round a mistake, so that every point is stored.
         learner.close_round(-1.0 if learner.open_round(point) > 0 else 1.0)
     assert learner.supports.m == len(points)
     return learner.kernel_values(np.ascontiguousarray(rows, dtype))
 
 
 @pytest.mark.parametrize(("dtype", "epsilon"), [(np.float64, 4e-15), (np.float32, 4e-6)])
-def test_the_exponential(dtype, epsilon):
-    # One coordinate: distances over the whole range of the exponential, and beyond.
+def test_exponential(dtype, epsilon):
+    # Rows of one coordinate. Their distances cover the range of the exponential and more.
     rows = np.sqrt(np.linspace(0, 800, 20_001))[:, None]
     for gamma in (1.0, 1e-3):
         got = values("rbf", rows, np.zeros((1, 1)), dtype, gamma=gamma)[:, 0]
         exact = np.exp(-gamma * rows.astype(dtype).astype(float)[:, 0] ** 2)
         smallest = float(np.finfo(dtype).tiny) * 4
         usual = exact > smallest
-        # the argument itself is rounded, and its error grows with its size
+        # The argument is rounded too, and its error grows with its size.
         bound = epsilon * (1 + gamma * rows[usual, 0] ** 2)
         assert np.all(np.abs(got[usual] - exact[usual]) <= bound * exact[usual])
         assert np.all(got[~usual] <= smallest * 2)
         assert np.all(got >= 0)
     assert got[0] == 1
     far = values("rbf", np.array([[1e3]]), np.zeros((1, 1)), dtype, gamma=1.0)
-    assert far[0, 0] == 0  # not merely small: f = 0 is a mistake
+    assert far[0, 0] == 0  # exactly 0, because a margin of 0 is a mistake
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 16, 17, 33, 130])
 @pytest.mark.parametrize("kernel", ["rbf", "linear", "poly", "laplacian", "allsubsets"])
 def test_kernel_values(kernel, n, dtype):
-    # Every length has its own tail of the vector loops.
+    # The vector loops treat the last elements separately, so several lengths are tested.
     rng = np.random.default_rng(n)
     points, rows = rng.normal(size=(n, 3)).astype(dtype), rng.normal(size=(5, 3)).astype(dtype)
     function, parameters = KERNELS[kernel]
@@ -67,8 +67,8 @@ def test_powers(degree):
 
 
 @pytest.mark.parametrize("variant", ["oldest", "random", "cks", "greedy"])
-def test_a_kernel_function_sees_only_rows_of_the_stream(variant):
-    # Free slots must not reach it: this one has no value at 0.
+def test_kernel_function_receives_only_rows_of_the_stream(variant):
+    # Free slots must not be passed to the kernel: this kernel is undefined at 0.
     def cosine(A, B):
         return A @ B.T / np.outer(np.linalg.norm(A, axis=1), np.linalg.norm(B, axis=1))
 
@@ -89,31 +89,31 @@ def test_a_kernel_function_sees_only_rows_of_the_stream(variant):
     ("dtype", "offsets", "within"), [(np.float64, [1e3, 1e6, 1e8], 1e-6), (np.float32, [1e2, 1e4], 1e-3)]
 )
 def test_far_from_the_origin(dtype, offsets, within):
-    # Inner products would lose every digit of the distances there.
+    # Distances computed from inner products would lose all digits near_model.
     X, y = stream("random", 700, 1)
     for offset in offsets:
         far = (X + offset).astype(dtype)
-        near = (far - dtype(offset)).astype(np.float64)  # exactly the same distances
-        there = budgetron.Forgetron(30, gamma=0.5)
-        trace = there.progressive_fit(far, y)
-        here = budgetron.Forgetron(30, gamma=0.5)
-        same = here.progressive_fit(near, y)
-        usual = np.abs(same.margins) > 10 * within
+        near = (far - dtype(offset)).astype(np.float64)  # the distances are exactly the near_trace
+        far_model = budgetron.Forgetron(30, gamma=0.5)
+        far_trace = far_model.progressive_fit(far, y)
+        near_model = budgetron.Forgetron(30, gamma=0.5)
+        near_trace = near_model.progressive_fit(near, y)
+        usual = np.abs(near_trace.margins) > 10 * within
         assert usual.mean() > 0.9
-        if np.array_equal(trace.mistakes, same.mistakes):
-            np.testing.assert_allclose(trace.margins, same.margins, atol=within)
+        if np.array_equal(far_trace.mistakes, near_trace.mistakes):
+            np.testing.assert_allclose(far_trace.margins, near_trace.margins, atol=within)
             np.testing.assert_allclose(
-                there.decision_function(far), here.decision_function(near), atol=within
+                far_model.decision_function(far), near_model.decision_function(near), atol=within
             )
-        else:  # a tie went the other way; before it, all is equal
-            first = int(np.flatnonzero(trace.mistakes != same.mistakes)[0])
-            assert abs(same.margins[first]) < within
-        rows = budgetron.Forgetron(30, gamma=0.5)
-        margins = [rows.play(x, label, classes=[-1, 1]) for x, label in zip(far, y, strict=True)]
-        np.testing.assert_allclose(margins[:100], trace.margins[:100], atol=within)
+        else:  # a near tie was decided differently; earlier rounds are equal
+            first = int(np.flatnonzero(far_trace.mistakes != near_trace.mistakes)[0])
+            assert abs(near_trace.margins[first]) < within
+        single = budgetron.Forgetron(30, gamma=0.5)
+        margins = [single.play(x, label, classes=[-1, 1]) for x, label in zip(far, y, strict=True)]
+        np.testing.assert_allclose(margins[:100], far_trace.margins[:100], atol=within)
 
 
-def test_normalized_products_of_self_values_may_overflow():
+def test_normalized_kernel_with_overflowing_self_values():
     X, y = stream("random")
     for scale in (1e78, 1e-85):
         near = budgetron.KernelPerceptron(kernel=Normalized("linear")).progressive_fit(X, y)
@@ -125,8 +125,8 @@ def test_normalized_products_of_self_values_may_overflow():
 
 
 @pytest.mark.parametrize("variant", ["PA", "PA-II"])
-def test_a_step_that_is_not_finite(variant):
-    # k(x, x) so small that the step overflows: refused, in the middle of a batch too.
+def test_non_finite_step_raises(variant):
+    # k(x, x) is so small that the step overflows. This raises an error, also in the middle of a batch.
     X, y = stream("random")
     model = budgetron.PassiveAggressive(1e308, variant, kernel="linear").fit(X, y)
     before, coef = model.rounds_, model.dual_coef_
@@ -142,7 +142,7 @@ def test_a_step_that_is_not_finite(variant):
     np.testing.assert_array_equal(model.dual_coef_, coef)
 
 
-def test_the_norm_recovers_from_cancellation():
+def test_norm_recovers_from_cancellation():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(300, 3)), rng.choice([-1.0, 1.0], 300)
     X[[40, 41]] *= 1e9
@@ -157,7 +157,7 @@ def test_the_norm_recovers_from_cancellation():
 
 
 @pytest.mark.parametrize("label", CASES)
-def test_a_model_mapped_from_a_file_can_learn(label, tmp_path):
+def test_memory_mapped_model_can_learn(label, tmp_path):
     X, y = stream("random")
     model = CASES[label].model().fit(X[:120], y[:120])
     joblib.dump(model, tmp_path / "model")
@@ -168,7 +168,7 @@ def test_a_model_mapped_from_a_file_can_learn(label, tmp_path):
 
 
 def test_many_shrinks():
-    # The lazy factor passes its limit many times over; old coefficients fade to 0.
+    # The common factor reaches its limit many times, and old coefficients decay to 0.
     X, y = stream("random", 700, 1)
     model = budgetron.ShrinkingPerceptron(1e-9, gamma=0.5)
     trace = model.progressive_fit(X, y, classes=[-1, 1], ledger=True)
