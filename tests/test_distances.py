@@ -1,4 +1,4 @@
-"""Distances that learners of several widths share: the same rounds as if each had computed its own."""
+"""Distances shared by learners with different RBF widths: sharing must not change the results."""
 
 import copy
 
@@ -21,7 +21,7 @@ def rows_of(kind, n, d, dtype):
         X *= rng.random((n, d)) < 0.1
     elif kind == "far from the origin":
         X += 3e3 if dtype == np.float32 else 3e7
-    y = np.where(rng.random(n) < 0.5, 1.0, -1.0)  # whatever they are told, there is more to learn
+    y = np.where(rng.random(n) < 0.5, 1.0, -1.0)  # random labels, so that learners keep updating
     return X.astype(dtype), y
 
 
@@ -39,11 +39,11 @@ def slabs_of(learners):
 @pytest.mark.parametrize("kind", ["any", "mostly zeros", "far from the origin"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("d", [120, 300])
-def test_rounds_are_those_of_learners_alone(d, dtype, kind):
+def test_shared_distances_give_the_same_rounds(d, dtype, kind):
     X, y = rows_of(kind, 1000, d, dtype)
-    # Far from the origin, features beside the supports have variances that are all rounding
+    # Far from the origin, the variances of the linear part consist of rounding errors only.
     together, alone = (learners_of(d, dtype, kind != "far from the origin") for _ in range(2))
-    times = exchanges = 0
+    shared_batches = exchanges = 0
     for start in range(0, len(y), 200):
         batch, labels = X[start : start + 200], y[start : start + 200]
         for learner, same, distances in zip(
@@ -54,11 +54,11 @@ def test_rounds_are_those_of_learners_alone(d, dtype, kind):
             learner.learn(batch, labels, margins, sizes, distances=distances)
             exchanges += np.count_nonzero(np.diff(sizes[:-1]) < 0) if distances is not None else 0
             same.learn(batch, labels, expected)
-            # Distances so far from the origin are, in either way, as good as the rows
+            # Far from the origin, both ways to compute distances are only as precise as the rows.
             np.testing.assert_allclose(margins, expected, atol=1e-8 if dtype == np.float64 else 5e-3)
-            times += distances is not None
-    assert times >= 3 * len(together)
-    assert exchanges > 3  # with rounds after them, on the same distances
+            shared_batches += distances is not None
+    assert shared_batches >= 3 * len(together)
+    assert exchanges > 3  # each followed by rounds that use the same distances
     for learner, same in zip(together, alone, strict=True):
         np.testing.assert_array_equal(learner.supports.rounds, same.supports.rounds)
         np.testing.assert_array_equal(learner.supports.order, same.supports.order)
@@ -68,16 +68,18 @@ def test_rounds_are_those_of_learners_alone(d, dtype, kind):
 
 
 @pytest.mark.parametrize("kind", ["any", "mostly zeros", "far from the origin"])
-def test_each_distance_is_there_once(kind):
+def test_each_distance_is_stored_once(kind):
     X, y = rows_of(kind, 600, 120, np.float64)
     learners = learners_of(120, np.float64)
-    births = [0, 0, 100, 0, 100, 200]  # some began later
+    births = [0, 0, 100, 0, 100, 200]  # some learners started later
     for learner, birth in zip(learners, births, strict=True):
         learner.learn(X[birth:400], y[birth:400])
     readings = shared(X[400:], slabs_of(learners), births)
-    kept = set()
+    stored_rounds = set()
     for learner, birth in zip(learners, births, strict=True):
-        kept |= set((learner.supports.rounds[learner.supports.order[: learner.supports.m]] + birth).tolist())
+        stored_rounds |= set(
+            (learner.supports.rounds[learner.supports.order[: learner.supports.m]] + birth).tolist()
+        )
     for learner, reading in zip(learners, readings, strict=True):
         assert reading is not None
         assert reading.table is readings[0].table
@@ -87,10 +89,10 @@ def test_each_distance_is_there_once(kind):
         np.testing.assert_allclose(
             learner.decide(X[400:], distances=reading), learner.decide(X[400:]), rtol=1e-7, atol=1e-7
         )
-    assert readings[0].table.shape == (200, len(kept) + 200)
+    assert readings[0].table.shape == (200, len(stored_rounds) + 200)
 
 
-def test_not_where_it_does_not_pay():
+def test_distances_are_not_shared_without_benefit():
     X, y = rows_of("any", 600, 120, np.float64)
     learners = learners_of(120, np.float64)
     for learner in learners:
@@ -99,17 +101,17 @@ def test_not_where_it_does_not_pay():
     assert shared(X[400:], slabs[:1], [0]) == [None]
     assert shared(X[400:401], slabs, [0] * 6) == [None] * 6
     assert shared(X[400:], slabs, [0, 1000, 2000, 3000, 4000, 5000]) == [None] * 6  # no row in common
-    kept = shared(X[400:], slabs, [0] * 6)[0].table.shape[1] - 200
-    room = 8 * ((kept + 200) * 200 + kept * 120)
-    assert shared(X[400:], slabs, [0] * 6, room - 1) == [None] * 6
-    assert None not in shared(X[400:], slabs, [0] * 6, room)
+    stored = shared(X[400:], slabs, [0] * 6)[0].table.shape[1] - 200
+    memory = 8 * ((stored + 200) * 200 + stored * 120)
+    assert shared(X[400:], slabs, [0] * 6, memory - 1) == [None] * 6
+    assert None not in shared(X[400:], slabs, [0] * 6, memory)
     narrow = learners_of(3, np.float64)
     for learner in narrow:
         learner.learn(X[:400, :3].copy(), y[:400])
     assert shared(X[400:, :3].copy(), slabs_of(narrow), [0] * 6) == [None] * 6
 
 
-def test_what_is_refused():
+def test_wrong_distances_raise():
     X, y = rows_of("any", 600, 120, np.float64)
     learners = learners_of(120, np.float64)
     for learner in learners:
@@ -126,27 +128,27 @@ def test_what_is_refused():
     other = PassiveAggressive(budget=100, kernel="poly").new_learner(np.zeros(120))
     with pytest.raises(ValueError, match="must have RBF kernels"):
         shared(X[400:], [learners[0].supports, other.supports], [0, 0])
-    endless = [KernelPerceptron(gamma=0.01).new_learner(np.zeros(120)) for _ in range(3)]
-    for learner in endless:
+    unbudgeted = [KernelPerceptron(gamma=0.01).new_learner(np.zeros(120)) for _ in range(3)]
+    for learner in unbudgeted:
         learner.learn(X[:400], y[:400])
-    reading = shared(X[400:], slabs_of(endless), [0] * 3)[0]
+    reading = shared(X[400:], slabs_of(unbudgeted), [0] * 3)[0]
     with pytest.raises(ValueError, match="must have a budget"):
-        endless[0].learn(X[400:], y[400:], distances=reading)
+        unbudgeted[0].learn(X[400:], y[400:], distances=reading)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_a_portfolio_is_the_same_without(dtype, monkeypatch):
+def test_portfolio_gives_the_same_without_sharing(dtype, monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1200, 100)).astype(dtype)
     y = np.where(X[:, 0] * X[:, 1] + X[:, 2] > 0.0, 1, -1)
-    found = []
+    readings = []
 
-    def counted(*given):
-        found.extend(shared(*given))
-        return found[-len(given[1]) :]
+    def recorded(*arguments):
+        readings.extend(shared(*arguments))
+        return readings[-len(arguments[1]) :]
 
-    monkeypatch.setattr(_pool, "shared", counted)
-    # Here nearly all rows are novel. With little room ahead of them batches are short, and little is shared.
+    monkeypatch.setattr(_pool, "shared", recorded)
+    # Nearly all rows are novel here. With little free space, batches are short and little is shared.
     monkeypatch.setattr(_experts, "LEFT", 64)
     model = BudgetClassifier("24MB", random_state=0)
     margins = np.concatenate(
@@ -155,27 +157,29 @@ def test_a_portfolio_is_the_same_without(dtype, monkeypatch):
             for i in range(0, 1200, 200)
         ]
     )
-    said = model.decision_function(X)
-    assert sum(reading is not None for reading in found) > len(found) // 2
+    decisions = model.decision_function(X)
+    assert sum(reading is not None for reading in readings) > len(readings) // 2
     monkeypatch.setattr(_pool, "shared", lambda X, slabs, births, room: [None] * len(slabs))
     alone = BudgetClassifier("24MB", random_state=0)
     expected = alone.progressive_fit(X, y, classes=[-1, 1]).margins
     atol = 1e-7 if dtype == np.float64 else 1e-3
     np.testing.assert_allclose(margins, expected, atol=atol)
-    np.testing.assert_allclose(said, alone.decision_function(X), atol=atol)
+    np.testing.assert_allclose(decisions, alone.decision_function(X), atol=atol)
     assert model.experts_ == alone.experts_
 
 
-def test_a_file_with_two_rows_of_one_round_is_refused():
+def test_two_rows_for_one_round_in_a_file_raise():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 6))
     state = BudgetClassifier("500kB", random_state=0).fit(X, np.where(X[:, 0] > 0.0, 1, -1)).__getstate__()
     damaged = copy.deepcopy(state)
     experts = damaged["_learners"]["states"][0]["experts"]
-    names = [e for e in experts if isinstance(e["learner"], dict) and "supports" in e["learner"]["states"][0]]
-    slab = names[-1]["learner"]["states"][0]["supports"]
+    kernel_experts = [
+        e for e in experts if isinstance(e["learner"], dict) and "supports" in e["learner"]["states"][0]
+    ]
+    slab = kernel_experts[-1]["learner"]["states"][0]["supports"]
     first, second = slab["order"][:2]
-    for name in ("rows", "square", "own"):  # two rows trade places: all that is known of each is true
+    for name in ("rows", "square", "own"):  # swap two rows together with all values stored for them
         slab[name][[first, second]] = slab[name][[second, first]]
     with pytest.raises(ValueError, match="experts should store the same row for a round"):
         BudgetClassifier().__setstate__(damaged)
