@@ -1,4 +1,4 @@
-"""How supports are kept and compared: wide sparse rows, threads, projections, classes that share."""
+"""Storage of supports: wide sparse rows, threads, projections, sharing between classes."""
 
 import copy
 import pickle
@@ -13,7 +13,7 @@ from budgetron import evaluate
 
 
 def text_like(n, d, nonzeros, seed=0):
-    """Rows of a few non-zeros among very many features, and labels that some of them tell."""
+    """Return rows with few non-zeros among many features, and labels that depend on some of the features."""
     rng = np.random.default_rng(seed)
     features = np.minimum(rng.zipf(1.3, size=(n, nonzeros)) - 1, d - 1)
     features[:, 1:] = rng.integers(0, d, size=(n, nonzeros - 1))
@@ -24,7 +24,7 @@ def text_like(n, d, nonzeros, seed=0):
     return X, np.where(X[:, :50].sum(axis=1) > 0.5, 1, -1)
 
 
-def same_models(a, b, tolerance=1e-9):
+def assert_same_models(a, b, tolerance=1e-9):
     np.testing.assert_array_equal(a.support_, b.support_)
     np.testing.assert_allclose(a.dual_coef_, b.dual_coef_, rtol=tolerance, atol=tolerance)
 
@@ -32,15 +32,15 @@ def same_models(a, b, tolerance=1e-9):
 # ---------------------------------------------------------------------- wide rows
 
 
-def test_memory_follows_the_non_zeros():
+def test_memory_grows_with_the_non_zeros():
     X, y = text_like(4000, 100_000, 100)
     y = np.random.default_rng(1).choice([-1, 1], len(y))
     model = budgetron.Forgetron(1000, gamma=0.01).fit(X, y)
     assert model.n_support_ == 1000
     assert model.nbytes_ < 20e6
-    kept = model.support_vectors_
-    assert (kept != X[model.support_]).nnz == 0
-    # and they do not pile up, though supports come and go
+    vectors = model.support_vectors_
+    assert (vectors != X[model.support_]).nnz == 0
+    # Memory does not grow when supports are replaced.
     before = model.nbytes_
     for _ in range(3):
         model.partial_fit(X, y)
@@ -48,35 +48,35 @@ def test_memory_follows_the_non_zeros():
 
 
 @pytest.mark.parametrize("label", CASES)
-def test_wide_rows_are_learned_as_narrow_ones(label):
+def test_wide_rows_give_the_same_model_as_narrow_rows(label):
     X, y = text_like(300, 3000, 20)
     used = np.unique(X.indices)
     narrow = np.ascontiguousarray(X[:, used].toarray())
     case = CASES[label]
-    wide = case.model()
-    trace = wide.progressive_fit(X, y)
-    assert wide._learners[0].supports.sparse
-    model = case.model()
-    same = model.progressive_fit(narrow, y)
-    scale = max(1.0, np.abs(same.margins).max())
-    np.testing.assert_allclose(trace.margins, same.margins, rtol=1e-8, atol=1e-8 * scale)
-    np.testing.assert_array_equal(wide.support_, model.support_)
+    wide_model = case.model()
+    wide_trace = wide_model.progressive_fit(X, y)
+    assert wide_model._learners[0].supports.sparse
+    narrow_model = case.model()
+    narrow_trace = narrow_model.progressive_fit(narrow, y)
+    scale = max(1.0, np.abs(narrow_trace.margins).max())
+    np.testing.assert_allclose(wide_trace.margins, narrow_trace.margins, rtol=1e-8, atol=1e-8 * scale)
+    np.testing.assert_array_equal(wide_model.support_, narrow_model.support_)
     np.testing.assert_allclose(
-        wide.decision_function(X), model.decision_function(narrow), rtol=1e-8, atol=1e-8 * scale
+        wide_model.decision_function(X), narrow_model.decision_function(narrow), rtol=1e-8, atol=1e-8 * scale
     )
 
 
-def test_the_rule_that_chooses():
-    def keeps_non_zeros(X):
+def test_when_sparse_storage_is_chosen():
+    def stores_non_zeros(X):
         y = np.arange(X.shape[0]) % 2
         return budgetron.Forgetron(5).fit(X, y)._learners[0].supports.sparse
 
     rows = random_array((40, 1001), density=1 / 40, format="csr", rng=np.random.default_rng(0))
-    assert keeps_non_zeros(rows)
-    assert not keeps_non_zeros(rows.toarray())
-    assert not keeps_non_zeros(rows[:, :1000])
+    assert stores_non_zeros(rows)
+    assert not stores_non_zeros(rows.toarray())
+    assert not stores_non_zeros(rows[:, :1000])
     dense = random_array((40, 1001), density=1 / 20, format="csr", rng=np.random.default_rng(0))
-    assert not keeps_non_zeros(dense)
+    assert not stores_non_zeros(dense)
     model = budgetron.Forgetron(5, kernel=lambda A, B: A @ B.T).fit(rows, np.arange(40) % 2)
     assert not model._learners[0].supports.sparse
 
@@ -95,40 +95,42 @@ def test_wide_models_are_copied_and_saved(label, tmp_path):
         np.testing.assert_array_equal(twin.decision_function(X), model.decision_function(X))
 
 
-def test_wide_learners_share():
+def test_wide_learners_share_kernel_values():
     X, y = text_like(600, 3000, 20)
     makers = {label: CASES[label] for label in ("forgetron self-tuned", "perceptron", "random", "cks")}
     results = evaluate.compare({label: case.model() for label, case in makers.items()}, (X, y))
     for result, case in zip(results, makers.values(), strict=True):
-        same_models(result.model, case.model().fit(X, y))
+        assert_same_models(result.model, case.model().fit(X, y))
 
 
 # ---------------------------------------------------------------------- classes
 
 
 @pytest.mark.parametrize("label", CASES)
-def test_classes_that_share_end_as_if_alone(label):
+def test_classes_that_share_equal_separate_learners(label):
     X, _ = stream("random", 700, 1)
     y = (np.abs(X[:, 0]) * 2 + X[:, 1] > 1).astype(int) + (X[:, 1] > 0)
     case = with_budget(CASES[label], 25) or CASES[label]
     shared = case.model()
     trace = shared.progressive_fit(X, y)
-    alone = case.model()
-    same = alone.progressive_fit(X, y, ledger=True)  # a ledger is kept class by class
-    scale = max(1.0, np.abs(same.margins).max())
-    np.testing.assert_allclose(trace.margins, same.margins, rtol=1e-8, atol=1e-8 * scale)
-    np.testing.assert_array_equal(trace.support_sizes, same.support_sizes)
-    same_models(shared, alone, 1e-8)
+    separate = case.model()
+    separate_trace = separate.progressive_fit(
+        X, y, ledger=True
+    )  # with a ledger, the classes learn one by one
+    scale = max(1.0, np.abs(separate_trace.margins).max())
+    np.testing.assert_allclose(trace.margins, separate_trace.margins, rtol=1e-8, atol=1e-8 * scale)
+    np.testing.assert_array_equal(trace.support_sizes, separate_trace.support_sizes)
+    assert_same_models(shared, separate, 1e-8)
 
 
-def test_classes_share_however_the_stream_is_cut():
+def test_classes_share_for_any_cut():
     X, _ = stream("random", 700, 1)
     y = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0)
     whole = budgetron.Forgetron(20, gamma=0.5).fit(X, y)
     cut = budgetron.Forgetron(20, gamma=0.5)
     for start, stop in ((0, 40), (40, 45), (45, 300), (300, 301), (301, 700)):
         cut.partial_fit(X[start:stop], y[start:stop], classes=[0, 1, 2])
-    same_models(whole, cut)
+    assert_same_models(whole, cut)
 
 
 # ---------------------------------------------------------------------- threads
@@ -137,7 +139,7 @@ def test_classes_share_however_the_stream_is_cut():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("rows", ["dense", "mostly zeros", "csr", "wide"])
 def test_threads_change_nothing(rows, dtype):
-    # Large enough that two threads do share the work.
+    # Large enough that two threads share the work.
     rng = np.random.default_rng(0)
     if rows == "wide":
         X = text_like(2000, 20_000, 150)[0].astype(dtype)
@@ -150,22 +152,22 @@ def test_threads_change_nothing(rows, dtype):
     one = budgetron.RandomizedBudgetPerceptron(800, gamma=0.005, random_state=0)
     two = budgetron.RandomizedBudgetPerceptron(800, gamma=0.005, random_state=0, n_jobs=2)
     alone, shared = one.progressive_fit(X, y), two.progressive_fit(X, y)
-    # Up to the first margin that another order of summation could turn; there is hardly one.
+    # Compare up to the first margin whose sign may depend on the order of summation; few margins do.
     tolerance = (1e-12 if dtype == np.float64 else 1e-5) * np.abs(alone.margins).max()
     ties = np.flatnonzero(np.abs(alone.margins) < tolerance)
-    until = ties[1] if len(ties) > 1 else len(y)  # the first margin of all is 0
-    assert until > 800
-    np.testing.assert_allclose(shared.margins[:until], alone.margins[:until], atol=tolerance)
+    end = ties[1] if len(ties) > 1 else len(y)  # the very first margin is always 0
+    assert end > 800
+    np.testing.assert_allclose(shared.margins[:end], alone.margins[:end], atol=tolerance)
     two.set_params(n_jobs=1)
     values = two.decision_function(X)
     np.testing.assert_allclose(two.set_params(n_jobs=3).decision_function(X), values, atol=tolerance)
 
 
-def test_n_jobs_may_change_and_must_be_a_number():
+def test_n_jobs_may_change_and_must_be_an_integer():
     X, y = stream("random")
     model = budgetron.Forgetron(10).fit(X[:100], y[:100])
     model.set_params(n_jobs=-1).partial_fit(X[100:], y[100:])
-    same_models(model, budgetron.Forgetron(10).fit(X[:100], y[:100]).partial_fit(X[100:], y[100:]))
+    assert_same_models(model, budgetron.Forgetron(10).fit(X[:100], y[:100]).partial_fit(X[100:], y[100:]))
     with pytest.raises(ValueError, match="n_jobs"):
         budgetron.Forgetron(10, n_jobs=1.5).fit(X, y)
 
@@ -173,7 +175,7 @@ def test_n_jobs_may_change_and_must_be_a_number():
 # ---------------------------------------------------------------------- projections
 
 
-def spread_out(n, seed=0):
+def random_rows(n, seed=0):
     rng = np.random.default_rng(seed)
     return rng.normal(size=(n, 6)), rng.choice([-1, 1], n)
 
@@ -184,20 +186,20 @@ def gram(model):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_the_factor_stays_true(dtype):
-    X, y = spread_out(3000)
+def test_factor_stays_accurate(dtype):
+    X, y = random_rows(3000)
     model = budgetron.Projectron(eta=0.05, gamma=0.3).fit(X.astype(dtype), y)
     assert model.n_support_ > 500
     L = model._learners[0].rule.projection.rows()
     K = gram(model).astype(np.float64)
     k = np.exp(-0.3 * ((model.support_vectors_[:, None] - X[None, :50]) ** 2).sum(axis=2)).astype(np.float64)
     d = np.linalg.solve(L.T, np.linalg.solve(L, k))
-    missed = np.linalg.norm(K @ d - k, axis=0) / np.linalg.norm(k, axis=0)
-    assert missed.max() < (1e-10 if dtype == np.float64 else 1e-3)
+    errors = np.linalg.norm(K @ d - k, axis=0) / np.linalg.norm(k, axis=0)
+    assert errors.max() < (1e-10 if dtype == np.float64 else 1e-3)
 
 
-def test_a_factor_that_drifted_is_made_anew():
-    X, y = spread_out(3000)
+def test_inaccurate_factor_is_recomputed():
+    X, y = random_rows(3000)
     model = budgetron.Projectron(eta=0.1, gamma=0.3)
     start = 0
     while not hasattr(model, "classes_") or model.n_support_ % 64 < 60:
@@ -216,8 +218,8 @@ def test_a_factor_that_drifted_is_made_anew():
     np.testing.assert_allclose(L @ L.T, gram(model), atol=1e-10)
 
 
-def test_a_factor_made_anew_is_the_same():
-    X, y = spread_out(1500)
+def test_recomputed_factor_is_the_same():
+    X, y = random_rows(1500)
     model = budgetron.Projectron(eta=0.05, gamma=0.3).fit(X, y)
     learner = model._learners[0]
     before = learner.rule.projection.rows()
@@ -226,34 +228,34 @@ def test_a_factor_made_anew_is_the_same():
 
 
 @pytest.mark.parametrize("label", ["projectron", "projectron norm", "projectron++", "projectron++ eta"])
-def test_rows_solved_for_together_are_those_solved_for_alone(label):
-    # Many supports and many updates in each block, one round at a time and in batches.
-    X, y = spread_out(1200, 1)
+def test_solving_in_blocks_equals_solving_row_by_row(label):
+    # Many supports, and many updates in each block.
+    X, y = random_rows(1200, 1)
     blocks = CASES[label].model()
     trace = blocks.progressive_fit(X, y)
-    alone = CASES[label].model()
-    margins = [alone.play(x, label, classes=[-1, 1]) for x, label in zip(X, y, strict=True)]
+    single = CASES[label].model()
+    margins = [single.play(x, label, classes=[-1, 1]) for x, label in zip(X, y, strict=True)]
     np.testing.assert_allclose(trace.margins, margins, atol=1e-8)
-    same_models(blocks, alone, 1e-7)
+    assert_same_models(blocks, single, 1e-7)
 
 
-# ---------------------------------------------------------------------- what once went wrong
+# ---------------------------------------------------------------------- former errors
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_rows_without_any_non_zero_on_a_wide_slab(classes):
+def test_empty_rows_on_a_wide_slab(classes):
     X = text_like(100, 50_000, 20)[0]
     y = np.arange(100) % classes
     model = budgetron.Forgetron(10, gamma=0.1).fit(X, y)
-    none = csr_array((40, 50_000))
-    assert len(model.predict(none)) == 40
-    np.testing.assert_allclose(model.decision_function(none.toarray()), model.decision_function(none))
-    model.partial_fit(none, y[:40])
+    empty = csr_array((40, 50_000))
+    assert len(model.predict(empty)) == 40
+    np.testing.assert_allclose(model.decision_function(empty.toarray()), model.decision_function(empty))
+    model.partial_fit(empty, y[:40])
     assert model.rounds_ == 140
 
 
 @pytest.mark.parametrize("wide", [False, True])
-def test_features_that_are_not_there(wide):
+def test_feature_indices_out_of_range(wide):
     d = 5000 if wide else 50
     good = random_array((60, d), density=0.01 if wide else 0.2, format="csr", rng=np.random.default_rng(0))
     model = budgetron.Forgetron(10).fit(good, np.arange(60) % 2)
@@ -270,19 +272,19 @@ def test_features_that_are_not_there(wide):
     assert model.rounds_ == 60
 
 
-def test_a_wide_model_may_start_with_one_row():
+def test_wide_model_may_start_with_one_row():
     X, y = text_like(50, 100_000, 20)
     model = budgetron.Forgetron(1000, gamma=0.1)
     for i in range(50):
         model.play(X[i : i + 1], y[i], classes=[-1, 1])
     assert model._learners[0].supports.sparse
     assert model.nbytes_ < 5e6
-    same_models(model, budgetron.Forgetron(1000, gamma=0.1).fit(X, y))
+    assert_same_models(model, budgetron.Forgetron(1000, gamma=0.1).fit(X, y))
 
 
 @pytest.mark.parametrize("label", ["projectron", "projectron++", "random modified", "cks", "pa"])
-def test_a_round_that_fails_changes_nothing(label):
-    X, y = spread_out(200)
+def test_failed_round_changes_nothing(label):
+    X, y = random_rows(200)
     calls = [10**9]
 
     def kernel(A, B):
@@ -311,7 +313,7 @@ def test_a_round_that_fails_changes_nothing(label):
     np.testing.assert_array_equal(model.dual_coef_, twin.dual_coef_)
 
 
-def test_a_step_that_overflows_is_not_counted():
+def test_overflowing_step_is_not_counted():
     rows = np.array([[1.0, 2.0], [2.0, -1.0]])
     model = budgetron.PassiveAggressive(kernel="linear", variant="PA").fit(rows, [-1, 1])
     before = model.rounds_, model.mistakes_
@@ -320,7 +322,7 @@ def test_a_step_that_overflows_is_not_counted():
     assert (model.rounds_, model.mistakes_) == before
 
 
-def test_learners_that_share_go_back_together():
+def test_learners_that_share_are_restored_together():
     X, y = stream("random")
     fails = [False]
 
@@ -338,7 +340,7 @@ def test_learners_that_share_go_back_together():
     assert (good.rounds_, bad.rounds_) == (100, 100)
 
 
-def test_bytes_do_not_depend_on_how_rows_come():
+def test_nbytes_does_not_depend_on_the_format_of_rows():
     X, y = stream("sparse", 240)
     X = np.hstack([X, np.ones((len(X), 8))])
     model = budgetron.Forgetron(5).fit(X[:60], y[:60])
@@ -360,7 +362,7 @@ def test_bytes_do_not_depend_on_how_rows_come():
     assert growing.nbytes_ == size
 
 
-def test_wrong_numbers_of_threads():
+def test_invalid_n_jobs():
     X, y = stream("random")
     model = budgetron.Forgetron(10).fit(X, y)
     for wrong in (0, 1.5, "two"):
