@@ -1,4 +1,4 @@
-"""The second-order Projectron with its linear part: every kind of rows, and what is proven of it."""
+"""The second-order Projectron with its linear part: all kinds of rows, and its mistake bound."""
 
 import functools
 import os
@@ -29,9 +29,9 @@ def model(**parameters):
 
 
 def play(X, y, K, **parameters):
-    """The reference's run, with a linear part."""
-    given = {"budget": 10, "threshold": 0.05, "r": 0.7} | parameters
-    run = ref.SecondOrderProjectron(K, y, linear=GAMMA * X @ X.T + 1.0, **given)
+    """Run the reference with a linear part."""
+    arguments = {"budget": 10, "threshold": 0.05, "r": 0.7} | parameters
+    run = ref.SecondOrderProjectron(K, y, linear=GAMMA * X @ X.T + 1.0, **arguments)
     margins, ledger = [], []
     for t in range(len(y)):
         margins.append(run.play(t))
@@ -60,12 +60,12 @@ def test_equals_reference(name, sparse):
 @pytest.mark.parametrize(
     "parameters", [{"budget": 1}, {"budget": 200}, {"threshold": 0.0}, {"threshold": 2.0}]
 )
-def test_extremes(parameters):
+def test_extreme_parameters(parameters):
     X, y = stream("random", 150)
     _, margins, _ = play(X, y, gram_of("random", "rbf", 150), **parameters)
     learned = model(**parameters)
     np.testing.assert_allclose(learned.progressive_fit(X, y).margins, margins, atol=1e-8)
-    if parameters.get("threshold") == 2.0:  # nothing is that novel, and what is left is a linear learner
+    if parameters.get("threshold") == 2.0:  # no row is novel enough, so only the linear part learns
         assert learned.n_support_ == 0
         augmented = np.hstack([np.ones((150, 1)), np.sqrt(GAMMA) * X])
         alone = linear.AROW(r=0.7).progressive_fit(augmented, y)
@@ -73,7 +73,7 @@ def test_extremes(parameters):
 
 
 def drifting(n=450, d=3, seed=0):
-    """Rows move on, twice: what was learned before says nothing about what comes."""
+    """Return a stream whose rows shift twice, so that earlier supports become useless."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d))
     y = np.where(X[:, 0] * X[:, 1] > 0.0, 1, -1)
@@ -81,8 +81,8 @@ def drifting(n=450, d=3, seed=0):
 
 
 @functools.cache
-def exchanging(budget):
-    """The reference's run, and what it left."""
+def run_with_exchanges(budget):
+    """Run the reference on the drifting stream, and return the results."""
     X, y = drifting()
     square = (X**2).sum(axis=1)
     K = np.exp(-0.3 * np.maximum(square[:, None] + square - 2.0 * X @ X.T, 0.0))
@@ -91,39 +91,42 @@ def exchanging(budget):
     return K, run, margins, sizes
 
 
-@pytest.mark.parametrize("given", ["dense", "sparse", "cuts", "played", "classes"])
+@pytest.mark.parametrize("how", ["dense", "sparse", "cuts", "played", "classes"])
 @pytest.mark.parametrize("budget", [2, 3, 5, 40])
-def test_supports_are_exchanged(budget, given):
+def test_supports_are_exchanged(budget, how):
     X, y = drifting()
-    K, run, margins, sizes = exchanging(budget)
+    K, run, margins, sizes = run_with_exchanges(budget)
     assert run.exchanged > budget // 2
-    assert sum(s < 150 for s in run.alpha) < budget / 2  # of the first third of the rows
+    assert sum(s < 150 for s in run.alpha) < budget / 2  # supports from the first third of the rows
     learned = model(budget=budget, gamma=0.3)
-    if given == "cuts":
+    if how == "cuts":
         cuts = [0, 1, 60, 61, 62, 63, 130, 131, 300, 450]
         parts = [learned.progressive_fit(X[a:b], y[a:b], classes=[-1, 1]) for a, b in pairwise(cuts)]
-        told, here = (
+        learned_margins, learned_sizes = (
             np.concatenate([getattr(p, name) for p in parts]) for name in ("margins", "support_sizes")
         )
-    elif given == "played":
-        told, here = np.array([learned.play(x, s, classes=[-1, 1]) for x, s in zip(X, y, strict=True)]), sizes
-    elif given == "classes":  # which share kernel values
+    elif how == "played":
+        learned_margins, learned_sizes = (
+            np.array([learned.play(x, s, classes=[-1, 1]) for x, s in zip(X, y, strict=True)]),
+            sizes,
+        )
+    elif how == "classes":  # the classes share kernel values
         trace = learned.progressive_fit(X, y, classes=[-1, 0, 1])
-        told, here = trace.margins[:, 2], sizes
-        np.testing.assert_allclose(trace.margins[:, 0], -told, atol=1e-8)
+        learned_margins, learned_sizes = trace.margins[:, 2], sizes
+        np.testing.assert_allclose(trace.margins[:, 0], -learned_margins, atol=1e-8)
     else:
-        trace = learned.progressive_fit(csr_array(X) if given == "sparse" else X, y, ledger=given == "dense")
-        told, here = trace.margins, trace.support_sizes
-        if given == "dense":
+        trace = learned.progressive_fit(csr_array(X) if how == "sparse" else X, y, ledger=how == "dense")
+        learned_margins, learned_sizes = trace.margins, trace.support_sizes
+        if how == "dense":
             assert trace.ledger["norm"][-1] == pytest.approx(run.norm())
-    np.testing.assert_allclose(told, margins, atol=1e-8)
-    np.testing.assert_array_equal(here, sizes)
+    np.testing.assert_allclose(learned_margins, margins, atol=1e-8)
+    np.testing.assert_array_equal(learned_sizes, sizes)
     last = learned._learners[-1]
     np.testing.assert_array_equal(
         last.supports.rounds[last.supports.order[: last.supports.m]], list(run.alpha)
     )
     np.testing.assert_allclose(last.rule.coefficients(), list(run.alpha.values()), atol=1e-7)
-    # The factor is that of the supports there are, and it goes on as if it had been all along
+    # The factor belongs to the current supports, and a loaded model continues exactly.
     S = list(run.alpha)
     L = last.rule.projection.rows()
     np.testing.assert_allclose(L @ L.T, K[np.ix_(S, S)], atol=1e-12)
@@ -134,7 +137,7 @@ def test_supports_are_exchanged(budget, given):
     np.testing.assert_array_equal(loaded.decision_function(X), learned.decision_function(X))
 
 
-def factor_is_right(learned, gamma):
+def check_factor(learned, gamma):
     learner = learned._learners[0]
     S = learner.supports.rows(learner.supports.order[: learner.supports.m])
     K = np.exp(-gamma * ((S[:, None] - S) ** 2).sum(axis=2))
@@ -143,41 +146,41 @@ def factor_is_right(learned, gamma):
     return learner
 
 
-def test_an_exchange_that_is_interrupted_is_made_later(monkeypatch, tmp_path):
+def test_interrupted_exchange_happens_later(monkeypatch, tmp_path):
     X, y = drifting()
     learned = model(budget=40, gamma=0.3).fit(X[:100], y[:100])
 
-    def pressed(*args):
+    def interrupt(*args):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(gaussian, "zeros", pressed)
+        patch.setattr(gaussian, "zeros", interrupt)
         with pytest.raises(KeyboardInterrupt):
             learned.partial_fit(X[100:], y[100:])
-    learner = factor_is_right(learned, 0.3)
+    learner = check_factor(learned, 0.3)
     assert len(learner.rule.gaussian.covariance()) == 4 + learner.supports.m == 44
     budgetron.save(learned, tmp_path / "model")
     rounds = learned.rounds_
     learned.partial_fit(X[rounds : rounds + 1], y[rounds : rounds + 1])
-    assert factor_is_right(learned, 0.3).supports.m < 40
+    assert check_factor(learned, 0.3).supports.m < 40
 
 
 @pytest.mark.usefixtures("interrupts")
-def test_classes_stand_at_the_same_round_after_an_interrupt(monkeypatch):
+def test_classes_are_at_the_same_round_after_an_interrupt(monkeypatch):
     X, y = drifting()
-    classes = y + (X[:, 2] > np.round(X[:, 2]))  # four
+    classes = y + (X[:, 2] > np.round(X[:, 2]))  # four classes
     learned, whole = (
         model(budget=40, gamma=0.3).partial_fit(X[:100], classes[:100], classes=[-1, 0, 1, 2])
         for _ in range(2)
     )
     whole.partial_fit(X[100:], classes[100:])
 
-    def pressed(*args):
+    def interrupt(*args):
         signal.raise_signal(signal.SIGINT)
         return zeros(*args)
 
     with monkeypatch.context() as patch:
-        patch.setattr(gaussian, "zeros", pressed)
+        patch.setattr(gaussian, "zeros", interrupt)
         with pytest.raises(KeyboardInterrupt):
             learned.partial_fit(X[100:], classes[100:])
     assert [learner.rounds for learner in learned._learners] == [450] * 4
@@ -185,7 +188,7 @@ def test_classes_stand_at_the_same_round_after_an_interrupt(monkeypatch):
     np.testing.assert_array_equal(learned.decision_function(X), whole.decision_function(X))
 
 
-def test_more_room_that_is_not_to_be_had():
+def test_failed_extension_changes_nothing():
     X, y = drifting()
     learned = model(budget=100, threshold=0.0, gamma=0.3).fit(X, y)
     learner = learned._learners[0]
@@ -196,10 +199,10 @@ def test_more_room_that_is_not_to_be_had():
     np.testing.assert_array_equal(learned.decision_function(X), before)
     for x, label in zip(X[:60], y, strict=False):
         learned.play(x, label)
-    factor_is_right(learned, 0.3)
+    check_factor(learned, 0.3)
 
 
-def test_nobody_was_refused_where_there_is_more_room():
+def test_larger_budget_resets_the_counts_of_the_exchange():
     X, y = drifting()
     learner = model(budget=40, gamma=0.3).fit(X[:120], y[:120])._learners[0]
     state = learner.rule.__getstate__()
@@ -212,8 +215,8 @@ def test_nobody_was_refused_where_there_is_more_room():
 
 
 @pytest.mark.parametrize("step", [1, 600])
-def test_supports_that_nearly_depend_on_each_other(step):
-    """Twins of rows, any of which may be a support: spans are found anew in the middle of blocks."""
+def test_nearly_dependent_supports(step):
+    """Rows come in nearly equal pairs, so spans are recomputed in the middle of blocks."""
     rng = np.random.default_rng(336)
     X = rng.normal(size=(600, 2)) + 5.0 * (np.arange(600) * 4 // 600)[:, None]
     X[1::2] = X[::2] + 1e-4 * rng.normal(size=(300, 2))
@@ -221,20 +224,20 @@ def test_supports_that_nearly_depend_on_each_other(step):
     learned = SecondOrderProjectron(80, 0.0, gamma=0.1)
     for t in range(0, 600, step):
         learned.partial_fit(X[t : t + step], y[t : t + step], classes=[-1, 1])
-    factor_is_right(learned, 0.1)
+    check_factor(learned, 0.1)
 
 
 def test_float32():
     X, y = stream("random")
-    whole = model().progressive_fit(X.astype(np.float32).astype(float), y)
-    half = model().progressive_fit(X.astype(np.float32), y)
-    np.testing.assert_allclose(half.margins, whole.margins, atol=1e-3)
-    np.testing.assert_array_equal(half.support_sizes, whole.support_sizes)
+    double = model().progressive_fit(X.astype(np.float32).astype(float), y)
+    single = model().progressive_fit(X.astype(np.float32), y)
+    np.testing.assert_allclose(single.margins, double.margins, atol=1e-3)
+    np.testing.assert_array_equal(single.support_sizes, double.support_sizes)
 
 
-@pytest.mark.parametrize("given", ["sparse", "dense", "played"])
-def test_wide_rows_have_variances_alone(given):
-    """Against AROW by hand: a full covariance over supports and constant, a diagonal one over features."""
+@pytest.mark.parametrize("how", ["sparse", "dense", "played"])
+def test_wide_rows_have_a_diagonal_covariance(how):
+    """Compare with a direct AROW: full covariance of supports and constant, diagonal one of features."""
     rng = np.random.default_rng(0)
     X = random_array((300, 1500), density=0.01, rng=rng, format="csr")
     dense = X.toarray()
@@ -242,13 +245,13 @@ def test_wide_rows_have_variances_alone(given):
     y[rng.random(300) < 0.3] *= -1.0
     gamma, r, budget = 0.5, 0.8, 40
     learned = SecondOrderProjectron(budget, 0.05, r, gamma=gamma)
-    if given == "played":
+    if how == "played":
         margins = np.array([learned.play(X[[t]], y[t], classes=[-1, 1]) for t in range(300)])
     else:
-        margins = learned.progressive_fit(csr_array(X) if given == "sparse" else dense, y).margins
+        margins = learned.progressive_fit(csr_array(X) if how == "sparse" else dense, y).margins
     square = (dense**2).sum(axis=1)
     K = np.exp(-gamma * (square[:, None] + square - 2 * dense @ dense.T))
-    S, slopes, spreads = [], np.zeros(1500), np.ones(1500)
+    S, feature_mean, feature_variance = [], np.zeros(1500), np.ones(1500)
     mean, sigma = np.zeros(budget + 1), np.eye(budget + 1)
     usage, refused, exchanged = np.zeros(budget), 0, 0
     for t in range(300):
@@ -256,19 +259,19 @@ def test_wide_rows_have_variances_alone(given):
         z = np.linalg.solve(L, K[S, t])
         x, phi = np.sqrt(gamma) * dense[t], np.zeros(budget + 1)
         phi[0], phi[1 : len(S) + 1] = 1.0, z
-        margin = mean @ phi + slopes @ x
+        margin = mean @ phi + feature_mean @ x
         assert margins[t] == pytest.approx(margin, abs=1e-9)
         if y[t] * margin < 1.0:
             full = len(S) == budget
             if 1.0 - z @ z > 0.05 and not full:
                 phi[len(S) + 1] = np.sqrt(1.0 - z @ z)
                 S.append(t)
-            v = phi @ sigma @ phi + spreads @ x**2
+            v = phi @ sigma @ phi + feature_variance @ x**2
             step = y[t] * (1.0 - y[t] * margin) / (v + r)
             mean += step * sigma @ phi
-            slopes += step * spreads * x
+            feature_mean += step * feature_variance * x
             sigma -= np.outer(sigma @ phi, sigma @ phi) / (v + r)
-            spreads /= 1.0 + spreads * x**2 / r
+            feature_variance /= 1.0 + feature_variance * x**2 / r
             if full:
                 usage += np.abs(K[S, t])
                 refused += 1.0 - z @ z > 0.05
@@ -277,7 +280,7 @@ def test_wide_rows_have_variances_alone(given):
                 faint = [i for i in np.argsort(shares)[: budget // 4] if shares[i] < 0.1 * shares.mean()]
                 old, S = S, [s for i, s in enumerate(S) if i not in faint]
                 usage, refused, exchanged = np.zeros(budget), 0, exchanged + len(faint)
-                # From coordinates in the old span to those of the part in the new one
+                # Maps coordinates in the old span to coordinates of the projection onto the new span.
                 T = np.eye(len(S) + 1, budget + 1)
                 new = np.linalg.cholesky(K[np.ix_(S, S)])
                 T[1:, 1:] = np.linalg.solve(new, np.linalg.solve(L, K[np.ix_(old, S)]).T)
@@ -288,8 +291,8 @@ def test_wide_rows_have_variances_alone(given):
     np.testing.assert_array_equal(learned.support_, S)
 
 
-def test_many_coordinates_in_blocks_of_every_length():
-    """More supports than a panel has rows, more rows than a block: any cut gives the same."""
+def test_many_supports_with_any_cut():
+    """With more supports than rows in a panel, and more rows than in a block, cuts change nothing."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(700, 40))
     y = np.where(X[:, 0] * X[:, 1] + 0.5 * X[:, 2] > 0.0, 1, -1)
@@ -306,8 +309,8 @@ def test_many_coordinates_in_blocks_of_every_length():
     np.testing.assert_allclose(parts._learners[0].rule.gaussian.covariance(), sigma, atol=1e-9)
 
 
-def test_the_bound_of_arow():
-    """AROW's bound on mistakes (Crammer, Kulesza, Dredze 2009, theorem 2), taken on the images."""
+def test_arow_bound():
+    """Check AROW's mistake bound (Crammer, Kulesza, Dredze 2009, Theorem 2) on the images."""
     X, y = stream("random", 240)
     r = 1.0
     learned = SecondOrderProjectron(60, 0.02, r, linear=False, gamma=GAMMA)
@@ -315,8 +318,8 @@ def test_the_bound_of_arow():
     assert trace.support_sizes[-1] == 60
     updates = ~np.isnan(trace.ledger["tau"])
     mistakes = trace.mistakes.sum()
-    assert (np.diff(trace.support_sizes) >= 0).all()  # until supports are exchanged
-    # Images in the final span, zeros where a support was not there yet
+    assert (np.diff(trace.support_sizes) >= 0).all()  # no supports have been exchanged yet
+    # Images in the final span, with zeros for supports that were added later.
     K = gram_of("random", "rbf", 240)
     S = learned.support_.tolist()
     L = np.linalg.cholesky(K[np.ix_(S, S)])
@@ -325,7 +328,7 @@ def test_the_bound_of_arow():
         m = np.searchsorted(S, t, side="right")
         phi[t, :m] = np.linalg.solve(L[:m, :m], K[S[:m], t])
     used = phi[updates]
-    # The best of some competitors: support vector machines on the images
+    # The competitors are support vector machines on the images.
     for C in (0.1, 1.0, 10.0):
         machine = SVC(kernel="linear", C=C).fit(phi, y)
         u = machine.coef_[0]
@@ -347,19 +350,19 @@ def test_far_fewer_mistakes_than_the_projectron():
     assert ours < 0.75 * first
 
 
-def test_three_classes_alone_or_together():
+def test_three_classes_in_batches_or_single_rounds():
     X, y = stream("random")
     y = y.copy()
     y[::5] = 2.0
-    together, alone = model(), model()
+    batches, single = model(), model()
     traces = (
-        together.progressive_fit(X, y),
-        [alone.play(x, c, classes=[-1, 1, 2]) for x, c in zip(X, y, strict=True)],
+        batches.progressive_fit(X, y),
+        [single.play(x, c, classes=[-1, 1, 2]) for x, c in zip(X, y, strict=True)],
     )
     np.testing.assert_allclose(traces[0].margins, traces[1], atol=1e-9)
 
 
-def test_bytes_do_not_grow():
+def test_nbytes_does_not_grow():
     X, y = stream("random", 600)
     learned = model().partial_fit(X[:50], y[:50], classes=[-1, 1])
     before = learned.nbytes_
@@ -368,12 +371,14 @@ def test_bytes_do_not_grow():
     assert before > 4 * n * n
 
 
-def test_rows_that_are_too_large_change_nothing():
+def test_too_large_rows_change_nothing():
     X, y = stream("random", 60)
     learned = model().fit(X, y)
     before, rounds = learned.decision_function(X), learned.rounds_
     huge = X[:3] * 1e160
-    wrong = -np.sign(learned.decision_function(huge))  # a round that was right would need no step
+    wrong = -np.sign(
+        learned.decision_function(huge)
+    )  # labels that make every round a mistake, so that each needs a step
     for attempt in (lambda: learned.partial_fit(huge, wrong), lambda: learned.play(huge[0], wrong[0])):
         with pytest.raises(ValueError, match=r"scale the features"):
             attempt()
@@ -381,8 +386,8 @@ def test_rows_that_are_too_large_change_nothing():
         assert learned.rounds_ == rounds
 
 
-def test_a_budget_that_grows():
-    """While neither is full, it is as if the larger budget had been there from the first round."""
+def test_budget_can_grow():
+    """Before the budget is full, a grown budget gives the same results as a large one from the start."""
     X, y = stream("random")
     grown, large = model(budget=20), model(budget=90)
     grown.partial_fit(X[:20], y[:20], classes=[-1, 1])
@@ -395,8 +400,8 @@ def test_a_budget_that_grows():
         grown._learners[0].extend(50)
 
 
-def test_unscaled_features_keep_their_sign():
-    """Variances that rounding makes of almost nothing do not turn the steps around."""
+def test_unscaled_features_give_steps_of_the_right_sign():
+    """Rounding errors in tiny variances do not change the sign of the steps."""
     rng = np.random.default_rng(3)
     X = rng.normal(size=(2000, 5)) * [1e5, 1e3, 1.0, 1e-2, 1e4] + 1e4
     y = np.where(X[:, 0] > 1e4, 1, -1)
@@ -407,7 +412,7 @@ def test_unscaled_features_keep_their_sign():
     assert np.isfinite(trace.margins).all()
 
 
-def test_what_is_refused():
+def test_unsupported_uses_raise():
     X, y = stream("random", 60)
     for converter in (batch.AveragedClassifier, batch.PenalizedRiskClassifier):
         with pytest.raises(ValueError, match="cannot be averaged or recorded"):
@@ -423,7 +428,7 @@ from budgetron._core.pages import zeros
 values = zeros(1 << 17)
 child = os.fork()
 if child == 0:
-    values[:] = 1.0  # the parent must not see it
+    values[:] = 1.0  # the parent must not see this
     os._exit(0)
 os.waitpid(child, 0)
 assert values.nbytes == 1 << 20 and not values.any()
@@ -431,63 +436,63 @@ assert values.nbytes == 1 << 20 and not values.any()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_large_matrices_are_a_processs_own():
+def test_large_arrays_are_private_to_a_process():
     done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
-def test_arrays_without_pages_of_their_own(monkeypatch):
-    """A process may have no more than so many: arrays are then the C library's, and all goes on."""
+def test_arrays_without_memory_mapping(monkeypatch):
+    """When the process cannot map more memory, NumPy allocates the arrays and learning continues."""
 
-    class Refusing(pages.mmap.mmap):
+    class FailingMmap(pages.mmap.mmap):
         def __new__(cls, *args, **options):
             raise OSError("no more")
 
     large = zeros((300, 100), np.float32)
     assert (large.shape, large.dtype, large.base is not None) == ((300, 100), np.float32, True)
-    monkeypatch.setattr(pages.mmap, "mmap", Refusing)
+    monkeypatch.setattr(pages.mmap, "mmap", FailingMmap)
     assert zeros((300, 100), np.float32).base is None
     X, y = stream("random")
     assert model(budget=200).fit(X, y).rounds_ == len(y)
 
 
 @pytest.mark.parametrize("size", [100, 20_000])
-def test_arrays_grow_in_place_unless_somebody_else_has_them(size):
-    held = [zeros(size)]
-    held[0][:] = np.arange(size)
-    pages_before = getattr(held[0].base, "obj", None)
-    pages.lengthen(held, 2 * size)
-    grown = held[0]
+def test_arrays_grow_in_place_unless_referenced_elsewhere(size):
+    arrays = [zeros(size)]
+    arrays[0][:] = np.arange(size)
+    pages_before = getattr(arrays[0].base, "obj", None)
+    pages.lengthen(arrays, 2 * size)
+    grown = arrays[0]
     np.testing.assert_array_equal(grown[:size], np.arange(size))
     assert not grown[size:].any()
     if size * 8 >= pages.LARGE:
         assert grown.base.obj is pages_before
-    view = grown[:3]  # whose numbers must stay where they are
-    held = [grown]
-    pages.lengthen(held, 3 * size)
-    again = held[0]
-    again[:3] = -1.0
+    view = grown[:3]  # the values of this view must not change
+    arrays = [grown]
+    pages.lengthen(arrays, 3 * size)
+    regrown = arrays[0]
+    regrown[:3] = -1.0
     np.testing.assert_array_equal(view, [0.0, 1.0, 2.0])
-    assert (len(again), again[size - 1]) == (3 * size, size - 1)
+    assert (len(regrown), regrown[size - 1]) == (3 * size, size - 1)
 
 
-@pytest.mark.parametrize("far", [1e4, 2e7, 1e9])
-def test_rows_far_from_the_origin(far):
-    """Where a variance is below what rounding leaves, it neither turns negative nor runs away."""
+@pytest.mark.parametrize("offset", [1e4, 2e7, 1e9])
+def test_rows_far_from_the_origin(offset):
+    """Variances smaller than the rounding error become neither negative nor very large."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(3000, 4))
     y = np.where(X[:, 0] * X[:, 1] > 0.0, 1, -1)
     model = SecondOrderProjectron(40, gamma=0.5)
-    trace = model.progressive_fit(X + far, y)
+    trace = model.progressive_fit(X + offset, y)
     assert np.isfinite(trace.margins).all()
     assert np.abs(trace.margins).max() < 1e3
     assert np.linalg.eigvalsh(model._learners[0].rule.gaussian.covariance()).min() > -1e-12
-    by_rounds = SecondOrderProjectron(40, gamma=0.5)
-    for x, label in zip(X[:400] + far, y, strict=False):
-        assert np.isfinite(by_rounds.play(x, label, classes=[-1, 1]))
+    single = SecondOrderProjectron(40, gamma=0.5)
+    for x, label in zip(X[:400] + offset, y, strict=False):
+        assert np.isfinite(single.play(x, label, classes=[-1, 1]))
 
 
-def test_steps_that_overflow_change_nothing():
+def test_overflowing_steps_change_nothing():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1200, 5))
     y = np.where(X[:, 0] * X[:, 1] > 0.0, 1, -1)
@@ -512,7 +517,7 @@ def test_steps_that_overflow_change_nothing():
 
 
 @pytest.mark.parametrize(("m", "q"), [(1, 1), (64, 3), (150, 40), (200, 1)])
-def test_the_change_of_basis_to_a_smaller_span(m, q):
+def test_change_of_basis_to_a_smaller_span(m, q):
     rng = np.random.default_rng(m)
     W, B = rng.normal(size=(m, q)), rng.normal(size=(m, 5))
     A = B @ B.T
@@ -528,7 +533,7 @@ def test_the_change_of_basis_to_a_smaller_span(m, q):
     np.testing.assert_allclose(M @ whole @ M.T, A, rtol=0.0, atol=1e-12 * m)
 
 
-def test_exchange_where_kernel_values_have_both_signs():
+def test_exchange_with_kernel_values_of_both_signs():
     rng = np.random.default_rng(2)
     X = rng.normal(size=(600, 4))
     X[300:] *= [0.2, 0.2, 2.0, 2.0]
@@ -543,21 +548,21 @@ def test_exchange_where_kernel_values_have_both_signs():
     np.testing.assert_allclose(trace.margins, margins, atol=1e-7)
 
 
-@pytest.mark.parametrize(("apart", "may_part"), [(1e-2, True), (1e-4, False)])
-def test_supports_that_carry_each_other_stay_together(apart, may_part):
-    X = np.array([[0.0], [apart]])
+@pytest.mark.parametrize(("distance", "separable"), [(1e-2, True), (1e-4, False)])
+def test_nearly_equal_supports_are_not_separated(distance, separable):
+    X = np.array([[0.0], [distance]])
     learned = SecondOrderProjectron(2, 0.0, linear=False, gamma=1.0).fit(X, [1, -1])
     assert learned.n_support_ == 2
-    # The change of basis to the second support has an entry 1 / ||delta||, and loses digits with its square.
+    # The change of basis to the second support has an entry 1 / ||delta||; the error grows with its square.
     span = learned._learners[0].rule.projection.restricted(np.array([1]), np.array([0]))
-    assert (span is not None) == may_part
+    assert (span is not None) == separable
     if span is not None:
         np.testing.assert_allclose(span[0], [[1.0]], rtol=1e-9)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("rounding", [0.0, 1.0, -1.0])
-def test_of_equal_shares_the_oldest_leaves_first_whatever_the_rounding(rounding, dtype):
+def test_oldest_of_equal_shares_is_removed_first_despite_rounding(rounding, dtype):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 3)).astype(dtype), rng.choice([-1, 1], size=60)
     rule = SecondOrderProjectron(12, 0.0, linear=False, gamma=1.0).fit(X[:12], y[:12])._learners[0].rule
@@ -580,15 +585,15 @@ def test_of_equal_shares_the_oldest_leaves_first_whatever_the_rounding(rounding,
         9,
         10,
         11,
-    ]  # 7 is the smallest; then 4 and 5 are the oldest
+    ]  # 7 has the smallest share; of the rest, 4 and 5 are the oldest
 
 
-def test_a_share_at_the_limit_stays_whatever_the_rounding():
+def test_share_at_the_limit_stays_despite_rounding():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(12, 3)), rng.choice([-1, 1], size=12)
     rule = SecondOrderProjectron(12, 0.0, linear=False, gamma=1.0).fit(X, y)._learners[0].rule
     shares = np.ones(12)
-    shares[0] = 11.0 * 0.1 / 11.9 * (1.0 - 1e-12)  # 0.1 of the mean, but for rounding
+    shares[0] = 11.0 * 0.1 / 11.9 * (1.0 - 1e-12)  # 0.1 of the mean, up to rounding
     state = rule.__getstate__()
     usage = state["usage"].copy()
     usage[:12] = shares / np.abs(rule.coef[:12])
