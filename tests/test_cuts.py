@@ -1,4 +1,4 @@
-"""Batches mean the loop: however a stream is cut, the model is the same."""
+"""Batches are equivalent to single rounds: the model does not depend on how the stream is cut."""
 
 import copy
 import pickle
@@ -75,21 +75,21 @@ def test_play_after_batches_and_back(label, dtype):
 
 
 @pytest.mark.parametrize("label", CASES)
-def test_the_ledger_may_be_asked_for_midway(label):
+def test_ledger_may_start_in_the_middle_of_the_stream(label):
     case = CASES[label]
     X, y, *_ = replay(case, "random", "rbf")
-    always = case.model().progressive_fit(X, y, ledger=True)
+    whole = case.model().progressive_fit(X, y, ledger=True)
     model = case.model()
     model.partial_fit(X[:150], y[:150], classes=[-1, 1])
-    late = model.progressive_fit(X[150:], y[150:], ledger=True)
-    for name, values in late.ledger.items():
-        np.testing.assert_allclose(values, always.ledger[name][150:], rtol=1e-7, atol=1e-7, err_msg=name)
+    second = model.progressive_fit(X[150:], y[150:], ledger=True)
+    for name, values in second.ledger.items():
+        np.testing.assert_allclose(values, whole.ledger[name][150:], rtol=1e-7, atol=1e-7, err_msg=name)
     assert case.model().progressive_fit(X, y).ledger is None
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
 @pytest.mark.parametrize("label", CASES)
-def test_a_copy_goes_on_bit_for_bit_and_shares_nothing(label, copied):
+def test_copy_continues_exactly_and_is_independent(label, copied):
     X, y = stream("random")
     model = CASES[label].model().partial_fit(X[:120], y[:120], classes=[-1, 1])
     twin = copied(model)
@@ -102,7 +102,7 @@ def test_a_copy_goes_on_bit_for_bit_and_shares_nothing(label, copied):
 
 
 @pytest.mark.parametrize("label", CASES)
-def test_fit_forgets(label):
+def test_fit_starts_again(label):
     X, y = stream("random")
     model = CASES[label].model().fit(X, y)
     np.testing.assert_array_equal(model.fit(X, y).dual_coef_, CASES[label].model().fit(X, y).dual_coef_)
@@ -125,7 +125,7 @@ def whole_cached(label):
     return _whole[label]
 
 
-def test_play_takes_the_only_row_of_an_array():
+def test_play_accepts_an_array_of_one_row():
     X, y = stream("random")
     one, other = CASES["perceptron"].model(), CASES["perceptron"].model()
     for i in range(20):
