@@ -1,4 +1,4 @@
-"""Many threads at once: what docs/threads.md promises, with and without the interpreter's lock."""
+"""Thread safety as documented in docs/threads.md, with and without the global interpreter lock."""
 
 import copy
 import os
@@ -30,16 +30,16 @@ FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 
 
 @pytest.fixture(autouse=True)
-def _switching_often():
-    # With the lock, threads take turns of 5 ms: whole batches, in which nothing would be seen to mix.
+def _switch_threads_often():
+    # With the lock, threads switch every 5 ms. A batch takes less, so races would not show.
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     yield
     sys.setswitchinterval(interval)
 
 
-def at_once(jobs):
-    """What each of the jobs returns, done by threads that start together; the first error, if any."""
+def run_in_threads(jobs):
+    """Run the jobs in threads that start together. Return their results, or raise the first error."""
     jobs, results, errors = list(jobs), {}, []
     gate = threading.Barrier(min(THREADS, len(jobs)))
 
@@ -62,7 +62,7 @@ def at_once(jobs):
 
 
 def streams(turn=0):
-    """Rows of every kind; they begin elsewhere for each turn, so that what is mixed up differs."""
+    """Return streams of every kind, rotated by `turn` rows so that mixed-up rows are detected."""
     X, y = (np.roll(part, turn, axis=0) for part in stream("random", ROWS, 1))
     sparse, tags = (np.roll(part, turn, axis=0) for part in stream("sparse", ROWS, 1))
     return {
@@ -74,21 +74,21 @@ def streams(turn=0):
 
 
 def models():
-    """Every learner on every kind of rows: how it is made, and its own stream, by name."""
-    made = {label: case.model for label, case in CASES.items()}
-    made |= {f"linear {learner.__name__}": learner for learner in linear.learners()}
+    """Return every learner on every kind of rows: by name, a function to make it and its stream."""
+    makers = {label: case.model for label, case in CASES.items()}
+    makers |= {f"linear {learner.__name__}": learner for learner in linear.learners()}
     forgetron = budgetron.Forgetron(10, gamma=0.5)
-    made |= {
+    makers |= {
         "callable": partial(CASES["pa-i"].model, "callable"),
         "averaged": lambda: batch.AveragedClassifier(clone(forgetron)),
         "penalized": lambda: batch.PenalizedRiskClassifier(clone(forgetron)),
         "experts": lambda: experts.ExpertClassifier([clone(forgetron), linear.Perceptron()]),
     }
-    # Kind by kind, so that models on rows of one kind learn at the same time.
+    # Ordered by kind, so that models on rows of one kind learn at the assert_same time.
     return {
         (label, kind): (make, streams(7 * turn)[kind])
         for kind in streams()
-        for turn, (label, make) in enumerate(made.items())
+        for turn, (label, make) in enumerate(makers.items())
     }
 
 
@@ -101,7 +101,7 @@ def learn(model, X, y):
     return model
 
 
-def same(model, other, X, name):
+def assert_same(model, other, X, name):
     assert (model.rounds_, model.mistakes_) == (other.rounds_, other.mistakes_), name
     if hasattr(model, "support_"):
         np.testing.assert_array_equal(model.support_, other.support_, err_msg=str(name))
@@ -110,28 +110,28 @@ def same(model, other, X, name):
     )
 
 
-def test_models_learn_at_once():
+def test_models_learn_in_parallel():
     alone = {name: learn(make(), *data) for name, (make, data) in models().items()}
-    together = at_once(partial(learn, make(), *data) for make, data in models().values())
+    together = run_in_threads(partial(learn, make(), *data) for make, data in models().values())
     for (name, (_, (X, _))), model in zip(models().items(), together, strict=True):
-        same(model, alone[name], X, name)
+        assert_same(model, alone[name], X, name)
 
 
-def test_models_play_at_once():
+def test_models_play_in_parallel():
     X, y = stream("random", ROWS, 1)
-    made = [case.model for case in CASES.values()] + linear.learners()
+    makers = [case.model for case in CASES.values()] + linear.learners()
 
     def play(make):
         model = make()
         return [model.play(x, label, classes=[-1, 1]) for x, label in zip(X, y, strict=True)]
 
-    alone = [play(make) for make in made]
-    together = at_once(partial(play, make) for make in made)
+    alone = [play(make) for make in makers]
+    together = run_in_threads(partial(play, make) for make in makers)
     np.testing.assert_allclose(together, alone, rtol=1e-10, atol=1e-12)
 
 
-def test_models_from_one_random_state():
-    # NumPy locks the generator that they share; who comes first decides who gets which numbers.
+def test_models_that_share_a_random_state():
+    # NumPy locks the shared generator. The order of the threads decides which numbers each model gets.
     X, y = stream("random", ROWS, 1)
 
     def runs(source, run):
@@ -141,7 +141,7 @@ def test_models_from_one_random_state():
         )
 
     one_by_one = runs(np.random.RandomState(0), lambda jobs: [job() for job in jobs])
-    together = runs(np.random.RandomState(0), at_once)
+    together = runs(np.random.RandomState(0), run_in_threads)
     assert len({model.mistakes_ for model in one_by_one}) > 1
     expected = sorted(model.support_.tolist() for model in one_by_one)
     assert sorted(model.support_.tolist() for model in together) == expected
@@ -152,7 +152,7 @@ READERS = ["pa-i", "random modified", "linear AROW", "averaged", "penalized", "e
 
 @pytest.mark.parametrize("label", READERS)
 @pytest.mark.parametrize("rows", ["CSR", "three classes"])
-def test_one_model_is_read_at_once(label, rows, tmp_path):
+def test_one_model_is_read_by_many_threads(label, rows, tmp_path):
     make, (X, y) = models()[label, rows]
     model = learn(make(), X, y)
     expected, score = model.decision_function(X), model.score(X, y)
@@ -168,13 +168,13 @@ def test_one_model_is_read_at_once(label, rows, tmp_path):
         *[lambda: learn(clone(model), X, y).decision_function(X)] * 2,
         *[partial(saved, i) for i in range(2)],
     ]
-    for values in at_once(jobs):
+    for values in run_in_threads(jobs):
         np.testing.assert_allclose(values, expected, rtol=1e-10, atol=1e-12)
-    assert at_once([partial(model.score, X, y)] * THREADS) == [score] * THREADS
-    np.testing.assert_array_equal(model.decision_function(X), expected)  # and nothing was changed by it
+    assert run_in_threads([partial(model.score, X, y)] * THREADS) == [score] * THREADS
+    np.testing.assert_array_equal(model.decision_function(X), expected)  # the model has not changed
 
 
-def test_a_model_is_saved_while_others_learn(tmp_path):
+def test_save_while_other_models_learn(tmp_path):
     X, y = stream("random", ROWS, 1)
     make = CASES["forgetron self-tuned"].model
 
@@ -187,11 +187,11 @@ def test_a_model_is_saved_while_others_learn(tmp_path):
         return model
 
     alone = learn(make(), X, y)
-    for model in at_once(partial(learn_and_save, i) for i in range(THREADS)):
-        same(model, alone, X, "saved")
+    for model in run_in_threads(partial(learn_and_save, i) for i in range(THREADS)):
+        assert_same(model, alone, X, "saved")
 
 
-def test_an_interrupt_is_not_lost_where_its_block_fails():
+def test_interrupt_is_not_lost_if_its_block_fails():
     handled, before = [], signal.getsignal(signal.SIGINT)
 
     def fail():
@@ -214,17 +214,17 @@ def test_an_interrupt_is_not_lost_where_its_block_fails():
         signal.signal(signal.SIGINT, before)
 
 
-def test_a_new_fit_that_is_interrupted_leaves_the_old_model(monkeypatch):
+def test_interrupted_fit_keeps_the_old_model(monkeypatch):
     X, y = stream("random", ROWS, 1)
     model = learn(CASES["forgetron self-tuned"].model(), X, y)
     expected = model.decision_function(X)
 
-    def pressed(*args, **options):
+    def interrupt(*args, **options):
         raise KeyboardInterrupt
 
     for name in ("_check_labelled_rows", "_start", "_rounds", "_close_batch"):
         with monkeypatch.context() as patch:
-            patch.setattr(type(model), name, pressed)
+            patch.setattr(type(model), name, interrupt)
             with pytest.raises(KeyboardInterrupt):
                 model.fit(X[:9], y[:9])
         assert model.rounds_ == ROWS
@@ -237,28 +237,28 @@ def test_other_threads_are_never_interrupted():
         with defer_interrupts():
             assert signal.getsignal(signal.SIGINT) is before
 
-    at_once([inside] * 2)
+    run_in_threads([inside] * 2)
 
 
-def test_headers_of_files_are_parsed_one_at_a_time(tmp_path, monkeypatch):
-    # Python 3.11 fails, once in a while, over two texts that are parsed at once.
+def test_file_headers_are_parsed_one_at_a_time(tmp_path, monkeypatch):
+    # Python 3.11 sometimes fails when two threads parse text at the assert_same time.
     budgetron.save(learn(CASES["perceptron"].model(), *stream("random", ROWS, 1)), tmp_path / "model")
-    real, inside, most = archive.npy.read_array_header_1_0, [], []
+    real, inside, counts = archive.npy.read_array_header_1_0, [], []
 
     def parse(stream):
         inside.append(stream)
-        most.append(len(inside))
+        counts.append(len(inside))
         time.sleep(0.001)
         inside.pop()
         return real(stream)
 
     monkeypatch.setattr(archive.npy, "read_array_header_1_0", parse)
-    at_once([partial(budgetron.load, tmp_path / "model")] * THREADS)
-    assert max(most) == 1
+    run_in_threads([partial(budgetron.load, tmp_path / "model")] * THREADS)
+    assert max(counts) == 1
 
 
-def test_a_file_that_is_replaced_while_it_is_read(tmp_path):
-    # Whole or not at all: a reader finds one of the models that were saved.
+def test_file_replaced_while_being_read(tmp_path):
+    # Saving is atomic: a reader always finds one of the saved models.
     X, y = stream("random", ROWS, 1)
     few, many = (learn(CASES["perceptron"].model(), X[:n], y[:n]) for n in (CUT, ROWS))
     path = tmp_path / "model"
@@ -271,11 +271,11 @@ def test_a_file_that_is_replaced_while_it_is_read(tmp_path):
     def read():
         return {budgetron.load(path).rounds_ for _ in range(10)}
 
-    found = at_once([write, write, *[read] * 4])[2:]
+    found = run_in_threads([write, write, *[read] * 4])[2:]
     assert set().union(*found) <= {CUT, ROWS}
 
 
-def test_comparisons_games_and_experts_at_once():
+def test_comparisons_games_and_experts_in_parallel():
     X, y = stream("random", ROWS, 1)
     learners = [
         budgetron.Forgetron(10, gamma=0.5),
@@ -284,7 +284,7 @@ def test_comparisons_games_and_experts_at_once():
     ]
     losses = np.random.default_rng(0).random((ROWS, 5))
 
-    def compare():  # clones of the same learners in every thread
+    def compare():  # clones of the assert_same learners in every thread
         return [result.mistakes for result in evaluate.compare(learners, (X, y))]
 
     def solve():
@@ -294,14 +294,14 @@ def test_comparisons_games_and_experts_at_once():
         return experts.ExponentialWeights().play_losses(losses).weights.tolist()
 
     jobs = [compare, solve, weigh] * THREADS
-    assert at_once(jobs) == [compare(), solve(), weigh()] * THREADS
+    assert run_in_threads(jobs) == [compare(), solve(), weigh()] * THREADS
 
 
-# ---------------------------------------------------------------------- the limit on BLAS
+# ---------------------------------------------------------------------- the limit on BLAS threads
 
 
-# Only the first thread that sets a limit may do so, to the newest threadpoolctl, until it ends; all
-# others are ignored. `one_thread` does not know that yet.
+# The newest threadpoolctl honours only the first thread that sets a limit, until that thread ends, and
+# ignores all other threads. `one_thread` does not handle this yet.
 
 
 def blas():
@@ -312,12 +312,12 @@ def blas():
 def _two_threads_for_blas():
     with threadpool_limits(2, user_api="blas"):
         if set(blas()) != {2}:
-            pytest.skip("BLAS cannot be told to use two threads here")
+            pytest.skip("BLAS cannot be set to two threads on this machine")
         yield
 
 
 @pytest.mark.usefixtures("_two_threads_for_blas")
-def test_the_limit_on_blas_is_given_back_by_the_last():
+def test_last_thread_restores_the_blas_limit():
     step, seen = threading.Barrier(2), {}
 
     def first():
@@ -325,7 +325,7 @@ def test_the_limit_on_blas_is_given_back_by_the_last():
             step.wait()  # both are inside
             step.wait()
         step.wait()  # the first has left
-        step.wait()  # and lives on until the last has
+        step.wait()  # and stays alive until the last has left too
 
     def last():
         step.wait()
@@ -337,41 +337,41 @@ def test_the_limit_on_blas_is_given_back_by_the_last():
         seen["both have left"] = set(blas())
         step.wait()
 
-    at_once([first, last])
+    run_in_threads([first, last])
     assert seen == {"both inside": {1}, "the first has left": {1}, "both have left": {2}}
 
 
 @pytest.mark.usefixtures("_two_threads_for_blas")
-def test_the_limit_on_blas_from_many_threads():
-    # Not all inside at once, so that it is set and given back many times.
+def test_blas_limit_from_many_threads():
+    # Not all threads are inside at once, so the limit is set and restored many times.
     def enter(i):
         seen = set()
         for _ in range(20):
             try:
                 with threads.one_thread(), threads.one_thread():
                     seen |= set(blas()) if i == 0 else set()
-                    raise KeyError  # also given back after an error
+                    raise KeyError  # the limit is also restored after an error
             except KeyError:
                 pass
         return seen
 
-    seen = at_once(partial(enter, i) for i in range(THREADS))
+    seen = run_in_threads(partial(enter, i) for i in range(THREADS))
     assert seen[0] == {1}
     assert set(blas()) == {2}
 
 
 @pytest.mark.usefixtures("_two_threads_for_blas")
-def test_learning_at_once_gives_the_limit_on_blas_back():
+def test_parallel_learning_restores_the_blas_limit():
     X, y = stream("random", ROWS, 1)
-    at_once(partial(learn, CASES["perceptron"].model(), X, y) for _ in range(THREADS))
+    run_in_threads(partial(learn, CASES["perceptron"].model(), X, y) for _ in range(THREADS))
     assert set(blas()) == {2}
 
 
-# ---------------------------------------------------------------------- without the lock
+# ---------------------------------------------------------------------- without the global interpreter lock
 
 
-@pytest.mark.skipif(not FREE_THREADED, reason="this Python has the interpreter's lock")
-def test_no_module_brings_the_lock_back():
+@pytest.mark.skipif(not FREE_THREADED, reason="this Python has the global interpreter lock")
+def test_no_module_enables_the_gil():
     names = [module.name for module in pkgutil.walk_packages(budgetron.__path__, "budgetron.")]
     code = f"import importlib, sys\nfor name in {names!r}: importlib.import_module(name)\n"
     code += "assert not sys._is_gil_enabled()"
