@@ -1,4 +1,4 @@
-"""Memory: every byte is counted, and none is added once the budget is full."""
+"""Memory use: nbytes_ counts every array, and a learner with a budget does not grow."""
 
 import gc
 
@@ -13,22 +13,22 @@ BUDGETED = [label for label, case in CASES.items() if with_budget(case, 7)]
 
 
 def arrays_of(model):
-    """Every array that can be reached from the model's learners, found by the garbage collector's eyes."""
-    found, seen, todo = {}, set(), list(model._learners)
-    while todo:
-        thing = todo.pop()
-        if id(thing) in seen:
+    """Return every array that is reachable from the model's learners, also by the garbage collector."""
+    found, seen, pending = {}, set(), list(model._learners)
+    while pending:
+        item = pending.pop()
+        if id(item) in seen:
             continue
-        seen.add(id(thing))
-        if isinstance(thing, np.ndarray):
-            found[id(thing)] = thing
-        elif isinstance(thing, dict):
-            todo.extend(thing.values())
-        elif type(thing).__module__.startswith("budgetron"):
-            names = [name for name in dir(thing) if not name.startswith("__")]
-            values = [getattr(thing, name) for name in names if not callable(getattr(thing, name))]
-            todo.extend(values)
-            todo.extend(gc.get_referents(thing))
+        seen.add(id(item))
+        if isinstance(item, np.ndarray):
+            found[id(item)] = item
+        elif isinstance(item, dict):
+            pending.extend(item.values())
+        elif type(item).__module__.startswith("budgetron"):
+            names = [name for name in dir(item) if not name.startswith("__")]
+            values = [getattr(item, name) for name in names if not callable(getattr(item, name))]
+            pending.extend(values)
+            pending.extend(gc.get_referents(item))
     return list(found.values())
 
 
@@ -38,7 +38,7 @@ def test_nbytes_is_the_sum_of_the_arrays(label, dtype):
     X, y = stream("random")
     model = CASES[label].model().fit(X.astype(dtype), y)
     arrays = arrays_of(model)
-    # Nobody's view of something larger; large ones have pages of their own
+    # No array is a view of a larger one. Large arrays have their own memory pages as base.
     assert all(array.base is None or array.base.nbytes == array.nbytes for array in arrays)
     assert model.nbytes_ == sum(array.nbytes for array in arrays)
     slab = model._learners[0].supports
@@ -47,7 +47,7 @@ def test_nbytes_is_the_sum_of_the_arrays(label, dtype):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("label", LINEAR)
-def test_linear_learners_do_not_grow(label, dtype):
+def test_nbytes_of_linear_learners_is_constant(label, dtype):
     X, y = stream("sparse", 700, 1)
     X = X.astype(dtype)
     model = make(label).partial_fit(X[:1], y[:1], classes=[-1, 1])
@@ -61,7 +61,7 @@ def test_linear_learners_do_not_grow(label, dtype):
 
 
 @pytest.mark.parametrize("label", BUDGETED)
-def test_nbytes_is_constant(label):
+def test_nbytes_is_constant_with_a_budget(label):
     X, y = stream("random", 700, 1)
     model = with_budget(CASES[label], 7).model()
     model.partial_fit(X[:1], y[:1], classes=[-1, 1])
@@ -74,7 +74,7 @@ def test_nbytes_is_constant(label):
     assert len(sizes) == 1
 
 
-def test_the_slab_grows_by_half_and_no_more():
+def test_slab_grows_by_at_most_half():
     X, y = stream("random", 700, 1)
     model = CASES["pa-i"].model().fit(X, y)
     slab = model._learners[0].supports
