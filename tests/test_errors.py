@@ -1,4 +1,4 @@
-"""Bad input: a clear error that names what was wrong, and a model that answers as before."""
+"""Bad input raises an error that says what is wrong, and leaves the model unchanged."""
 
 import copy
 
@@ -21,16 +21,16 @@ MODELS = {label: case.model for label, case in CASES.items()} | {
 }
 
 
-def spoil(value, row=7, column=1):
+def with_bad_value(value, row=7, column=1):
     bad = X.copy()
     bad[row, column] = value
     return bad
 
 
 BAD_BATCHES = {
-    "NaN": (lambda: (spoil(np.nan), Y), "NaN"),
-    "infinity": (lambda: (spoil(np.inf), Y), "infinity"),
-    "sparse NaN": (lambda: (csr_array(spoil(np.nan)), Y), "NaN"),
+    "NaN": (lambda: (with_bad_value(np.nan), Y), "NaN"),
+    "infinity": (lambda: (with_bad_value(np.inf), Y), "infinity"),
+    "sparse NaN": (lambda: (csr_array(with_bad_value(np.nan)), Y), "NaN"),
     "too wide": (lambda: (np.hstack([X, X]), Y), "features"),
     "too narrow": (lambda: (X[:, :2], Y), "features"),
     "a row": (lambda: (X[0], Y[:1]), "2D array"),
@@ -58,7 +58,7 @@ def assert_unchanged(model, before):
     for name in names if coef == "coef_" else (*names, "support_", "support_vectors_"):
         np.testing.assert_array_equal(getattr(model, name), getattr(twin, name))
     np.testing.assert_array_equal(model.decision_function(X), twin.decision_function(X))
-    # what it would learn next is the same, too
+    # Learning continues in the same way, too.
     np.testing.assert_array_equal(
         getattr(copy.deepcopy(model).partial_fit(X, Y), coef), getattr(twin.partial_fit(X, Y), coef)
     )
@@ -81,7 +81,7 @@ NEEDS_A_MODEL = ("unknown label", "text label", "number as text", "too wide", "t
 
 @pytest.mark.parametrize("batch", [batch for batch in BAD_BATCHES if batch not in NEEDS_A_MODEL])
 @pytest.mark.parametrize("learner", LEARNERS)
-def test_a_bad_first_batch_leaves_nothing(learner, batch):
+def test_bad_first_batch_leaves_the_model_unfitted(learner, batch):
     make, message = BAD_BATCHES[batch]
     model = learner()
     for method in (model.fit, lambda *args: model.partial_fit(*args, classes=[-1, 1]), model.progressive_fit):
@@ -93,17 +93,17 @@ def test_a_bad_first_batch_leaves_nothing(learner, batch):
 
 
 @pytest.mark.parametrize("label", MODELS)
-def test_a_failed_fit_keeps_the_old_model(label):
+def test_failed_fit_keeps_the_old_model(label):
     model = MODELS[label]().fit(X, Y)
     before = copy.deepcopy(vars(model))
     with pytest.raises(ValueError, match="NaN"):
-        model.fit(spoil(np.nan), Y)
+        model.fit(with_bad_value(np.nan), Y)
     assert_unchanged(model, before)
 
 
 BAD_ROWS = {
-    "NaN": (lambda: (spoil(np.nan)[7], 1), "feature 1 is nan"),
-    "infinity": (lambda: (spoil(-np.inf)[7], 1), "feature 1 is -inf"),
+    "NaN": (lambda: (with_bad_value(np.nan)[7], 1), "feature 1 is nan"),
+    "infinity": (lambda: (with_bad_value(-np.inf)[7], 1), "feature 1 is -inf"),
     "too long": (lambda: (np.zeros(5), 1), "one row of 3 features"),
     "two rows": (lambda: (X[:2], 1), "one row of 3 features"),
     "number": (lambda: (1.0, 1), "one row of 3 features"),
@@ -124,8 +124,8 @@ def test_bad_rows(label, row):
     assert_unchanged(model, before)
 
 
-def poisoned(calls, value=np.nan):
-    """A kernel that is right for some calls and then is not."""
+def failing_kernel(calls, value=np.nan):
+    """Return a kernel that is correct for some calls and then fails, and its list of remaining calls."""
     left = [calls]
 
     def kernel(A, B):
@@ -142,9 +142,9 @@ def poisoned(calls, value=np.nan):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, ZeroDivisionError("mine")])
 @pytest.mark.parametrize("label", CASES)
-def test_a_kernel_that_fails_midway(label, value):
+def test_kernel_that_fails_in_the_middle_of_a_batch(label, value):
     case = CASES[label]
-    kernel, left = poisoned(10**9, value)
+    kernel, left = failing_kernel(10**9, value)
     model = case.learner(kernel=kernel, **case.parameters)
     n = 600
     rows, labels = np.tile(X, (3, 1))[:n] + np.arange(n)[:, None] * 1e-3, np.tile(Y, 3)[:n]
@@ -164,7 +164,7 @@ def test_a_kernel_that_fails_midway(label, value):
     assert_unchanged(model, before)
 
 
-def test_a_kernel_of_the_wrong_shape():
+def test_kernel_values_of_the_wrong_shape():
     model = budgetron.Forgetron(kernel=lambda A, B: np.zeros(len(A)))
     with pytest.raises(ValueError, match=r"shape \(\d+,\).*must return shape"):
         model.fit(X, Y)
@@ -181,7 +181,7 @@ def test_overflow(label, kernel, dtype):
     with pytest.raises(ValueError, match="is not finite"):
         model.partial_fit(huge, Y)
     assert_unchanged(model, before)
-    if kernel != "linear":  # whose values on these supports still fit
+    if kernel != "linear":  # linear kernel values on these supports do not overflow
         with pytest.raises(ValueError, match="row 200 is not finite"):
             model.decision_function(huge)
     with pytest.raises(ValueError, match="is not finite"):
@@ -202,7 +202,7 @@ def test_overflow_without_kernels(label, dtype):
         with pytest.raises(ValueError, match="is not finite"):
             [model.play(x, y) for x, y in zip(huge[200:], Y[200:], strict=True)]
         assert np.isfinite(model.decision_function(X)).all()
-    else:  # float32 rows are too small to overflow float64 sums, and Winnow's weights sum to 1
+    else:  # float32 values are too small to overflow float64 sums, and Winnow's weights sum to 1
         largest = np.finfo(np.float32).max / 10 if dtype == np.float32 else 1e200
         model.partial_fit((huge / np.abs(huge).max() * largest).astype(dtype), Y)
         assert np.isfinite(model.decision_function(X)).all()
@@ -262,7 +262,7 @@ def test_bad_parameters(learner, name, value, error):
     assert_unchanged(fitted, before)
 
 
-def test_parameters_that_do_not_go_together():
+def test_incompatible_parameters():
     with pytest.raises(ValueError, match="eta and norm_bound both set the threshold"):
         budgetron.Projectron(eta=0.1, norm_bound=1.0).fit(X, Y)
     with pytest.raises(ValueError, match=r"decay \* eta must be below 1"):
@@ -272,7 +272,7 @@ def test_parameters_that_do_not_go_together():
         Normalized("gaussian")
 
 
-def test_parameters_may_not_change_midway():
+def test_parameters_may_not_change_after_the_first_call():
     model = budgetron.Forgetron(50, gamma=0.5).fit(X, Y)
     model.set_params(budget=10)
     with pytest.raises(ValueError, match="budget changed since the first call; call fit to start again"):
@@ -294,8 +294,8 @@ def test_classes():
     assert not hasattr(budgetron.Forgetron(), "dual_coef_")
 
 
-def test_numbers_are_not_their_names():
-    # "10" sorts before "2": as text, labels would be taken for other classes.
+def test_labels_given_as_text_are_not_numbers():
+    # "10" sorts before "2", so labels converted to text would be assigned to other classes.
     y = np.tile(np.arange(12), 20)
     model = budgetron.Forgetron(20, gamma=0.5).fit(X, y)
     coef = model.dual_coef_
