@@ -1,4 +1,4 @@
-"""The linear learners against their references, round by round, and the identities of chapter 8."""
+"""The linear learners compared with their references in every round, and identities between learners."""
 
 import copy
 import pickle
@@ -45,12 +45,12 @@ def make(label, **more):
 
 
 def weights(model):
-    """The hypothesis itself, whatever `coef_` says of it."""
+    """Return the weights of the current hypothesis, which may differ from `coef_`."""
     return np.array([learner.factor * learner.weights for learner in model._learners])
 
 
 def replay(label, name, n=240, tie=TIE, seed=0):
-    """The reference's run over the rounds that rounding cannot decide, and what it saw in each."""
+    """Run the reference, leave out rounds that rounding might decide, and return the other results."""
     X, y = stream(name, n, seed)
     _, reference, parameters = CASES[label]
     run = reference(X.shape[1], **parameters)
@@ -94,7 +94,7 @@ def test_equals_reference(label, name, sparse, record_property):
     X = csr_array(run[0]) if sparse else run[0]
     trace = model.progressive_fit(X, run[1], classes=[-1, 1], ledger=True)
     assert_same(model, trace, run)
-    # the weights after each round, too
+    # Compare the weights after each round, too.
     model = make(label)
     rows = [csr_array(x[None]) for x in run[0]] if sparse else run[0]
     scale = max(1.0, np.abs(run[2]).max())
@@ -105,7 +105,7 @@ def test_equals_reference(label, name, sparse, record_property):
 
 @pytest.mark.parametrize("label", ["perceptron", "voted", "margin"])
 def test_exact_ties(label):
-    # Whole numbers: no rounding on either side, and no round is left out.
+    # With integers neither side rounds, so no round is left out.
     run = replay(label, "exact", tie=-inf)
     assert np.sum(run[2] == 0) > 3
     model = make(label)
@@ -122,7 +122,7 @@ def test_float32(label, sparse):
     np.testing.assert_allclose(trace.margins, margins, rtol=1e-4, atol=1e-4 * max(1, abs(margins).max()))
     np.testing.assert_allclose(weights(model)[0], after[-1], rtol=1e-3, atol=1e-4 * max(1, abs(after).max()))
     assert model.decision_function(X).dtype == np.float64
-    # rows are float32, sums are not: it is the float64 learner on these rows
+    # Rows are float32 but sums are float64, so the result equals that of the float64 learner.
     double = make(label)
     double_trace = double.progressive_fit(X.astype(float), y, classes=[-1, 1])
     np.testing.assert_allclose(trace.margins, double_trace.margins, rtol=1e-9, atol=1e-9)
@@ -136,12 +136,12 @@ def test_votes(name, vote):
     hypotheses = np.array(reference.predictors)
     values = hypotheses @ X.T
     expected = (values if vote == "average" else np.sign(values)).mean(axis=0)
-    assert np.abs(values[values != 0]).min() > 1e-9  # no sign is a matter of rounding
+    assert np.abs(values[values != 0]).min() > 1e-9  # rounding cannot change a sign
     np.testing.assert_allclose(model.decision_function(X), expected, rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(model.decision_function(csr_array(X)), expected, rtol=1e-10, atol=1e-10)
     if vote == "average":
         np.testing.assert_allclose(model.coef_[0], hypotheses.mean(axis=0), rtol=1e-10, atol=1e-12)
-        # the sum of survivals: each distinct vector times the rounds that it lasted
+        # The sum of each distinct weight vector times the number of rounds that it survived.
         distinct, starts = [hypotheses[0]], [0]
         for t, w in enumerate(hypotheses):
             if not np.array_equal(w, distinct[-1]):
@@ -175,7 +175,7 @@ def test_any_cut(label, cuts, sparse, single):
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
 @pytest.mark.parametrize("label", [*CASES, "majority"])
-def test_a_copy_goes_on_bit_for_bit_and_shares_nothing(label, copied):
+def test_copy_continues_exactly_and_is_independent(label, copied):
     X, y = stream("random")
     model = linear.VotedPerceptron("majority") if label == "majority" else make(label)
     model.partial_fit(X[:120], y[:120], classes=[-1, 1])
@@ -188,22 +188,22 @@ def test_a_copy_goes_on_bit_for_bit_and_shares_nothing(label, copied):
 
 
 @pytest.mark.parametrize("label", CASES)
-def test_each_class_is_the_binary_learner(label):
+def test_each_class_equals_a_binary_learner(label):
     X, _ = stream("sparse")
     y = np.argmax(X[:, :3] + 0.1, axis=1)
     model = make(label)
     trace = model.progressive_fit(csr_array(X), y, ledger=True)
     for c in range(3):
-        alone = make(label)
-        binary = alone.progressive_fit(X, np.where(y == c, 1, -1), ledger=True)
+        binary_model = make(label)
+        binary = binary_model.progressive_fit(X, np.where(y == c, 1, -1), ledger=True)
         np.testing.assert_allclose(trace.margins[:, c], binary.margins, rtol=1e-9, atol=1e-9)
-        np.testing.assert_allclose(weights(model)[c], weights(alone)[0], rtol=1e-9, atol=1e-9)
-    rows = make(label)
+        np.testing.assert_allclose(weights(model)[c], weights(binary_model)[0], rtol=1e-9, atol=1e-9)
+    single = make(label)
     margins = [
-        rows.play(csr_array(x[None]), outcome, classes=[0, 1, 2]) for x, outcome in zip(X, y, strict=True)
+        single.play(csr_array(x[None]), outcome, classes=[0, 1, 2]) for x, outcome in zip(X, y, strict=True)
     ]
     np.testing.assert_allclose(margins, trace.margins, rtol=1e-9, atol=1e-9)
-    assert rows.mistakes_ == model.mistakes_ == trace.mistakes.sum()
+    assert single.mistakes_ == model.mistakes_ == trace.mistakes.sum()
     assert model.coef_.shape == (3, X.shape[1])
     assert model.intercept_.tolist() == [0, 0, 0]
 
@@ -212,7 +212,7 @@ def test_each_class_is_the_binary_learner(label):
 def test_sparse_rows_of_any_kind(label):
     X, y = stream("sparse")
     expected = make(label).fit(X, y)
-    # the same numbers as duplicates, out of order, with explicit zeros, and with wide indices
+    # The same values as duplicates, unsorted, with explicit zeros, and with 64-bit indices.
     rows, columns = np.nonzero(X)
     rows, columns, values = (
         np.concatenate(pair) for pair in ((rows, rows), (columns, columns), (X[X != 0],) * 2)
@@ -225,7 +225,7 @@ def test_sparse_rows_of_any_kind(label):
     duplicated = csr_array(
         (messy.data[by_row], messy.coords[1][by_row].astype(np.int64), indptr), shape=X.shape
     )
-    stored = duplicated.copy()
+    unchanged = duplicated.copy()
     assert not duplicated.has_canonical_format
     zeros = csr_array(
         (np.ones(X.size), np.tile(np.arange(12), 240), np.arange(0, X.size + 1, 12)), shape=X.shape
@@ -239,11 +239,11 @@ def test_sparse_rows_of_any_kind(label):
         for i, outcome in enumerate(y):
             one_by_one.play(matrix[[i]], outcome, classes=[-1, 1])
         np.testing.assert_allclose(weights(one_by_one), weights(expected), rtol=1e-9, atol=1e-9)
-    np.testing.assert_array_equal(duplicated.indices, stored.indices)  # the caller's matrix is the caller's
+    np.testing.assert_array_equal(duplicated.indices, unchanged.indices)  # the caller's matrix is not changed
 
 
-def test_a_round_without_an_update_reads_its_row_alone():
-    # Ten million features: were anything touched but the row's three, this would take hours.
+def test_round_without_an_update_reads_only_its_row():
+    # Ten million features: if more than the three features of the row were read, this would take hours.
     d, n = 10_000_000, 20_000
     rng = np.random.default_rng(0)
     places = np.sort(rng.integers(0, d, size=(n, 3)) // 3 * 3 + np.arange(3), axis=1)
@@ -255,7 +255,7 @@ def test_a_round_without_an_update_reads_its_row_alone():
 
 
 def test_dual_equals_primal():
-    # The kernel Perceptron with inner products is the Perceptron (004 figures 8.6 and 8.8).
+    # The kernel Perceptron with a linear kernel equals the Perceptron (004 figures 8.6 and 8.8).
     X, y = stream("exact")
     primal, dual = linear.Perceptron(), budgetron.KernelPerceptron(kernel="linear")
     np.testing.assert_array_equal(primal.progressive_fit(X, y).margins, dual.progressive_fit(X, y).margins)
@@ -275,8 +275,8 @@ def test_passive_aggressive_with_and_without_kernel(variant, C):
 
 
 @pytest.mark.parametrize("eta", [0.1, 0.5, 2.0])
-def test_winnow_is_weighted_majority(eta):
-    # Features of -1 and +1 are experts' votes. (In a tie the two differ; with seven there is none.)
+def test_winnow_equals_weighted_majority(eta):
+    # Features of -1 and +1 are votes of experts. The two differ only in ties; seven experts have none.
     rng = np.random.default_rng(1)
     X = rng.choice([-1.0, 1.0], size=(300, 7))
     y = np.where(rng.random(300) < 0.2, rng.choice([-1.0, 1.0], 300), X[:, 2])
@@ -291,8 +291,8 @@ def test_winnow_is_weighted_majority(eta):
         np.testing.assert_allclose(model.coef_[0], majority.weights_, rtol=1e-9)
 
 
-def test_winnow_forgets_no_weight():
-    # A weight far below what a float can hold comes back when its feature is right again.
+def test_winnow_recovers_tiny_weights():
+    # A weight below the smallest float grows again when its feature is right again.
     X = np.array([[1.0, -1.0]] * 3)
     model = linear.Winnow(eta=1000.0)
     for outcome in (1, -1, -1, 1, 1, -1, 1):
@@ -304,7 +304,7 @@ def test_winnow_forgets_no_weight():
 
 
 def test_winnow_bound():
-    # 004 Theorem 8.13 with its own eta, for a competitor that looks at three features of 200.
+    # 004 Theorem 8.13 with its own eta, for a competitor that uses three of 200 features.
     rng = np.random.default_rng(2)
     X = rng.choice([-1.0, 1.0], size=(4000, 200))
     y = np.sign(X[:, :3].sum(axis=1))
@@ -317,7 +317,7 @@ def test_winnow_bound():
 
 
 def test_margin_perceptron_bound():
-    # Exercise 8.6: run until it stops, at most 16 (r / rho)^2 updates, and half the margin is reached.
+    # 004 exercise 8.6: until convergence at most 16 (r / rho)^2 updates, with at least half the margin.
     rng = np.random.default_rng(3)
     v = rng.normal(size=5)
     v /= np.linalg.norm(v)
@@ -336,7 +336,7 @@ def test_margin_perceptron_bound():
 
 
 @pytest.mark.parametrize("variant", ["PA-I", "PA-II"])
-def test_the_steps_of_scikit_learn(variant):
+def test_steps_equal_those_of_scikit_learn(variant):
     X, y, *_ = replay("pa-i", "random")
     once = {"fit_intercept": False, "shuffle": False, "max_iter": 1, "tol": None}
     if parse_version(sklearn.__version__) >= parse_version("1.8"):
@@ -351,7 +351,7 @@ def test_the_steps_of_scikit_learn(variant):
 
 
 def test_decay_over_a_long_stream():
-    # The common factor of the decay is multiplied out many times; averages survive it.
+    # The common factor of the decay is applied to the weights many times; averages stay correct.
     rng = np.random.default_rng(4)
     X, y = rng.normal(size=(3000, 4)), rng.choice([-1.0, 1.0], 3000)
     model, reference = linear.OnlineSVM(eta=0.6, C=1.0), ref.OnlineSVM(4, 0.6, 1.0)
@@ -365,8 +365,8 @@ def test_decay_over_a_long_stream():
     np.testing.assert_allclose(average.coef_[0], np.mean(reference.predictors, axis=0), rtol=1e-9, atol=1e-12)
 
 
-def test_arow_stays_positive_on_any_scale():
-    # Exact: one feature of value v has sigma = 1 / (1 + t v^2 / r) after t margin errors.
+def test_arow_variance_stays_positive_on_any_scale():
+    # With one feature of value v, sigma is exactly 1 / (1 + t v^2 / r) after t margin errors.
     rows = np.array([[1.7e9]] * 6)
     trace = linear.AROW().progressive_fit(rows, [0, 1, 0, 1, 0, 1], ledger=True)
     w, precision = 0.0, 1.0
@@ -383,7 +383,7 @@ def test_arow_stays_positive_on_any_scale():
     assert np.linalg.eigvalsh(sigma).min() > 0
 
 
-def test_a_round_that_fails_changes_nothing():
+def test_failed_round_changes_nothing():
     X, y = stream("random")
     huge = np.array([1e200, 1e200, -1e200])
     for label in ("voted", "svm", "perceptron", "margin", "pa"):
