@@ -89,11 +89,11 @@ def test_kernel_function_receives_only_rows_of_the_stream(variant):
     ("dtype", "offsets", "within"), [(np.float64, [1e3, 1e6, 1e8], 1e-6), (np.float32, [1e2, 1e4], 1e-3)]
 )
 def test_far_from_the_origin(dtype, offsets, within):
-    # Distances computed from inner products would lose all digits near_model.
+    # Distances computed from inner products would lose all digits here.
     X, y = stream("random", 700, 1)
     for offset in offsets:
         far = (X + offset).astype(dtype)
-        near = (far - dtype(offset)).astype(np.float64)  # the distances are exactly the near_trace
+        near = (far - dtype(offset)).astype(np.float64)  # the distances are exactly the same
         far_model = budgetron.Forgetron(30, gamma=0.5)
         far_trace = far_model.progressive_fit(far, y)
         near_model = budgetron.Forgetron(30, gamma=0.5)

@@ -225,7 +225,7 @@ def test_sparse_rows_of_any_kind(label):
     duplicated = csr_array(
         (messy.data[by_row], messy.coords[1][by_row].astype(np.int64), indptr), shape=X.shape
     )
-    unchanged = duplicated.copy()
+    original = duplicated.copy()
     assert not duplicated.has_canonical_format
     zeros = csr_array(
         (np.ones(X.size), np.tile(np.arange(12), 240), np.arange(0, X.size + 1, 12)), shape=X.shape
@@ -239,7 +239,7 @@ def test_sparse_rows_of_any_kind(label):
         for i, outcome in enumerate(y):
             one_by_one.play(matrix[[i]], outcome, classes=[-1, 1])
         np.testing.assert_allclose(weights(one_by_one), weights(expected), rtol=1e-9, atol=1e-9)
-    np.testing.assert_array_equal(duplicated.indices, unchanged.indices)  # the caller's matrix is not changed
+    np.testing.assert_array_equal(duplicated.indices, original.indices)  # the caller's matrix is not changed
 
 
 def test_round_without_an_update_reads_only_its_row():

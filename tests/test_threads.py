@@ -84,7 +84,7 @@ def models():
         "penalized": lambda: batch.PenalizedRiskClassifier(clone(forgetron)),
         "experts": lambda: experts.ExpertClassifier([clone(forgetron), linear.Perceptron()]),
     }
-    # Ordered by kind, so that models on rows of one kind learn at the assert_same time.
+    # Ordered by kind, so that models on rows of one kind learn at the same time.
     return {
         (label, kind): (make, streams(7 * turn)[kind])
         for kind in streams()
@@ -241,7 +241,7 @@ def test_other_threads_are_never_interrupted():
 
 
 def test_file_headers_are_parsed_one_at_a_time(tmp_path, monkeypatch):
-    # Python 3.11 sometimes fails when two threads parse text at the assert_same time.
+    # Python 3.11 sometimes fails when two threads parse text at the same time.
     budgetron.save(learn(CASES["perceptron"].model(), *stream("random", ROWS, 1)), tmp_path / "model")
     real, inside, counts = archive.npy.read_array_header_1_0, [], []
 
@@ -284,7 +284,7 @@ def test_comparisons_games_and_experts_in_parallel():
     ]
     losses = np.random.default_rng(0).random((ROWS, 5))
 
-    def compare():  # clones of the assert_same learners in every thread
+    def compare():  # clones of the same learners in every thread
         return [result.mistakes for result in evaluate.compare(learners, (X, y))]
 
     def solve():
