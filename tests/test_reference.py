@@ -1,4 +1,4 @@
-"""Each learner against its slow literal reference, round by round."""
+"""Each learner compared with its slow, literal reference in every round."""
 
 import copy
 
@@ -76,7 +76,7 @@ def assert_same(model, trace, run, tolerance=1e-9, ledger_tolerance=1e-8):
             np.testing.assert_array_equal(trace.ledger[name], expected, err_msg=name)
         else:
             actual, power = trace.ledger[name], 2 if name in ("norm", "delta") else 1
-            # A norm is the root of a sum that may cancel: its square is what can be compared near 0.
+            # A norm is the root of a sum that may cancel, so near 0 only its square can be compared.
             np.testing.assert_allclose(
                 actual**power,
                 expected**power,
@@ -118,8 +118,8 @@ def test_stream_shorter_than_the_budget(label):
     assert_same(model, model.progressive_fit(run[0], run[1], classes=[-1, 1], ledger=True), run)
 
 
-# With small whole numbers and inner products every learner whose coefficients are whole
-# numbers computes without rounding, so that ties are ties on both sides and none is left out.
+# With small integers, inner products and integer coefficients these learners compute without rounding.
+# Ties are then exact in the learner and in the reference, and no round is left out.
 EXACT = ["perceptron", "remove oldest", "random", "cks", "stoptron", "voted"]
 
 
@@ -138,7 +138,7 @@ def test_exact_ties(label, kernel):
 @pytest.mark.parametrize("kernel", ["rbf", "linear", "poly", "laplacian", "allsubsets", "normalized poly"])
 @pytest.mark.parametrize("label", CASES)
 def test_float32(label, kernel, name):
-    # Decisions that float32 could turn are left out; what remains must be the same decisions.
+    # Rounds that float32 might decide differently are left out. All other decisions must be the same.
     case = CASES[label]
     run = replay(case, name, kernel, tie=2e-3)
     assert len(run[2]) > 40
@@ -152,13 +152,13 @@ def test_float32(label, kernel, name):
     np.testing.assert_array_equal(model.support_, [position[t] for t in run[6].alpha])
 
 
-# How a slab may keep the rows of a CSR matrix: feature by feature, or its non-zeros alone.
-KEPT = {"columns": (10**9, 32), "non-zeros": (0, 1)}
+# How a slab may store the rows of a CSR matrix: all features, or only the non-zeros.
+STORAGE = {"columns": (10**9, 32), "non-zeros": (0, 1)}
 
 
-@pytest.fixture(params=KEPT)
-def kept(request, monkeypatch):
-    wide, sparse = KEPT[request.param]
+@pytest.fixture(params=STORAGE)
+def storage(request, monkeypatch):
+    wide, sparse = STORAGE[request.param]
     monkeypatch.setattr(kernel_classifier, "WIDE", wide)
     monkeypatch.setattr(kernel_classifier, "SPARSE", sparse)
     return request.param
@@ -166,12 +166,12 @@ def kept(request, monkeypatch):
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("label", CASES)
-def test_sparse_rows(label, kernel, kept):
+def test_sparse_rows(label, kernel, storage):
     case = CASES[label]
     run = replay(case, "sparse", kernel)
     model = case.model(kernel)
     trace = model.progressive_fit(csr_array(run[0]), run[1], classes=[-1, 1], ledger=True)
-    assert model._learners[0].supports.sparse == (kept == "non-zeros" and "callable" not in kernel)
+    assert model._learners[0].supports.sparse == (storage == "non-zeros" and "callable" not in kernel)
     assert_same(model, trace, run)
     dense = case.model(kernel).fit(run[0], run[1])
     np.testing.assert_allclose(
@@ -180,7 +180,7 @@ def test_sparse_rows(label, kernel, kept):
 
 
 @pytest.mark.parametrize("label", CASES)
-def test_sparse_rows_in_single_precision(label, kept):
+def test_float32_sparse_rows(label, storage):
     case = CASES[label]
     run = replay(case, "sparse", "rbf", tie=2e-3)
     model = case.model("rbf")
@@ -190,8 +190,8 @@ def test_sparse_rows_in_single_precision(label, kept):
 
 
 @pytest.mark.parametrize("label", CASES)
-def test_sparse_rows_one_by_one(label, kept):
-    # Rounds alone and in batches, of sparse rows and of dense ones, on whatever slab the first batch chose.
+def test_sparse_rows_one_by_one(label, storage):
+    # Single rounds and batches, of sparse and dense rows, on the kind of slab that the first batch chose.
     case = CASES[label]
     X, y, *_, margins, sizes, _, _ = replay(case, "sparse", "rbf")
     model = case.model("rbf")
@@ -206,8 +206,8 @@ def test_sparse_rows_one_by_one(label, kept):
 
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
 @pytest.mark.parametrize("label", CASES)
-def test_dense_rows_of_many_zeros(label, kernel):
-    # More features than products of dense rows are made for: by the non-zeros, whichever way the rows come.
+def test_dense_rows_with_many_zeros(label, kernel):
+    # With this many features, products use only the non-zeros, for dense and for sparse rows.
     case = CASES[label]
     X, y, *_, margins, sizes, _, _ = replay(case, "sparse", kernel)
     wide = np.hstack([X, np.zeros((len(X), 40))])
@@ -228,7 +228,7 @@ def test_votes(kernel, vote):
     np.testing.assert_allclose(model.decision_function(X), expected, rtol=1e-9, atol=1e-9)
 
 
-def test_decision_function_is_the_hypothesis():
+def test_decision_function_equals_the_hypothesis_of_the_reference():
     for label, case in CASES.items():
         if label != "voted":
             X, y, kept, *_, reference = replay(case, "random", "rbf")
@@ -240,7 +240,7 @@ def test_decision_function_is_the_hypothesis():
 
 
 @pytest.mark.parametrize("label", CASES)
-def test_long_streams_of_many_blocks(label):
+def test_long_streams_with_many_blocks(label):
     case = with_budget(CASES[label], 25) or CASES[label]
     run = replay(case, "random", "rbf", n=700, seed=1)
     model = case.model("rbf")
