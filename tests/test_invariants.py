@@ -1,4 +1,4 @@
-"""What the proofs say must hold on every stream, for every learner."""
+"""Invariants and bounds that the papers prove for every stream."""
 
 from math import log, log2, sqrt
 
@@ -20,7 +20,7 @@ def hinge(values, y):
 
 
 def competitors(K, y, limit=np.inf, count=20, seed=0):
-    """Random functions of the stream's span, scaled into the ball of this norm."""
+    """Yield the norms and values of random functions in the span of the stream, of at most this norm."""
     rng = np.random.default_rng(seed)
     for _ in range(count):
         coef = rng.random(len(y)) * y * (rng.random(len(y)) < rng.random())
@@ -48,7 +48,7 @@ def test_never_more_supports_than_the_budget(label, name, budget):
     gamma=st.floats(0.01, 10.0),
     seed=st.integers(0, 5),
 )
-def test_forgetron(variant, name, budget, gamma, seed):
+def test_forgetron_invariants(variant, name, budget, gamma, seed):
     X, y = stream(name, 240, seed)
     model = budgetron.Forgetron(budget, variant, gamma=gamma)
     trace = model.progressive_fit(X, y, classes=[-1, 1], ledger=True)
@@ -62,13 +62,15 @@ def test_forgetron(variant, name, budget, gamma, seed):
     )
     after = ledger["Q"] + np.nan_to_num(ledger["psi"])
     if variant == "basic":
-        assert np.all(ledger["norm"] <= norm_limit(budget) + 1 + 1e-9)  # shrunk to U, then one removed
+        assert np.all(
+            ledger["norm"] <= norm_limit(budget) + 1 + 1e-9
+        )  # shrunk to U, then one support removed
         assert np.all(np.abs(model.dual_coef_) <= 1)
         if budget >= 83:
             assert np.all(after <= SHARE * mistakes + 1e-9)
     else:
         assert np.all(after <= SHARE * mistakes + 1e-9)  # (41)
-    if variant == "greedy":  # whenever it shrinks, the oldest goes
+    if variant == "greedy":  # whenever it shrinks, it removes the oldest support
         shrunk = np.flatnonzero(trace.mistakes & (ledger["phi"] < 1))
         alive = set()
         for t in np.flatnonzero(trace.mistakes):
@@ -145,8 +147,8 @@ def test_projectron_bounds(name, seed, bound):
                 assert trace.mistakes.sum() <= (norm**2 + 2 * hinge(values, y).sum()) / (1 - 2 * eta * norm)
 
 
-def test_projectron_at_zero_is_the_perceptron():
-    # In the finite-dimensional space of "linear" it needs as many supports as dimensions.
+def test_projectron_with_eta_0_equals_the_perceptron():
+    # The space of the linear kernel is finite, so there are only as many supports as dimensions.
     X, y = stream("random", 400)
     plain = budgetron.KernelPerceptron(kernel="linear").fit(X, y)
     projected = budgetron.Projectron(eta=0.0, kernel="linear").fit(X, y)
@@ -157,7 +159,7 @@ def test_projectron_at_zero_is_the_perceptron():
 
 
 def test_small_norm_bound_never_learns():
-    # U < 0.75: (13) at an empty support set is above sqrt k(x, x) = 1, and 0 is projected for ever.
+    # If U < 0.75, (13) without supports is above sqrt k(x, x) = 1, so every update is projected to 0.
     X, y = stream("random")
     assert budgetron.Projectron(norm_bound=0.74, gamma=0.5).fit(X, y).n_support_ == 0
     assert budgetron.Projectron(norm_bound=0.76, gamma=0.5).fit(X, y).n_support_ > 0
@@ -176,7 +178,9 @@ def test_simplified_forgetron(name, budget):
     assert np.any(error != 0)
     assert np.all(trace.ledger["norm"] <= sqrt(U2) / 2 * (1 + 1e-9))
     assert np.all(np.abs(model.dual_coef_) <= 1 / 32)  # Fact 1
-    assert np.all(np.diff(np.abs(model.dual_coef_[0])) >= 0)  # the oldest weighs least
+    assert np.all(
+        np.diff(np.abs(model.dual_coef_[0])) >= 0
+    )  # the oldest support has the smallest coefficient
 
 
 @pytest.mark.parametrize("name", STREAMS)
@@ -189,7 +193,7 @@ def test_modified_random_budget(name):
 
 
 def test_unit_vectors_defeat_every_budget():
-    # 003 section 2: the lowest unit vector that is not a support; f = 0 is a mistake.
+    # 003 section 2: each round has the first unit vector that is not a support, and f = 0 is a mistake.
     budget = 6
     basis = np.eye(budget + 1)
     for label, case in CASES.items():
@@ -209,14 +213,14 @@ def test_norm_limit():
     assert norm_limit(1500) == pytest.approx(0.25 * sqrt(1501 / log(1501)))
 
 
-def test_seeds():
+def test_random_states():
     X, y = stream("random")
     runs = [
         budgetron.RandomizedBudgetPerceptron(10, gamma=0.5, random_state=seed).fit(X, y).support_.tolist()
         for seed in (1, 1, 2)
     ]
     assert runs[0] == runs[1] != runs[2]
-    # uniform over the supports: in the long run each age is removed about equally often
+    # Supports are chosen uniformly: over many rounds each age is removed about equally often.
     trace = budgetron.RandomizedBudgetPerceptron(4, kernel="linear", random_state=0).progressive_fit(
         np.eye(3000), np.ones(3000), classes=[-1, 1], ledger=True
     )
