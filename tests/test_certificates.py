@@ -1,4 +1,4 @@
-"""Bounds, certificates and adversaries: no theorem is violated, and where the papers say so it is tight."""
+"""Bounds, certificates and adversaries: no bound is violated, and some are tight as the papers state."""
 
 import json
 from collections import defaultdict
@@ -15,7 +15,7 @@ from budgetron._certify.svm import Dual
 from budgetron.bounds import THEOREMS, AssumptionError
 from budgetron.kernels import Normalized
 
-# Every learner that has a theorem, and how large a competitor may be.
+# Every learner that has a theorem, and the largest norm that a competitor may have.
 LEARNERS = {
     "perceptron": (lambda: budgetron.KernelPerceptron(gamma=0.5), np.inf),
     "voted": (lambda: budgetron.VotedKernelPerceptron(gamma=0.5), np.inf),
@@ -46,7 +46,7 @@ def make_stream(kind, seed, n=250):
         X, y = streams.two_gaussians(n, 0.2, random_state=seed)
     elif kind == "drifting":
         X, y, *_ = streams.drifting_gaussians(n, noise=0.05, random_state=seed)
-    else:  # duplicates, under both labels, and rows of zeros
+    else:  # duplicates with both labels, and rows of zeros
         points = rng.normal(size=(20, 2))
         points[0] = 0
         X, y = points[rng.integers(20, size=n)], rng.choice([-1.0, 1.0], n)
@@ -57,7 +57,7 @@ KINDS = ("separable", "noisy", "drifting", "duplicates")
 
 
 def competitors(model, X, y, limit, rng):
-    """Expansions over the stream, of several norms within the limit; the last by an SVM."""
+    """Yield competitors of several norms within the limit, as kernel expansions; the last is an SVM."""
     kernel = competitor_kernel(model)
     for size in (3, 30, len(y)):
         rows = X[rng.integers(len(y), size=size)]
@@ -75,7 +75,7 @@ def competitors(model, X, y, limit, rng):
 
 @pytest.mark.parametrize("label", LEARNERS)
 def test_no_bound_is_violated(label, record_property):
-    # 15 learners x 36 streams of their own = 540, each against four competitors, some against the best
+    # 15 learners with 36 streams each, against four competitors and in some runs the best competitor.
     make, limit = LEARNERS[label]
     first = 100 * list(LEARNERS).index(label)
     checks, largest = defaultdict(int), defaultdict(float)
@@ -105,16 +105,16 @@ def test_no_bound_is_violated(label, record_property):
     assert sum(checks.values()) >= 36 * 4
 
 
-def test_equality_on_orthonormal_streams():
+def test_bounds_are_tight_on_orthonormal_streams():
     T = 40
     X, _ = streams.unit_vectors(T)
     y = np.random.default_rng(0).choice([-1.0, 1.0], T)
-    everyone = (X, y)
+    competitor = (X, y)
     perceptron = budgetron.KernelPerceptron(kernel="linear")
     trace = perceptron.progressive_fit(X, y)
     assert trace.mistakes.all()
     for theorem in ("perceptron", "perceptron_l1", "perceptron_l2"):
-        certificate = certify(perceptron, X, y, trace, everyone, theorem=theorem)
+        certificate = certify(perceptron, X, y, trace, competitor, theorem=theorem)
         assert certificate.bound == pytest.approx(T, abs=1e-9)
         assert certificate.ratio == pytest.approx(1.0, abs=1e-9)
     for infimum in (bounds.perceptron_l1_infimum, bounds.perceptron_l2_infimum):
@@ -122,7 +122,7 @@ def test_equality_on_orthonormal_streams():
     projectron = budgetron.Projectron(eta=0.0, kernel="linear")
     trace = projectron.progressive_fit(X, y, ledger=True)
     for theorem in ("projectron", "projectron_root"):
-        certificate = certify(projectron, X, y, trace, everyone, theorem=theorem)
+        certificate = certify(projectron, X, y, trace, competitor, theorem=theorem)
         assert certificate.bound == pytest.approx(T, abs=1e-9)
         assert certificate.count == T
     primal = linear.Perceptron()
@@ -173,7 +173,7 @@ def test_exponential_stream():
         X, y = streams.exponential(n)
         model = linear.Perceptron()
         model.partial_fit(X, y, classes=[-1, 1])
-        passes = np.tile(X, (50, 1)), np.tile(y, 50)  # those after the last mistake change nothing
+        passes = np.tile(X, (50, 1)), np.tile(y, 50)  # passes after the last mistake change nothing
         while np.any(y * (X @ model.coef_[0]) <= 0):
             model.partial_fit(*passes)
         assert model.updates_ >= bounds.exponential_updates(n)
@@ -215,37 +215,37 @@ def test_margin_perceptron_and_winnow():
         certify(model, X, y, trace, -w)
 
 
-def test_drift():
-    X, y, turning, shift = streams.rotating_hyperplane(2000, steps=8, margin=0.3, norm=0.25, random_state=0)
-    rows = np.vstack([w for _, w in turning])
+def test_bounds_under_drift():
+    X, y, segments, shift = streams.rotating_hyperplane(2000, steps=8, margin=0.3, norm=0.25, random_state=0)
+    rows = np.vstack([w for _, w in segments])
     assert shift == pytest.approx(sum(np.linalg.norm(np.diff(rows, axis=0), axis=1)))
-    for start, w in turning:
+    for start, w in segments:
         assert np.all(y[start : start + 250] * (X[start : start + 250] @ w) >= 0.25 * 0.3 - 1e-12)
     for model in (
         budgetron.Forgetron(500, "simplified", kernel="linear"),
         budgetron.RandomizedBudgetPerceptron(100, "modified", kernel="linear", random_state=0),
     ):
         trace = model.progressive_fit(X, y, ledger=True)
-        certificate = certify(model, X, y, trace, turning)
+        certificate = certify(model, X, y, trace, segments)
         assert certificate.holds
         assert certificate.shift == pytest.approx(shift)
         assert certificate.norm == pytest.approx(0.25)
-        still = certify(model, X, y, trace, turning[0][1])
-        assert still.shift == 0
-        assert still.losses > certificate.losses
+        constant = certify(model, X, y, trace, segments[0][1])
+        assert constant.shift == 0
+        assert constant.losses > certificate.losses
     forgetron = budgetron.Forgetron(100, kernel="linear")
     trace = forgetron.progressive_fit(X, y, ledger=True)
     with pytest.raises(ValueError, match="one competitor for all rounds"):
-        certify(forgetron, X, y, trace, turning)
+        certify(forgetron, X, y, trace, segments)
     with pytest.raises(ValueError, match="begin at 0"):
-        certify(model, X, y, trace, turning[1:])
+        certify(model, X, y, trace, segments[1:])
 
 
 def test_drifting_gaussians():
-    X, y, turning, shift = streams.drifting_gaussians(1500, noise=0.05, steps=12, norm=0.4, random_state=0)
+    X, y, segments, shift = streams.drifting_gaussians(1500, noise=0.05, steps=12, norm=0.4, random_state=0)
     X /= np.linalg.norm(X, axis=1).max()
     model = budgetron.RandomizedBudgetPerceptron(400, "modified", kernel="linear", random_state=0)
-    certificate = certify(model, X, y, model.progressive_fit(X, y, ledger=True), turning)
+    certificate = certify(model, X, y, model.progressive_fit(X, y, ledger=True), segments)
     assert certificate.holds
     assert (
         certificate.shift
@@ -273,7 +273,7 @@ def test_coin_flips_and_contradiction():
     assert experts.WeightedMajority(beta=0.5).play(advice, outcomes).losses.sum() == 100
 
 
-def test_competitors_of_every_kind():
+def test_all_kinds_of_competitors():
     X, y = streams.two_gaussians(300, random_state=0)
     model = budgetron.KernelPerceptron(gamma=0.5)
     trace = model.progressive_fit(X, y)
@@ -305,8 +305,8 @@ def test_competitors_of_every_kind():
     assert certify(primal, X, y, trace, linear.AROW().fit(X, y)).holds
 
 
-def test_the_best_competitor():
-    # Against a much tighter solution; inside a ball, against projected subgradients.
+def test_best_competitor():
+    # Compare with a much tighter solution and, inside a ball, with projected subgradient steps.
     X, y = streams.two_gaussians(400, 0.1, random_state=1)
     K = np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
     for limit in (np.inf, 2.0):
@@ -319,7 +319,7 @@ def test_the_best_competitor():
         exact = 0.5 * coef @ K @ coef + np.maximum(0, 1 - y * (K @ coef)).sum()
         assert sqrt(coef @ K @ coef) <= limit * (1 + 1e-4)
         assert found <= 1.01 * exact
-        if limit == np.inf:  # weak duality: nothing is better than the dual
+        if limit == np.inf:  # weak duality: no primal value is below the dual value
             assert exact <= (tight.alpha.sum() - 0.5 * coef @ K @ coef) * (1 + 1e-5)
         else:
             value = np.inf
@@ -333,7 +333,7 @@ def test_the_best_competitor():
             assert exact <= value * 1.002
 
 
-def test_reports():
+def test_reports_of_certificates():
     X, y = streams.two_gaussians(500, random_state=0)
     model = budgetron.Forgetron(100, gamma=0.5)
     trace = model.progressive_fit(X, y)
@@ -358,7 +358,7 @@ def test_reports():
     assert "does not apply" in str(certify(small, X, y, trace, check=False))
 
 
-def test_what_cannot_be_certified():
+def test_uncertifiable_models_raise():
     X, y = streams.two_gaussians(200, random_state=0)
     for model in (
         budgetron.RandomizedBudgetPerceptron(50, random_state=0),
@@ -398,10 +398,10 @@ def test_what_cannot_be_certified():
     assert certify(sphere, X, y, sphere.progressive_fit(X, y)).holds
 
 
-# ---------------------------------------------------------------------- the functions themselves
+# ---------------------------------------------------------------------- the functions of bounds
 
 
-def test_bounds_as_printed():
+def test_values_of_bounds():
     assert bounds.perceptron(2.0, 3.0) == 10.0
     assert bounds.forgetron(1.0, 3.0, 100) == 14.0
     assert bounds.remove_oldest(2.0, 3.0, 5.0) == 15.0
@@ -420,7 +420,7 @@ def test_bounds_as_printed():
     assert bounds.winnow_general(1.0, 0.5, 100, 0.5) == pytest.approx(bounds.winnow(1.0, 0.5, 100))
     assert bounds.margin_perceptron(2.0, 0.5) == 256.0
     assert bounds.shrinking_perceptron(2.0, 3.0, log(0.5)) == pytest.approx(4 * (1 + log(2)) + 6)
-    # (24): outside the ball free, across its border in part, inside in full
+    # (24): shrinking counts nothing outside the ball, partly across its border, fully inside.
     assert bounds.log_shrinking([0.5, 0.5, 0.5], [2.0, 0.75, 0.25], 1.0) == pytest.approx(
         log(0.75) + log(0.5)
     )
@@ -457,13 +457,13 @@ def test_bounds_as_printed():
     assert bounds.exponential_weights_risk(0.1, 8, 50, 0.1) == pytest.approx(
         0.1 + sqrt(log(8) / 100) + 2 * sqrt(2 * log(20) / 50)
     )
-    margins = [1e-12] + [1.0] * 99  # the least is far from where most of the range lies
+    margins = [1e-12] + [1.0] * 99  # the minimum is far from most of the range
     grid = np.linspace(0, 3, 3001)
-    least = min(u + np.linalg.norm(np.maximum(0, 1 - np.array(margins) * u)) for u in grid) ** 2
-    assert bounds.perceptron_l2_infimum(1.0, margins) == pytest.approx(least, rel=1e-3)
+    minimum_on_grid = min(u + np.linalg.norm(np.maximum(0, 1 - np.array(margins) * u)) for u in grid) ** 2
+    assert bounds.perceptron_l2_infimum(1.0, margins) == pytest.approx(minimum_on_grid, rel=1e-3)
 
 
-def test_outside_the_formulas():
+def test_parameters_outside_the_domain_of_a_bound():
     for bound in (
         lambda **k: bounds.perceptron_l1(1.0, 0.0, 1.0, **k),
         lambda **k: bounds.weighted_majority(4, 0.0, 1, **k),
@@ -478,7 +478,7 @@ def test_outside_the_formulas():
         assert isinstance(bound(check=[]), float)
 
 
-def certified(model, X, y, competitor="best", **options):
+def learn_and_certify(model, X, y, competitor="best", **options):
     return certify(model, X, y, model.progressive_fit(X, y, ledger=True), competitor, **options)
 
 
@@ -486,28 +486,28 @@ def test_difficult_kernels_and_rows():
     rng = np.random.default_rng(0)
     X = rng.integers(0, 17, size=(20, 64)).astype(float)
     y = rng.choice([-1.0, 1.0], 20)
-    assert certified(budgetron.Forgetron(100, kernel=Normalized("allsubsets")), X, y).holds
+    assert learn_and_certify(budgetron.Forgetron(100, kernel=Normalized("allsubsets")), X, y).holds
     model = budgetron.KernelPerceptron(kernel="poly", gamma=1.0, degree=5)
-    assert certified(model, rng.normal(size=(60, 3)) * 1e4, rng.choice([-1.0, 1.0], 60)).holds
-    for seed in range(5):  # every row under both labels: the best competitor is hardly more than 0
+    assert learn_and_certify(model, rng.normal(size=(60, 3)) * 1e4, rng.choice([-1.0, 1.0], 60)).holds
+    for seed in range(5):  # every row has both labels, so the best competitor is almost 0
         rows = np.random.default_rng(seed).normal(size=(50, 5))
         rows = np.tile(rows / np.linalg.norm(rows, axis=1, keepdims=True) / 1.0001, (2, 1))
         labels = np.repeat([1.0, -1.0], 50)
-        certificate = certified(budgetron.Forgetron(600, "simplified", kernel="linear"), rows, labels)
+        certificate = learn_and_certify(budgetron.Forgetron(600, "simplified", kernel="linear"), rows, labels)
         assert certificate.holds
     X, y = streams.two_gaussians(500, 0.1, random_state=0)
     far = budgetron.RandomizedBudgetPerceptron(2000, "modified", kernel=Normalized("linear"), random_state=0)
-    assert certified(far, X + 1000, y).applies
+    assert learn_and_certify(far, X + 1000, y).applies
     unit = (X / np.linalg.norm(X, axis=1, keepdims=True)).astype(np.float32)
-    assert certified(budgetron.Forgetron(200, kernel="linear"), unit, y).holds
-    assert certified(budgetron.Projectron(eta=0.01, gamma=0.5), X.astype(np.float32), y).holds
+    assert learn_and_certify(budgetron.Forgetron(200, kernel="linear"), unit, y).holds
+    assert learn_and_certify(budgetron.Projectron(eta=0.01, gamma=0.5), X.astype(np.float32), y).holds
     X, y, w = streams.separable(500, 5, 0.2, random_state=0)
-    assert certified(linear.MarginPerceptron(0.2), X, y).holds
-    assert certified(linear.Perceptron(normalize=True), X * 3, y, w).holds
-    assert certified(linear.Perceptron(normalize=True), X, y, linear.AROW().fit(X, y)).holds
+    assert learn_and_certify(linear.MarginPerceptron(0.2), X, y).holds
+    assert learn_and_certify(linear.Perceptron(normalize=True), X * 3, y, w).holds
+    assert learn_and_certify(linear.Perceptron(normalize=True), X, y, linear.AROW().fit(X, y)).holds
 
 
-def test_what_does_not_belong_together():
+def test_mismatched_arguments_raise():
     X, y = streams.two_gaussians(300, random_state=0)
     model = budgetron.Forgetron(90, gamma=0.5)
     trace = model.progressive_fit(X, y)
@@ -584,12 +584,12 @@ OUTSIDE = [
 
 
 @pytest.mark.parametrize(("bound", "message"), OUTSIDE)
-def test_assumptions(bound, message):
+def test_violated_assumptions_raise(bound, message):
     with pytest.raises(AssumptionError, match=message):
         bound()
-    noted = []
-    bound(check=noted)
-    assert any(not assumption.holds for assumption in noted)
+    assumptions = []
+    bound(check=assumptions)
+    assert any(not assumption.holds for assumption in assumptions)
     bound(check=False)  # does not raise
 
 
@@ -611,7 +611,7 @@ def test_every_theorem_is_listed():
     assert len(THEOREMS) >= 35
 
 
-def test_exponential_weights_need_no_more_than_their_theorem():
+def test_expert_algorithms_stay_within_their_bounds():
     rng = np.random.default_rng(5)
     losses = rng.random((300, 12))
     regret = experts.ExponentialWeights("anytime").play_losses(losses).regret
