@@ -1,4 +1,4 @@
-"""scikit-learn's own checks, for every learner."""
+"""The estimator checks of scikit-learn for every learner, and use with its tools."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ from budgetron.batch import AveragedClassifier, PenalizedRiskClassifier
 # Checks that a learner is known not to pass, with the reason.
 ONE_BY_ONE = dict.fromkeys(
     ["check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"],
-    "rows are learned one after the other: one of weight 2 is not the same row twice",
+    "rows are learned one after the other: a row of weight 2 differs from the same row twice",
 )
 NO_INTERCEPT = {"check_class_weight_classifiers": "a hyperplane through the origin has rows on both sides"}
 EXPECTED_FAILURES = {
@@ -48,12 +48,12 @@ def models():
 @parametrize_with_checks(
     models(), expected_failed_checks=lambda model: EXPECTED_FAILURES.get(type(model), {})
 )
-def test_scikit_learn(estimator, check):
+def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
 @pytest.mark.parametrize("learner", budgetron.learners())
-def test_in_a_pipeline_and_a_grid(learner):
+def test_pipeline_and_grid_search(learner):
     X, y = load_digits(return_X_y=True)
     pipeline = make_pipeline(StandardScaler(), learner())
     grid = GridSearchCV(pipeline, {f"{learner.__name__.lower()}__gamma": [0.01, 0.1]}, cv=2)
@@ -70,8 +70,8 @@ def test_linear_learners_in_a_pipeline(learner):
     assert pipeline.score(X[1000:], y[1000:] % 2) > 0.7
 
 
-def test_scikit_learns_one_against_the_rest():
-    # Ours shares kernel values between classes; scikit-learn's around it learns the same hypotheses.
+def test_equals_one_vs_rest_of_scikit_learn():
+    # Budgetron shares kernel values between classes; OneVsRestClassifier learns the same hypotheses.
     X, y = load_digits(return_X_y=True)
     ours = budgetron.Forgetron(30, gamma=0.0005).fit(X[:600], y[:600])
     theirs = OneVsRestClassifier(budgetron.Forgetron(30, gamma=0.0005)).fit(X[:600], y[:600])
@@ -82,16 +82,16 @@ def test_metadata_is_routed():
     X, y = load_digits(return_X_y=True)
     w = np.where(y % 2, 5.0, 0.1)
     with config_context(enable_metadata_routing=True):
-        weighed = linear.PassiveAggressive(C=0.01).set_fit_request(sample_weight=True)
+        weighted = linear.PassiveAggressive(C=0.01).set_fit_request(sample_weight=True)
         scaler = StandardScaler().set_fit_request(sample_weight=False)
-        pipeline = make_pipeline(scaler, weighed).fit(X, y % 2, sample_weight=w)
+        pipeline = make_pipeline(scaler, weighted).fit(X, y % 2, sample_weight=w)
         plain = make_pipeline(StandardScaler(), linear.PassiveAggressive(C=0.01)).fit(X, y % 2)
         assert pipeline.predict(X).mean() > plain.predict(X).mean() + 0.05
-        late = budgetron.Forgetron(30).set_partial_fit_request(admit=True)
-        assert late.get_metadata_routing().partial_fit.requests["admit"] is True
+        admitting = budgetron.Forgetron(30).set_partial_fit_request(admit=True)
+        assert admitting.get_metadata_routing().partial_fit.requests["admit"] is True
 
 
-def test_names_of_features():
+def test_feature_names():
     X, y = load_digits(return_X_y=True, as_frame=True)
     model = budgetron.Forgetron(30, gamma=0.0005).fit(X, y % 2)
     assert model.feature_names_in_.tolist() == list(X.columns)
