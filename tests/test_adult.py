@@ -1,4 +1,4 @@
-"""Adult a9a, one pass over a permutation: the figures of 002 Table 1."""
+"""One pass over a permutation of Adult a9a: the results of Table 1 of the Projectron paper."""
 
 import os
 from pathlib import Path
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(
     not FILE.is_file(), reason="a9a.gz is not in the folder that BUDGETRON_DATA names"
 )
 
-# learner, error % and its tolerance, supports and their tolerance
+# Learner, parameters, error in % and its tolerance, number of supports and its tolerance.
 EXPECTED = {
     "perceptron": (budgetron.KernelPerceptron, {}, 21.0, 0.3, 6840, 70),
     "forgetron": (budgetron.Forgetron, {"budget": 1500}, 21.9, 0.4, 1500, 0),
@@ -38,7 +38,7 @@ def adult():
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("name", EXPECTED)
-def test_adult(adult, name, dtype):
+def test_kernel_learners(adult, name, dtype):
     learner, parameters, error, error_within, supports, supports_within = EXPECTED[name]
     X, y = adult
     model = learner(gamma=0.02, **parameters)
@@ -48,7 +48,7 @@ def test_adult(adult, name, dtype):
     assert abs(model.n_support_ - supports) <= supports_within
 
 
-# beyond 002's table: learner and the highest error % it may make on this permutation
+# Not in that table: learner, and the highest error in % allowed on this permutation.
 LINEAR = {
     "perceptron": (linear.Perceptron(), 22.0),
     "pa-i": (linear.PassiveAggressive(C=0.01), 16.4),
@@ -58,14 +58,14 @@ LINEAR = {
 
 
 @pytest.mark.parametrize("name", LINEAR)
-def test_linear(adult, name):
-    model, most = LINEAR[name]
+def test_linear_learners(adult, name):
+    model, limit = LINEAR[name]
     trace = model.progressive_fit(*adult)
     print(f"linear {name}: {100 * trace.error_rate:.2f} %")
-    assert 100 * trace.error_rate <= most
+    assert 100 * trace.error_rate <= limit
 
 
-def test_the_best_competitor(adult):
+def test_best_competitor(adult):
     X, y = adult[0][:5000], adult[1][:5000]
     model = budgetron.KernelPerceptron(gamma=0.02)
     certificate = certify(model, X, y, model.progressive_fit(X, y))
