@@ -1,4 +1,4 @@
-"""Every learner in every variant, with its reference, and streams to test them on."""
+"""All learners in all variants, with their references, and streams for the tests."""
 
 from dataclasses import dataclass, field
 from functools import cache
@@ -113,7 +113,7 @@ CASES = {
 
 
 def with_budget(case, budget):
-    """The same case with another budget, or None if it has none."""
+    """Return the case with another budget, or None if it has no budget."""
     if "budget" not in case.parameters:
         return None
     parameters = case.parameters | {"budget": budget}
@@ -123,20 +123,20 @@ def with_budget(case, budget):
 
 
 def random_stream(n, rng):
-    """Two noisy Gaussians."""
+    """Return rows of two Gaussians, with label noise."""
     y = rng.choice([-1.0, 1.0], n)
     X = rng.normal(size=(n, 3)) * [0.8, 1.2, 0.5] + 0.6 * y[:, None]
     return X, np.where(rng.random(n) < 0.1, -y, y)
 
 
 def sparse_stream(n, rng):
-    """Few non-zeros of many; whole rows of zeros among them."""
+    """Return rows with few non-zeros, some of them without any."""
     X = np.where(rng.random((n, 12)) < 0.15, rng.normal(size=(n, 12)), 0.0)
     return X, np.where(X[:, :4].sum(axis=1) + 0.3 * rng.normal(size=n) > 0, 1.0, -1.0)
 
 
 def nasty_stream(n, rng):
-    """Duplicates under both labels, zero rows, and long stretches of one class."""
+    """Return duplicates with both labels, rows of zeros, and long runs of one class."""
     points = rng.normal(size=(n // 6, 2)).round(2)
     points[::7] = 0.0
     X = points[rng.integers(len(points), size=n)]
@@ -148,7 +148,7 @@ def nasty_stream(n, rng):
 
 
 def exact_stream(n, rng):
-    """Small whole numbers: inner products have no rounding, and ties are exact."""
+    """Return rows of small integers, whose inner products are exact, so that ties are exact."""
     X = rng.integers(-2, 3, size=(n, 3)).astype(float)
     return X, rng.choice([-1.0, 1.0], n)
 
