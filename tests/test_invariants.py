@@ -62,9 +62,8 @@ def test_forgetron_invariants(variant, name, budget, gamma, seed):
     )
     after = ledger["Q"] + np.nan_to_num(ledger["psi"])
     if variant == "basic":
-        assert np.all(
-            ledger["norm"] <= norm_limit(budget) + 1 + 1e-9
-        )  # shrunk to U, then one support removed
+        # The hypothesis is shrunk to norm U, then one support is removed.
+        assert np.all(ledger["norm"] <= norm_limit(budget) + 1 + 1e-9)
         assert np.all(np.abs(model.dual_coef_) <= 1)
         if budget >= 83:
             assert np.all(after <= SHARE * mistakes + 1e-9)
