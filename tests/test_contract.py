@@ -132,8 +132,21 @@ def test_truncate_keeps_the_first_supports():
     hypothesis.truncate(7)
     assert hypothesis.n_supports == hypothesis.budget == 7
     np.testing.assert_array_equal(hypothesis.supports.rounds[:7], rounds)
-    with pytest.raises(ValueError, match="second-order"):
-        hypotheses_of(fitted("Forgetron"))[0].truncate(7)
+
+
+def test_truncate_is_exact_or_refused(name):
+    (hypothesis,) = hypotheses_of(fitted(name))
+    X, _ = stream(50, seed=3)
+    before = hypothesis.decide(X)
+    if name == "SecondOrderProjectron" or name.startswith("linear."):
+        hypothesis.truncate(7)
+        assert hypothesis.n_supports <= 7
+        if name.startswith("linear."):
+            np.testing.assert_array_equal(hypothesis.decide(X), before)
+    else:
+        with pytest.raises(ValueError, match=r"second-order|fewer supports"):
+            hypothesis.truncate(7)
+        np.testing.assert_array_equal(hypothesis.decide(X), before)
 
 
 def test_copies_keep_a_changed_budget():

@@ -19,7 +19,7 @@ from budgetron import bounds
 from budgetron._base.batches import signed_margin
 from budgetron._base.learner_wrapper import LearnerWrapper
 from budgetron._base.online_classifier import OnlineClassifier
-from budgetron._base.past_hypotheses import Hypotheses, blocks
+from budgetron._base.past_hypotheses import PastHypotheses, blocks_for_margins
 from budgetron._base.protocol import HypothesisWithHistory
 from budgetron._core.linear import LinearRule
 from budgetron._util.checks import State, require, require_array, require_float
@@ -224,11 +224,11 @@ class PenalizedRiskClassifier(LearnerWrapper):
         self.births_ = np.zeros(1, np.int64)
 
     def _count(self, X: Matrix, codes: Codes, margins: Floats, start: int) -> None:
-        runs = [Hypotheses(learner) for learner in self._learners]
+        runs = [PastHypotheses(learner) for learner in self._learners]
         births = np.unique(np.concatenate([run.rounds for run in runs])) + 1
         losses = np.zeros(len(births), np.int64)
         losses[: len(self.losses_)] = self.losses_
-        for block in blocks(len(births) * len(runs), X.shape[0]):
+        for block in blocks_for_margins(len(births) * len(runs), X.shape[0]):
             values = [run.margins(X[block], births) for run in runs]
             if len(runs) > 1:
                 wrong = signed_margin(np.stack(values, axis=-1), codes[block], multiclass=True) <= 0.0
@@ -274,9 +274,9 @@ class PenalizedRiskClassifier(LearnerWrapper):
         )
 
     def _decide(self, hypothesis: HypothesisWithHistory, X: Matrix) -> Floats:
-        run, birth = Hypotheses(hypothesis), int(self.births_[self.chosen_])
+        run, birth = PastHypotheses(hypothesis), int(self.births_[self.chosen_])
         values = np.empty(X.shape[0])
-        for block in blocks(len(run), X.shape[0]):
+        for block in blocks_for_margins(len(run), X.shape[0]):
             values[block] = run.decide(birth, X[block])
         return values
 

@@ -11,7 +11,7 @@ from budgetron._base.protocol import HypothesisWithHistory
 from budgetron._util.blocks import row_blocks
 from budgetron._util.types import Codes, Floats, Ints, Matrix
 
-__all__ = ["Hypotheses", "blocks"]
+__all__ = ["PastHypotheses", "blocks_for_margins"]
 
 # How many margins, of all hypotheses at several rows, are computed at a time.
 MARGINS_AT_ONCE = 1 << 21
@@ -20,7 +20,7 @@ MARGINS_AT_ONCE = 1 << 21
 DENSE_SHARE = 0.1
 
 
-class Hypotheses:
+class PastHypotheses:
     """The past hypotheses of a learner that keeps a journal, in their order.
 
     Consecutive hypotheses differ by the changes of one update, so that the margins of all of them at a
@@ -84,6 +84,6 @@ class Hypotheses:
         return np.asarray(self._factor(births)[0] * (self._features(X) @ weights))
 
 
-def blocks(hypotheses: int, rows: int) -> Iterator[slice]:
+def blocks_for_margins(hypotheses: int, rows: int) -> Iterator[slice]:
     """Yield blocks of rows for which the margins of all hypotheses fit in memory."""
     return row_blocks(rows, max(1, MARGINS_AT_ONCE // max(1, hypotheses)))

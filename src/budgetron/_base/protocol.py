@@ -103,6 +103,12 @@ class Hypothesis(Protocol):
     def add_features(self, d: int) -> None:
         """Take rows of d features from now on; the new features were 0 in all rows so far."""
 
+    def truncate(self, budget: int) -> None:
+        """Keep at most `budget` stored rows from now on; the oldest stay.
+
+        Raises `ValueError` if f cannot be restricted to fewer stored rows exactly.
+        """
+
     def mirrored(self, generator: np.random.Generator) -> Self | None:
         """Return -f, the hypothesis that opposite labels would have made, or None if it cannot be known."""
 

@@ -107,7 +107,7 @@ class Certificate:
                 for i, a in enumerate(self.assumptions)
             ),
             f"  {self.quantity:<12} {self.count:.10g}",
-            f"  bound        {self.bound:.6g}, of which that is {100 * self.ratio:.1f} %",
+            f"  bound        {self.bound:.6g} (the count is {100 * self.ratio:.1f} % of it)",
             f"  the bound {verdict}",
         ]
         return "\n".join(lines)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.linalg import blas, cho_factor, cho_solve, lapack
 
 from budgetron._core.pages import zeros
+from budgetron._util.blocks import row_blocks
 
 __all__ = ["BasisChange"]
 
@@ -28,7 +29,7 @@ class BasisChange:
 
     def __init__(self, W: Matrix) -> None:
         self.W, self.G = W, zeros(W.shape)
-        self.parts = [slice(start, min(start + BLOCK, len(W))) for start in range(0, len(W), BLOCK)]
+        self.parts = list(row_blocks(len(W), BLOCK))
         self.diagonal: list[Matrix] = []
         total = np.eye(W.shape[1])
         for part in self.parts:

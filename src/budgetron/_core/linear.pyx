@@ -160,6 +160,9 @@ cdef class LinearRule:
         self.d, self.row, self.wide = d, fresh.row, fresh.wide
         self.set_pointers()
 
+    def truncate(self, Py_ssize_t budget):
+        """Do nothing: linear rules store no rows."""
+
     def mirrored(self, generator=None):
         """Return -f, the hypothesis that opposite labels would have made, or None if it cannot be known."""
         if self.average is not None or self.journal is not None:

@@ -8,7 +8,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from budgetron._base.linear_classifier import LinearClassifier
 from budgetron._base.parameters import Constraints
-from budgetron._base.past_hypotheses import Hypotheses, blocks
+from budgetron._base.past_hypotheses import PastHypotheses, blocks_for_margins
 from budgetron._base.theorems import DeclaredTheorem, perceptron_theorems
 from budgetron._core.linear import LinearRule
 from budgetron._util.types import Floats, Matrix
@@ -81,10 +81,10 @@ class VotedPerceptron(LinearClassifier):
     def _decide(self, learner: LinearRule, X: Matrix) -> Floats:
         if self._started_with["vote"] == "average":
             return super()._decide(learner, X)
-        run = Hypotheses(learner)
+        run = PastHypotheses(learner)
         # Each hypothesis predicted the rounds after its own up to that of the next.
         lasted = np.diff(run.rounds, append=learner.rounds - 1) / learner.rounds  # c_k / T
         votes = np.empty(X.shape[0])
-        for piece in blocks(len(run), X.shape[0]):
+        for piece in blocks_for_margins(len(run), X.shape[0]):
             votes[piece] = lasted @ np.sign(run.margins(X[piece], run.rounds + 1))
         return votes

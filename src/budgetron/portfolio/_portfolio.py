@@ -261,6 +261,10 @@ class Portfolio:
         """Take rows of d features from now on; the new features were 0 in all rows so far."""
         self.pool.add_features(d)
 
+    def truncate(self, budget: int) -> None:
+        """Refuse: the experts of a portfolio are limited by its memory; see `shrink`."""
+        raise ValueError("a portfolio cannot be restricted to fewer supports; use less memory")
+
     def shrink(self, memory: int) -> None:
         """Use less memory from now on."""
         self.pool.shrink(memory)
