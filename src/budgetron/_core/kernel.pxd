@@ -12,7 +12,7 @@ cdef class Kernel:
             return 1.0 if raw > 0.0 else 0.0
         return raw
 
-    cdef bint has_unit_length(self)
+    cdef bint has_unit_length(self) noexcept nogil
     cdef bint is_safe(self, double square, Py_ssize_t d, bint single)
 
 

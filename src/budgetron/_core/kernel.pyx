@@ -90,7 +90,7 @@ cdef class Kernel:
             describe[double](self, dense, square, own)
         return np.array([self.self_value(own[i]) for i in range(len(A))])
 
-    cdef bint has_unit_length(self):
+    cdef bint has_unit_length(self) noexcept nogil:
         """Return whether k(x, x) is 1 or 0 for every row."""
         return self.form.normalized or self.form.kind in (RBF, LAPLACIAN)
 

@@ -44,7 +44,6 @@ import numpy as np
 
 from budgetron._core.gaussian cimport Gaussian
 from budgetron._core.history cimport Average, Journal
-from budgetron._core.kernel_values cimport LAPLACIAN, RBF
 from budgetron._core.projection cimport Projection
 
 from budgetron._core.supports import writeable
@@ -323,7 +322,7 @@ cdef class Rule:
         """
         cdef double own = 1.0
         cdef Py_ssize_t p
-        if not (self.supports.kernel.form.normalized or self.supports.kernel.form.kind in (RBF, LAPLACIAN)):
+        if not self.supports.kernel.has_unit_length():
             own = 0.0
             for p in range(self.size()):
                 own = max(own, self.own(p))

@@ -69,9 +69,8 @@ class ExponentialWeights(ExpertAlgorithm):
         self.loss = loss
 
     def _start(self) -> None:
-        self._totals = np.zeros(
-            self.n_experts_
-        )  # since the first round, or since the first round of the period
+        # Losses since the first round, or since the first round of the period.
+        self._totals = np.zeros(self.n_experts_)
 
     def _block_rounds(self, rounds: int) -> int:
         if self.eta != "doubling":

@@ -180,9 +180,8 @@ class SecondOrderRule(Rule):
         Return the slots that are kept, or None if all are.
         """
         usage = np.asarray(self.usage)
-        self.gaussian.coefficients(
-            self.projection, self._coef
-        )  # in a batch they are computed at its end only
+        # In a batch the coefficients are otherwise computed at its end only.
+        self.gaussian.coefficients(self.projection, self._coef)
         kept, removed = self.split_by_share()
         span = self.projection.restricted(kept, removed) if len(removed) else None
         parts: Any = None if span is None else self.gaussian.restricted(kept, removed, span[1])
