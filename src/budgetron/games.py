@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
+from budgetron._util.sparse import check_sparse
+
 __all__ = ["Solution", "solve"]
 
 Matrix = NDArray[np.float64]
@@ -95,6 +97,8 @@ def solve(matrix: ArrayLike, rounds: int | None = None, tol: float | None = None
 
 
 def _check_matrix(matrix: Any) -> Matrix:
+    if issparse(matrix):
+        check_sparse(matrix)
     M = np.asarray(matrix.toarray() if issparse(matrix) else matrix, np.float64)
     if M.ndim != 2 or M.size == 0:
         raise ValueError(f"matrix must have shape (m, n) with at least one row and column; got {M.shape}")

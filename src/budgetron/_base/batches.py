@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
+from sklearn.utils.validation import validate_data
 
-from budgetron._core.rows import check_features
-from budgetron._util.types import Codes, Floats, Ints, Labels, Matrix
+from budgetron._util.sparse import check_sparse
+from budgetron._util.types import Codes, Floats, Ints, Labels, Matrix, Rows
 
 __all__ = [
     "Batch",
@@ -22,6 +24,7 @@ __all__ = [
     "predicted_codes",
     "refuse_unknown",
     "signed_margin",
+    "validated",
 ]
 
 
@@ -74,13 +77,28 @@ def refuse_unknown(model: object, method: str, unknown: Mapping[str, object]) ->
         raise TypeError(f"{type(model).__name__}.{method}() got an unexpected keyword argument {name!r}")
 
 
-def canonical(X: Matrix) -> Matrix:
-    """Return the rows; of a CSR matrix, with sorted features and without duplicates."""
-    if issparse(X):
-        check_features(X)
-        if not X.has_canonical_format:
-            X = X.copy()
-            X.sum_duplicates()
+def validated(
+    model: object, X: Rows, y: ArrayLike | Literal["no_validation"] = "no_validation", **options: Any
+) -> Any:
+    """Return the rows, and the labels if given, as `validate_data` of scikit-learn does with these options.
+
+    Sparse rows are returned as a CSR matrix in canonical form. Their index arrays are checked before
+    scikit-learn and SciPy use them.
+    """
+    ordered = issparse(X) and check_sparse(X)
+    found = validate_data(model, X, y, accept_sparse="csr", **options)
+    rows = found[0] if isinstance(found, tuple) else found
+    if issparse(rows):
+        rows = canonical(rows, ordered if rows is X else check_sparse(rows))
+    return (rows, found[1]) if isinstance(found, tuple) else rows
+
+
+def canonical(X: Matrix, ordered: bool) -> Matrix:
+    """Return a checked CSR matrix in canonical form; `ordered` says that it has this form already."""
+    if not ordered:
+        X = X.copy()
+        X.has_sorted_indices = X.has_canonical_format = False  # SciPy may remember what is no longer true
+        X.sum_duplicates()
     return X
 
 

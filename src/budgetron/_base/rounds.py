@@ -11,22 +11,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from budgetron._base.batches import (
     Batch,
-    canonical,
     check_classes,
     encode,
     largest_square,
     ledger_columns,
     predicted_codes,
     signed_margin,
+    validated,
 )
 from budgetron._base.fitted_estimator import FittedEstimator
 from budgetron._base.protocol import Hypothesis
 from budgetron._base.trace import Trace
 from budgetron._util.interrupts import defer_interrupts
+from budgetron._util.sparse import check_sparse
 from budgetron._util.threads import one_thread
 from budgetron._util.types import Floats, Label, Labels, Matrix, Row, Rows
 
@@ -182,16 +182,16 @@ class RoundPlayer(FittedEstimator):
 
     def _check_rows(self, X: Rows) -> Matrix:
         """Return the rows as the hypotheses need them, after checking them."""
-        return canonical(self._validated(X, "no_validation"))
+        return self._validated(X)
 
     def _check_labelled_rows(self, X: Rows, y: ArrayLike) -> tuple[Matrix, Labels]:
         rows, labels = self._validated(X, y)
-        return canonical(rows), labels
+        return rows, labels
 
-    def _validated(self, X: Rows, y: ArrayLike | Literal["no_validation"]) -> Any:
+    def _validated(self, X: Rows, y: ArrayLike | Literal["no_validation"] = "no_validation") -> Any:
         first = not self.__sklearn_is_fitted__()
         dtype = (np.float64, np.float32) if first else self._learners[0].dtype
-        return validate_data(self, X, y, accept_sparse="csr", dtype=dtype, order="C", reset=first)
+        return validated(self, X, y, dtype=dtype, order="C", reset=first)
 
     # ------------------------------------------------------------------ single rounds
 
@@ -235,6 +235,8 @@ class RoundPlayer(FittedEstimator):
         if classes is None:
             raise ValueError("classes must be given in the first call of play")
         row: Any = x if issparse(x) else np.asarray(x)
+        if issparse(row):
+            check_sparse(row)
         if row.ndim != 1 and row.shape[:-1] != (1,):
             raise ValueError(f"x must be one row of features; got an array of shape {row.shape}")
         with self._unchanged_on_error():

@@ -16,6 +16,8 @@ from scipy.sparse import issparse
 from budgetron._core.kernel cimport call
 from budgetron._core.kernel_values cimport CALLABLE, between, finish, self_values, squares
 
+from budgetron._util.sparse import check_sparse
+
 cdef extern from "simd.h" nogil:
     ptrdiff_t bt_count_d(const double*, ptrdiff_t)
     ptrdiff_t bt_count_f(const float*, ptrdiff_t)
@@ -46,13 +48,6 @@ def one_row(x, Py_ssize_t d):
     return row
 
 
-def check_features(X):
-    """Raise an error if a CSR matrix has column indices out of range, which SciPy does not check."""
-    if X.indices.size and (X.indices.min() < 0 or X.indices.max() >= X.shape[1]):
-        raise ValueError(f"X must have the features 0 to {X.shape[1] - 1}; its indices go from {X.indices.min()} "
-                         f"to {X.indices.max()}")
-
-
 def sparse_row(x, Py_ssize_t d):
     """Return the features and the values of the non-zeros of one sparse row."""
     width = x.shape[x.ndim - 1]
@@ -60,11 +55,11 @@ def sparse_row(x, Py_ssize_t d):
         raise ValueError(f"x must be one row of {d} features; got an array of shape {x.shape}")
     if x.dtype.kind not in "fiub":
         raise ValueError(f"x must hold numbers; got an array of dtype {x.dtype}")
-    if x.ndim == 2 and x.format == "csr":
-        check_features(x)
-        if x.has_canonical_format:
-            return x.indices.astype(np.int32), x.data
+    if check_sparse(x):
+        stored = slice(x.indptr[1])
+        return x.indices[stored].astype(np.int32), x.data[stored]
     x = x.tocoo(copy=True)
+    x.has_canonical_format = False  # what the matrix says of itself may not be true
     x.sum_duplicates()
     return np.ascontiguousarray(x.coords[x.ndim - 1], np.int32), x.data
 

@@ -14,10 +14,17 @@ from sklearn.base import ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from budgetron._base.access import predicts_as_it_learns
-from budgetron._base.batches import check_classes, encode, predicted_codes, refuse_unknown, signed_margin
+from budgetron._base.batches import (
+    check_classes,
+    encode,
+    predicted_codes,
+    refuse_unknown,
+    signed_margin,
+    validated,
+)
 from budgetron._base.fitted_estimator import OPTIONAL
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.parameters import CheckedEstimator
@@ -224,9 +231,7 @@ class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, CheckedEstimator):
         first = not self.__sklearn_is_fitted__()
         if not first:
             self._check_parameters_unchanged()
-        X, labels = validate_data(
-            self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32), reset=first
-        )
+        X, labels = validated(self, X, y, dtype=(np.float64, np.float32), reset=first)
         if first:
             self._validate_params()
             check_classification_targets(labels)
@@ -287,7 +292,7 @@ class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, CheckedEstimator):
         ndarray of shape (n_samples,), or (n_samples, n_classes) with more than two classes
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
+        X = validated(self, X, dtype=(np.float64, np.float32), reset=False)
         predicted = [predicted_codes(learner.decision_function(X)) for learner in self.learners_]
         advice = np.stack(predicted, axis=1)
         outputs = [1] if len(self.classes_) == 2 else range(len(self.classes_))

@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
+from budgetron._base.batches import canonical
 from budgetron._util.blocks import row_blocks
 from budgetron._util.checks import State
+from budgetron._util.sparse import check_sparse
 from budgetron._util.types import Floats, Ints, Matrix, Row
 from budgetron.portfolio._combiner import Combiner
 from budgetron.portfolio._experts import Plan, compiled_state
@@ -195,7 +197,9 @@ class Portfolio:
             raise ValueError(f"x must be one row of {d} features; got an array of shape {shape}")
         row: Matrix
         if issparse(x):
+            check_sparse(x)
             row = x.reshape((1, -1)).tocsr().astype(self.dtype)
+            row = canonical(row, check_sparse(row))
             values, features = row.data, row.indices
         else:
             row = np.asarray(x, self.dtype).reshape(1, -1).copy()

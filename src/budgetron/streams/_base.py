@@ -11,6 +11,7 @@ from scipy.sparse import csr_matrix, issparse
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
 from budgetron._util.blocks import row_blocks
+from budgetron._util.sparse import check_sparse
 from budgetron.streams._encoder import Encoder
 from budgetron.streams._errors import StreamError
 from budgetron.streams._running import Running
@@ -95,6 +96,8 @@ class Arrays(Stream):
                 "set scale=False, or give dense rows"
             )
         try:
+            if issparse(X):
+                check_sparse(X)
             # Blocks are converted to float64 one by one, so that a large float32 array is not copied whole.
             self._X = check_array(X, accept_sparse="csr", dtype="numeric", ensure_min_features=1)
             self._y = None if y is None else column_or_1d(y)

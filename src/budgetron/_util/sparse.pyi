@@ -1,0 +1,3 @@
+from budgetron._util.types import Rows
+
+def check_sparse(X: Rows) -> bool: ...
