@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
@@ -10,22 +9,18 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils import check_random_state
 
-from budgetron._base.parameters import CheckedEstimator
 from budgetron._base.protocol import Hypothesis
+from budgetron._base.stateful_estimator import StatefulEstimator, require_no_arrays
 from budgetron._util.checks import State, require, require_int, require_names
 from budgetron._util.restore import restore_on_error
 from budgetron._util.types import Label, Labels, Matrix
 
 __all__ = ["FittedEstimator"]
 
-# Attributes that follow from others, and are not stored.
-DERIVED = frozenset({"_codes"})
 OPTIONAL = frozenset({"feature_names_in_"})
-# Attributes that only fitted estimators have.
-FITTED = frozenset({"_learners", "_started_with", "learner_"})
 
 
-class FittedEstimator(CheckedEstimator):
+class FittedEstimator(StatefulEstimator):
     """An estimator with one hypothesis per output.
 
     A subclass defines how hypotheses are made (`_make`) and how they are restored from their states
@@ -37,6 +32,7 @@ class FittedEstimator(CheckedEstimator):
     _learned_names: ClassVar[frozenset[str]] = frozenset(
         {"classes_", "n_features_in_", "_mistakes", "_started_with", "_learners"}
     )
+    _derived_names: ClassVar[frozenset[str]] = frozenset({"_codes"})
 
     classes_: Labels
     n_features_in_: int
@@ -103,7 +99,7 @@ class FittedEstimator(CheckedEstimator):
 
     @property
     def _all_learned(self) -> frozenset[str]:
-        return self._learned_names | FittedEstimator._learned_names | OPTIONAL | DERIVED
+        return self._learned_attributes() | FittedEstimator._learned_names | self._derived_names
 
     def _check_parameters(self) -> None:
         """Check that the parameters are valid at the first call, and unchanged at later ones."""
@@ -125,7 +121,7 @@ class FittedEstimator(CheckedEstimator):
 
         Without that parameter, no hypothesis draws random numbers.
         """
-        if "random_state" not in self._get_param_names():
+        if "random_state" not in self.parameter_names():
             return [np.random.Generator(np.random.PCG64(0))] * n
         source = check_random_state(self.get_params(deep=False)["random_state"])
         seed = np.random.SeedSequence(source.randint(0, 2**32, size=4, dtype=np.uint64).tolist())
@@ -146,18 +142,17 @@ class FittedEstimator(CheckedEstimator):
 
     # ------------------------------------------------------------------ state
 
+    def _learned_attributes(self) -> frozenset[str]:
+        return self._learned_names | OPTIONAL
+
     def learned_state(self) -> State | None:
-        """Return all that was learned, as values that a file can hold; None before the first round."""
         if not self.__sklearn_is_fitted__():
             return None
-        state = {name: value for name, value in vars(self).items() if name in self._learned_names | OPTIONAL}
+        names = self._learned_attributes()
+        state = {name: value for name, value in vars(self).items() if name in names}
         return state | {"_learners": self._hypothesis_states()}
 
     def set_learned_state(self, found: State) -> None:
-        """Continue from a state that `learned_state` returned, after checking it.
-
-        The state may come from anywhere. An invalid one raises `ValueError` and leaves the model unchanged.
-        """
         found = dict(require_names(found, set(self._learned_names), type(self).__name__, OPTIONAL))
         check_rows_state(found)
         started = found["_started_with"]
@@ -180,7 +175,7 @@ class FittedEstimator(CheckedEstimator):
     def restored_hypotheses(cls, found: State) -> Sequence[Hypothesis]:
         """Return the hypotheses of a learner whose attributes, with states for `_learners`, are `found`."""
         started = require_names(
-            found["_started_with"], set(cls._get_param_names()), "the parameters at the first call"
+            found["_started_with"], set(cls.parameter_names()), "the parameters at the first call"
         )
         maker = cls(**started)
         maker._validate_params()
@@ -198,27 +193,6 @@ class FittedEstimator(CheckedEstimator):
         )
         return made
 
-    def __getstate__(self) -> State:
-        # Hypotheses as plain tables: a library that builds objects from a foreign state, as skops does, then
-        # needs to trust no compiled class, and the state is checked like that of a file.
-        state = dict(super().__getstate__())
-        return state | (self.learned_state() or {})
-
-    def __setstate__(self, state: State) -> None:
-        if not FITTED & set(state):
-            super().__setstate__(state)
-            return
-        learned = {name: value for name, value in state.items() if name in self._learned_names | OPTIONAL}
-        super().__setstate__({name: value for name, value in state.items() if name not in self._all_learned})
-        # Copies: arrays of a memory-mapped file are read-only.
-        copied = {name for name, value in learned.items() if isinstance(value, np.ndarray)} | {"_learners"}
-        learned |= {name: copy.deepcopy(learned[name]) for name in copied if name in learned}
-        self.set_learned_state(learned)
-        # In the order of the state, so that the pickle of a copy has the same bytes.
-        for name in state:
-            if name in self.__dict__:
-                self.__dict__[name] = self.__dict__.pop(name)
-
 
 def check_rows_state(found: State) -> None:
     """Check the features and classes in a state."""
@@ -234,11 +208,3 @@ def check_rows_state(found: State) -> None:
         require(
             isinstance(names, np.ndarray) and names.shape == (d,), f"there should be names of {d} features"
         )
-
-
-def require_no_arrays(value: object, what: str) -> None:
-    """Refuse arrays among parameters: they are compared with ==, as arrays cannot be."""
-    require(not isinstance(value, np.ndarray), f"{what} should not be arrays")
-    if isinstance(value, dict | list | tuple):
-        for item in value.values() if isinstance(value, dict) else value:
-            require_no_arrays(item, what)

@@ -114,7 +114,8 @@ class KernelClassifier(OnlineClassifier):
 
     def new_learner(self, row: Floats) -> Learner:
         """Return a new hypothesis of this learner over rows like this one."""
-        return self._make(row.reshape(1, -1), 1)[0]
+        # By a copy: this estimator itself learns nothing, and gets no fitted attributes.
+        return type(self)(**self.get_params(deep=False))._make(row.reshape(1, -1), 1)[0]
 
     def _restore(self, states: list[object], found: State, dtype: np.dtype[Any]) -> list[Learner]:
         self.gamma_ = require_float(found["gamma_"], "gamma")

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array, issparse
 from sklearn.base import clone
 
 from budgetron._base.batches import Batch
-from budgetron._base.fitted_estimator import OPTIONAL, FittedEstimator
+from budgetron._base.fitted_estimator import FittedEstimator
 from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._base.linear_classifier import LinearClassifier
 from budgetron._base.online_classifier import OnlineClassifier
@@ -29,6 +29,8 @@ class LearnerWrapper(OnlineClassifier):
 
     _predicts_as_it_learns: ClassVar[bool] = False
     _learned_names: ClassVar[frozenset[str]] = (FittedEstimator._learned_names - {"_learners"}) | {"learner_"}
+    # The hypotheses are those of `learner_`.
+    _derived_names: ClassVar[frozenset[str]] = FittedEstimator._derived_names | {"_learners"}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "learner": [object],  # checked below, with a message that says what to do
     }
@@ -90,21 +92,17 @@ class LearnerWrapper(OnlineClassifier):
         self._learners = cast(Sequence[HypothesisWithHistory], self.learner_._learners)
 
     def learned_state(self) -> State | None:
-        """Return all that was learned; the hypotheses are those of `learner_`."""
         if not self.__sklearn_is_fitted__():
             return None
-        names = self._learned_names | OPTIONAL
+        names = self._learned_attributes()
         return {name: value for name, value in vars(self).items() if name in names}
 
-    def __getstate__(self) -> State:
-        state = super().__getstate__()
-        state.pop("_learners", None)
-        return state
-
     def _checked_hypotheses(self, found: State) -> Sequence[Hypothesis]:
+        # With those of the learner, whose names depend on the version that wrote the state.
+        names, started = set(self.parameter_names()), set(found["_started_with"])
         require(
-            set(self._get_param_names()) <= set(found["_started_with"]),
-            "the parameters at the first call are incomplete",
+            names <= started and all(name.partition("__")[0] in names for name in started),
+            "the parameters at the first call are incomplete or unexpected",
         )
         learner = found["learner_"]
         kinds = KernelClassifier | LinearClassifier if self._needs_history else OnlineClassifier

@@ -39,9 +39,10 @@ def mirror(numbers):
 
 
 def sound(numbers, Py_ssize_t n):
-    """Return whether these are n valid sigmoids."""
-    numbers = np.asarray(numbers)
-    if numbers.shape != (n, NUMBERS) or numbers.dtype != np.float64:
+    """Return whether these are n valid sigmoids, in an array that can be changed in place."""
+    if type(numbers) is not np.ndarray or numbers.shape != (n, NUMBERS) or numbers.dtype != np.float64:
+        return False
+    if not numbers.flags.c_contiguous or not numbers.flags.writeable:
         return False
     steep, level, mixed = numbers[:, STEEP], numbers[:, LEVEL], numbers[:, MIXED]
     return bool(
@@ -53,6 +54,8 @@ def sound(numbers, Py_ssize_t n):
 def calibrate(double[::1] numbers, const double[:] margins, const double[:] signs):
     """Learn from rounds, in order: the margins before the labels were seen, and the labels, -1 or +1."""
     cdef Py_ssize_t i
+    if numbers.shape[0] != NUMBERS or signs.shape[0] != margins.shape[0]:
+        raise ValueError(f"a sigmoid must have {NUMBERS} numbers, and each margin a sign")
     with nogil:
         for i in range(margins.shape[0]):
             see(&numbers[0], margins[i], 1.0 if signs[i] > 0.0 else 0.0)
@@ -62,6 +65,8 @@ def log_odds(const double[::1] numbers, const double[:] margins):
     """Return a z + b for each margin: the logarithm of P(y = +1) / P(y = -1)."""
     cdef double[::1] values = np.empty(margins.shape[0])
     cdef Py_ssize_t i
+    if numbers.shape[0] != NUMBERS:
+        raise ValueError(f"a sigmoid must have {NUMBERS} numbers")
     with nogil:
         for i in range(margins.shape[0]):
             values[i] = numbers[SLOPE] * place(&numbers[0], margins[i]) + numbers[OFFSET]

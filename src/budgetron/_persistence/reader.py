@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from budgetron._base.fitted_estimator import require_no_arrays
+from budgetron._base.stateful_estimator import require_no_arrays
 from budgetron._persistence.registry import CLASSES, Model, river_adapters
 from budgetron._persistence.writer import Array, Tree
 from budgetron._util.checks import (

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 __all__ = [
     "MOST_ROUNDS",
     "State",
+    "own_copy",
     "require",
     "require_array",
     "require_finite",
@@ -24,6 +25,28 @@ State = dict[str, Any]
 
 # More rounds than any stream has; the sum of two such numbers does not overflow 64 bits.
 MOST_ROUNDS = 2**62
+
+
+# Levels of tables and lists in a state; the deepest states have about ten.
+DEEPEST = 40
+
+
+def own_copy(value: Any, level: int = 0) -> Any:
+    """Return a state with copies of its tables, lists and arrays, so that no array has two owners.
+
+    Arrays of a memory-mapped file are read-only, and an array may occur twice in a state. Objects of other
+    types are not copied, nor are empty arrays, which may be shared.
+    """
+    if level > DEEPEST:
+        raise ValueError(f"a state should have at most {DEEPEST} levels of tables and lists")
+    kind = type(value)
+    if kind is dict:
+        return {name: own_copy(item, level + 1) for name, item in value.items()}
+    if kind is list:
+        return [own_copy(item, level + 1) for item in value]
+    if isinstance(value, np.ndarray) and (value.size or not value.flags.writeable):
+        return np.array(value, order="C")
+    return value
 
 
 def require(condition: object, message: str) -> None:

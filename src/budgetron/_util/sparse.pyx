@@ -56,10 +56,10 @@ cdef bint check_compressed(X) except -1:
             raise ValueError(f"{name} of X must be a one-dimensional array of integers")
     if len(starts) != major + 1:
         raise ValueError(f"indptr of X must have {major + 1} entries, one more than X has {what}s; it has {len(starts)}")
-    # Other types of index are rare, and a copy of indices that do not fit into 64 bits is negative.
-    indices = np.ascontiguousarray(indices, np.int32 if indices.dtype == np.int32 else np.int64)
-    starts = np.ascontiguousarray(starts, np.int64)
-    if indices.dtype == np.int32:
+    # Unsigned indices are rare; those that do not fit into 64 bits become negative.
+    common = np.int32 if starts.dtype == indices.dtype == np.int32 else np.int64
+    starts, indices = np.ascontiguousarray(starts, common), np.ascontiguousarray(indices, common)
+    if common is np.int32:
         k = first_wrong[int32_t](starts, indices, minor, stored)
     else:
         k = first_wrong[int64_t](starts, indices, minor, stored)
@@ -78,27 +78,29 @@ cdef enum:
     UNORDERED = -2
 
 
-cdef int64_t first_wrong(const int64_t[::1] starts, const index_type[::1] indices, int64_t minor,
+cdef int64_t first_wrong(const index_type[::1] starts, const index_type[::1] indices, int64_t minor,
                          int64_t stored) noexcept nogil:
     """Return the first row that is invalid; without one, IN_ORDER or UNORDERED."""
-    cdef Py_ssize_t i
-    cdef int64_t e, begin, end = 0, state = IN_ORDER
-    cdef bint ascending, outside
+    cdef Py_ssize_t i, e, begin = 0, end
+    cdef int64_t state = IN_ORDER
+    cdef index_type unordered
+    if starts[0] != 0:
+        return 0
     for i in range(starts.shape[0] - 1):
-        begin, end = starts[i], starts[i + 1]
-        if begin < 0 or end < begin or end > stored or (i == 0 and begin != 0):
+        end = starts[i + 1]
+        if end < begin or end > stored:
             return i
         if begin == end:
             continue
-        ascending = True
+        unordered = 0  # of the type of the indices, so that the compiler can compare several at once
         for e in range(begin + 1, end):
-            ascending &= indices[e - 1] < indices[e]
-        if ascending:
-            outside = indices[begin] < 0 or indices[end - 1] >= minor
-        else:
-            outside, state = False, UNORDERED
+            unordered |= indices[e - 1] >= indices[e]
+        if unordered:
+            state = UNORDERED
             for e in range(begin, end):
-                outside |= indices[e] < 0 or indices[e] >= minor
-        if outside:
+                if indices[e] < 0 or indices[e] >= minor:
+                    return i
+        elif indices[begin] < 0 or indices[end - 1] >= minor:
             return i
+        begin = end
     return state

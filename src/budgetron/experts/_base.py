@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from budgetron._base.parameters import CheckedEstimator
+from budgetron._base.stateful_estimator import StatefulEstimator
 from budgetron._util.checks import (
     MOST_ROUNDS,
     State,
@@ -69,7 +69,7 @@ class ExpertTrace:
         return float(self.losses.sum() - self.expert_losses.min())
 
 
-class ExpertAlgorithm(CheckedEstimator):
+class ExpertAlgorithm(StatefulEstimator):
     """A rule that weighs experts by their losses.
 
     A subclass computes the weights from the losses. It implements `_start`, which creates its state,
@@ -245,17 +245,23 @@ class ExpertAlgorithm(CheckedEstimator):
     # ------------------------------------------------------------------ state
 
     def learned_state(self) -> State | None:
-        """Return all that was learned, as values that a file can hold; None before the first round."""
+        if not self._is_started():
+            return None
+        names = self._learned_attributes()
+        return {name: value for name, value in vars(self).items() if name in names}
+
+    def _learned_attributes(self) -> frozenset[str]:
+        return frozenset(self._state_of_one_expert())
+
+    def _state_of_one_expert(self) -> State:
+        """Return the state before the first round of an algorithm with these parameters and one expert."""
         parameters = self.get_params(deep=False)
-        return {name: value for name, value in vars(self).items() if name not in parameters} or None
+        begun = type(self)(**parameters)
+        begun._begin(1)
+        return {name: value for name, value in vars(begun).items() if name not in parameters}
 
     def set_learned_state(self, found: State) -> None:
-        """Continue from a state that `learned_state` returned, after checking it."""
-        begun = type(self)(**self.get_params(deep=False))
-        begun._begin(1)
-        expected = {
-            name: value for name, value in vars(begun).items() if name not in self.get_params(deep=False)
-        }
+        expected = self._state_of_one_expert()
         require_names(found, set(expected), type(self).__name__)
         n = require_int(found["n_experts_"], 1, MOST_ROUNDS, "number of experts")
         for name, small in expected.items():
@@ -266,6 +272,13 @@ class ExpertAlgorithm(CheckedEstimator):
             elif isinstance(small, float):
                 require_float(found[name], name)
         rounds = require_int(found["rounds_"], 0, MOST_ROUNDS, "rounds")
+        for name in ("loss_", "expert_losses_"):  # the loss of a round is at most 1
+            sums = np.asarray(found[name])
+            most = rounds * (1.0 + 1e-9)
+            require(np.all((sums >= 0.0) & (sums <= most)), f"{name} should be a sum of losses")
+        for name, value in found.items():
+            if isinstance(value, np.ndarray | float):
+                require(not np.isnan(value).any(), f"{name} should be numbers")
         if "_errors" in found:
             errors = found["_errors"]
             require(np.all((errors >= 0) & (errors <= rounds)), "errors should be of rounds played")

@@ -27,7 +27,7 @@ from budgetron._base.batches import (
 )
 from budgetron._base.fitted_estimator import OPTIONAL
 from budgetron._base.online_classifier import OnlineClassifier
-from budgetron._base.parameters import CheckedEstimator
+from budgetron._base.stateful_estimator import StatefulEstimator
 from budgetron._base.trace import Trace
 from budgetron._util.checks import State
 from budgetron._util.restore import restore_on_error
@@ -46,7 +46,7 @@ class ExpertLearner(Protocol):
     def decision_function(self, X: Rows) -> Floats: ...
 
 
-class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, CheckedEstimator):
+class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, StatefulEstimator):
     """Several learners at once, combined by an expert algorithm.
 
     Use it if you do not know in advance which learner, kernel width or budget suits the stream. Every learner
@@ -338,14 +338,15 @@ class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, CheckedEstimator):
     # ------------------------------------------------------------------ state
 
     def learned_state(self) -> State | None:
-        """Return all that was learned, as values that a file can hold; None before the first round."""
         if not self.__sklearn_is_fitted__():
             return None
         return {name: value for name, value in vars(self).items() if name in LEARNED | OPTIONAL}
 
+    def _learned_attributes(self) -> frozenset[str]:
+        return LEARNED | OPTIONAL
+
     def set_learned_state(self, found: State) -> None:
-        """Continue from a state that `learned_state` returned, after checking it."""
-        check_state(found, self.parameter_names(), (OnlineClassifier, ExpertClassifier))
+        check_state(found, self.parameter_names(), ExpertLearner)
         self.__dict__.update(found)
 
     # ------------------------------------------------------------------ internals

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
-from budgetron._base.fitted_estimator import OPTIONAL, check_rows_state, require_no_arrays
+from budgetron._base.fitted_estimator import OPTIONAL, check_rows_state
+from budgetron._base.stateful_estimator import require_no_arrays
 from budgetron._util.checks import (
     MOST_ROUNDS,
     State,
@@ -24,8 +26,8 @@ LEARNED = frozenset(
 )
 
 
-def check_state(found: State, parameters: list[str], kinds: tuple[type, ...]) -> None:
-    """Raise `ValueError` if a state is invalid; its learners must be of one of these kinds."""
+def check_state(found: State, parameters: list[str], kind: type) -> None:
+    """Raise `ValueError` if a state is invalid; its learners must be of this kind."""
     require_names(found, set(LEARNED), "ExpertClassifier", OPTIONAL)
     check_rows_state(found)
     learners, algorithms, classes = found["learners_"], found["algorithms_"], found["classes_"]
@@ -33,11 +35,10 @@ def check_state(found: State, parameters: list[str], kinds: tuple[type, ...]) ->
     require_no_arrays(started, "the parameters at the first call")
     require(isinstance(learners, list) and len(learners) >= 1, "there should be learners")
     for learner in learners:
-        require(isinstance(learner, kinds), "a learner should be a classifier")
+        require(isinstance(learner, kind), "a learner should be a classifier")
+        check_is_fitted(learner)
         require(
-            learner.__sklearn_is_fitted__()
-            and np.array_equal(learner.classes_, classes)
-            and learner.n_features_in_ == found["n_features_in_"],
+            np.array_equal(learner.classes_, classes) and learner.n_features_in_ == found["n_features_in_"],
             "a learner should have learned the same classes and features",
         )
     outputs = len(classes) if len(classes) > 2 else 1
