@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from budgetron._base.parameters import CheckedEstimator
-from budgetron._util.checks import State, own_copy, require
+from budgetron._util.checks import State, invalid_state_as_value_error, own_copy, require
 from budgetron._util.restore import restore_on_error
 
 __all__ = ["StatefulEstimator", "require_no_arrays"]
@@ -46,18 +46,18 @@ class StatefulEstimator(CheckedEstimator):
         return stored | (self.learned_state() or {})
 
     def __setstate__(self, state: State) -> None:
-        with restore_on_error(self, dict(self.__dict__)):
-            try:
-                self._set_checked_state(own_copy(state))
-            except (ValueError, MemoryError):
-                raise
-            except Exception as error:  # a value of an unexpected type can fail in many ways
-                raise ValueError(
-                    f"the state of {type(self).__name__} is invalid: {type(error).__name__}: {error}"
-                ) from error
+        with (
+            restore_on_error(self, dict(self.__dict__)),
+            invalid_state_as_value_error(type(self).__name__),
+        ):
+            self._set_checked_state(own_copy(state))
 
     def _set_checked_state(self, state: State) -> None:
-        parameters = {name: state[name] for name in self.parameter_names() if name in state}
+        names = self.parameter_names()
+        missing = [name for name in names if name not in state]
+        require(not missing, f"the parameters {missing[:3]} of {type(self).__name__} are missing")
+        parameters = {name: state[name] for name in names}
+        require_no_arrays(parameters, f"the parameters of {type(self).__name__}")
         self.__dict__.clear()
         self.__dict__.update(parameters)
         others = set(state) - set(parameters) - self._derived_names
@@ -69,9 +69,6 @@ class StatefulEstimator(CheckedEstimator):
         super().__setstate__({name: state[name] for name in others})
         learned = {name: value for name, value in state.items() if name in learned_names}
         if learned:
-            missing = sorted(set(self.parameter_names()) - set(parameters))
-            require(not missing, f"the parameters {missing[:3]} of {type(self).__name__} are missing")
-            require_no_arrays(parameters, f"the parameters of {type(self).__name__}")
             self._validate_params()
             self.set_learned_state(learned)
         # In the order of the state, so that the pickle of a copy has the same bytes.

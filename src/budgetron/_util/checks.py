@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ from numpy.typing import NDArray
 __all__ = [
     "MOST_ROUNDS",
     "State",
+    "invalid_state_as_value_error",
     "own_copy",
     "require",
     "require_array",
@@ -47,6 +50,17 @@ def own_copy(value: Any, level: int = 0) -> Any:
     if isinstance(value, np.ndarray) and (value.size or not value.flags.writeable):
         return np.array(value, order="C")
     return value
+
+
+@contextmanager
+def invalid_state_as_value_error(what: str) -> Iterator[None]:
+    """Turn other errors into a `ValueError`: a value of an unexpected type can fail in many ways."""
+    try:
+        yield
+    except (ValueError, MemoryError):
+        raise
+    except Exception as error:
+        raise ValueError(f"the state of {what} is invalid: {type(error).__name__}: {error}") from error
 
 
 def require(condition: object, message: str) -> None:
