@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from river import checks, datasets, drift, evaluate, metrics, preprocessing
+from test_memory import memory_of
 
 import budgetron.river
 from budgetron import river
-from budgetron._base.access import hypotheses_of, next_margins
+from budgetron._base.access import next_margins
 from budgetron.river import linear
 
 ADAPTERS = [getattr(river, name) for name in river.__all__ if name not in ("RiverClassifier", "linear")]
@@ -143,19 +144,9 @@ def test_nbytes_is_the_sum_of_the_arrays(cls):
         return
     keeps_all = cls is linear.VotedPerceptron and model.vote == "majority"
     assert keeps_all or len(set(sizes)) == 1
-    arrays = [array for hypothesis in hypotheses_of(estimator_of(model)) for array in arrays_of(hypothesis)]
-    assert model.nbytes_ == sum(array.nbytes for array in arrays) + model.to_parts()["sigmoids"].nbytes
-
-
-def arrays_of(hypothesis):
-    """Return all arrays of a linear or kernel hypothesis."""
-    if not hasattr(hypothesis, "rule"):
-        return [hypothesis.row, hypothesis.places, hypothesis.wide, *hypothesis.arrays().values()]
-    return [
-        *hypothesis.single_round.arrays(),
-        *hypothesis.supports.arrays().values(),
-        *hypothesis.rule.arrays().values(),
-    ]
+    arrays, bare = memory_of(estimator_of(model))
+    parts = bare + sum(array.nbytes for array in arrays)
+    assert model.nbytes_ == parts + model.to_parts()["sigmoids"].nbytes
 
 
 @pytest.mark.parametrize("cls", ADAPTERS, **names)

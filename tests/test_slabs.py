@@ -263,11 +263,11 @@ def test_feature_indices_out_of_range(wide):
         bad = good[:3].copy()
         bad.indices = bad.indices.copy()
         bad.indices[0] = feature
-        with pytest.raises(ValueError, match="features 0 to"):
+        with pytest.raises(ValueError, match="indices from 0 to"):
             model.partial_fit(bad, [0, 1, 0])
-        with pytest.raises(ValueError, match="features 0 to"):
+        with pytest.raises(ValueError, match="indices from 0 to"):
             model.predict(bad)
-        with pytest.raises(ValueError, match="features 0 to"):
+        with pytest.raises(ValueError, match="indices from 0 to"):
             model.play(csr_array((bad.data[:1], bad.indices[:1], [0, 1]), shape=(1, d)), 1)
     assert model.rounds_ == 60
 

@@ -153,10 +153,10 @@ cdef list share_between(list slabs, list births, Block block, BatchRows batch, K
     each = DIFFERENCE if kind == RBF_BY_DIFFERENCES else 1.0
     if (len(columns) - kept) * each * n * block.d < COPY * kept * block.d + READ * (len(columns) + kept) * n + MAKE:
         return [None] * len(slabs)
-    if ((kept + n) * n + kept * block.d) * <double> block.square.itemsize > room:
+    if ((kept + n) * n + kept * block.d) * <double> block.itemsize > room:
         return [None] * len(slabs)
     ends = np.cumsum([slab.m for slab in slabs])
-    table, compared = np.empty((n, kept + n), block.square.dtype), np.zeros(n, np.int8)
+    table, compared = np.empty((n, kept + n), slabs[0].square.dtype), np.zeros(n, np.int8)
     owners, places = np.searchsorted(ends, first, side="right"), np.concatenate(slots)[first].astype(np.intp)
     if block.single:
         fill[float](table, block, kind, slabs, owners, places)
@@ -181,8 +181,8 @@ cdef int fill(real[:, ::1] table, Block block, Kind kind, list slabs, Py_ssize_t
     cdef Supports slab
     cdef Rows* rows = &block.rows
     cdef Py_ssize_t i, k, n = rows.n, d = rows.d, kept = len(slots)
-    cdef real[:, ::1] columns = np.empty((d, kept), block.square.dtype)
-    cdef real[::1] squares = np.empty(kept, block.square.dtype)
+    cdef real[:, ::1] columns = np.empty((d, kept), slabs[0].square.dtype)
+    cdef real[::1] squares = np.empty(kept, slabs[0].square.dtype)
     cdef size_t[::1] sources = np.empty(kept, np.uintp)
     cdef Py_ssize_t[::1] strides = np.empty(kept, np.intp)
     cdef double[::1] own = np.zeros(kept)

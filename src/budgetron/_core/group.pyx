@@ -95,7 +95,7 @@ cdef class LearnerGroup:
     @property
     def nbytes(self):
         """Bytes of the pool and of `places`."""
-        return sum(array.nbytes for array in [*self.pool.arrays().values(), *self.places])
+        return self.pool.nbytes + sum(places.nbytes for places in self.places)
 
     def learn(self, X, list labels, list margins, list sizes, int threads=1, list importances=None):
         """Play one round per row of X with each learner.

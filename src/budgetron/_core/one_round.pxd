@@ -9,8 +9,9 @@ from budgetron._core.supports cimport Supports
 cdef class SingleRound:
     cdef readonly Block block
     cdef readonly Supports supports
-    # The row, its kernel values over the slots, and these in float64 if they are float32
-    cdef readonly object row, values, wide
+    # The kernel values of the row over the slots, and these in float64 if they are float32
+    cdef void* values
+    cdef double* wide
 
     cdef double open(self, x, Rule rule) except? -1
     cdef double predict(self, Rule rule, Py_ssize_t n, bint sparse) except? -1

@@ -15,9 +15,12 @@ import numpy as np
 from scipy.sparse import issparse
 
 from budgetron._core.kernel_values cimport dot
-from budgetron._core.rows cimport address, open_dense, open_sparse
+from budgetron._core.rows cimport allocate, open_dense, open_sparse
 
 from budgetron._core.rows import one_row, sparse_row
+
+cdef extern from "Python.h" nogil:
+    void PyMem_RawFree(void*)
 
 cnp.import_array()
 
@@ -26,60 +29,64 @@ cdef class SingleRound:
     """Space for one row and its kernel values over the slots of a slab."""
 
     def __init__(self, Supports supports):
-        dtype = supports.square.dtype
         self.supports = supports
-        self.row = np.zeros(0 if supports.sparse else supports.d, dtype)
-        self.block = Block(supports.kernel, supports.d, dtype, 1, supports.sparse)
+        self.block = Block(supports.kernel, supports.d, supports.square.dtype, 1, supports.sparse)
         if not supports.sparse:
             self.block.make_room(supports.d + 1)
             self.block.make_matrix()
-        self.values = np.zeros(supports.capacity, dtype)
-        self.wide = np.zeros(supports.capacity if supports.single else 0)
+        self.values = allocate(supports.capacity * self.block.itemsize)
+        if supports.single:
+            self.wide = <double*> allocate(supports.capacity * sizeof(double))
 
-    def arrays(self):
-        """Return all arrays that take memory."""
-        return [self.row, self.values, self.wide, *self.block.arrays()]
+    def __dealloc__(self):
+        PyMem_RawFree(self.values)
+        PyMem_RawFree(self.wide)
+
+    @property
+    def nbytes(self):
+        """Bytes that the object keeps."""
+        return self.block.nbytes + self.supports.capacity * (12 if self.supports.single else 8)
 
     cdef double open(self, x, Rule rule) except? -1:
         """Copy and check the row x, and return its margin."""
-        cdef cnp.ndarray own = self.row
         cdef Supports supports = self.supports
+        cdef cnp.ndarray row
         # A copy, because the caller may change x before the round is finished.
-        if not supports.sparse and is_plain(x, own):
-            memcpy(own.data, (<cnp.ndarray> x).data, supports.d * (4 if supports.single else 8))
+        if not supports.sparse and is_plain(x, supports.d, cnp.NPY_FLOAT32 if supports.single else cnp.NPY_FLOAT64):
+            row = x
         elif issparse(x) or supports.sparse:
             if issparse(x):
                 features, values = sparse_row(x, supports.d)
             else:
-                row = one_row(x, supports.d)
-                features = np.flatnonzero(row).astype(np.int32)
-                values = row[features]
+                given = one_row(x, supports.d)
+                features = np.flatnonzero(given)
+                values = given[features]
             self.block.set_nonzeros(features, values)
             return self.predict(rule, len(values), True)
         else:
-            own[:] = one_row(x, supports.d)
+            row = np.ascontiguousarray(one_row(x, supports.d), supports.square.dtype)
+        memcpy(self.block._dense, row.data, supports.d * self.block.itemsize)
         return self.predict(rule, supports.d, False)
 
     cdef double predict(self, Rule rule, Py_ssize_t n, bint sparse) except? -1:
         """Return the margin of the copied row, which is a row of n features or has n non-zeros."""
         cdef Block block = self.block
-        cdef void* row = address(self.row)
         if self.supports.single:
-            check_finite(block, <float*> (block._values if sparse else row), n, sparse)
+            check_finite(block, <float*> (block._values if sparse else block._dense), n, sparse)
         else:
-            check_finite(block, <double*> (block._values if sparse else row), n, sparse)
+            check_finite(block, <double*> (block._values if sparse else block._dense), n, sparse)
         if self.supports.single and sparse:
             open_sparse(block, block._starts, block._features, <float*> block._values, 1)
-            rule.margin = margin_of(self, rule, <float*> address(self.values))
+            rule.margin = margin_of(self, rule, <float*> self.values)
         elif self.supports.single:
-            open_dense(block, <float*> row, 1)
-            rule.margin = margin_of(self, rule, <float*> address(self.values))
+            open_dense(block, <float*> block._dense, 1)
+            rule.margin = margin_of(self, rule, <float*> self.values)
         elif sparse:
             open_sparse(block, block._starts, block._features, <double*> block._values, 1)
-            rule.margin = margin_of(self, rule, <double*> address(self.values))
+            rule.margin = margin_of(self, rule, <double*> self.values)
         else:
-            open_dense(block, <double*> row, 1)
-            rule.margin = margin_of(self, rule, <double*> address(self.values))
+            open_dense(block, <double*> block._dense, 1)
+            rule.margin = margin_of(self, rule, <double*> self.values)
         return rule.margin
 
     cdef double square(self):
@@ -91,14 +98,13 @@ cdef class SingleRound:
     cdef int finish(self, Rule rule, double y, double importance) except -1:
         """Play the second half of the round."""
         cdef Rows* rows = &self.block.rows
-        cdef void* values = address(self.values)
         rule.importance = importance
         if self.supports.sparse:
             self.supports.reserve_entries(rows.starts[1] - rows.starts[0])
         if self.supports.single:
-            finish_round(rule, y, <double*> address(self.wide), rows, 0, <float*> values)
+            finish_round(rule, y, self.wide, rows, 0, <float*> self.values)
         else:
-            finish_round(rule, y, <double*> values, rows, 0, <double*> values)
+            finish_round(rule, y, <double*> self.values, rows, 0, <double*> self.values)
         if rule.prune_due:
             rule.exchange()
         return 0
@@ -150,13 +156,13 @@ cdef raise_overflow(int64_t round_number):
     )
 
 
-cdef bint is_plain(x, cnp.ndarray own):
-    """Return whether x is an array that can be copied to `own` byte by byte."""
+cdef bint is_plain(x, Py_ssize_t d, int type_number):
+    """Return whether x is an array of d numbers of this type that can be copied byte by byte."""
     cdef cnp.ndarray row
     if not cnp.PyArray_CheckExact(x):
         return False
     row = x
-    return (row.ndim == 1 and row.shape[0] == own.shape[0] and cnp.PyArray_TYPE(row) == cnp.PyArray_TYPE(own)
+    return (row.ndim == 1 and row.shape[0] == d and cnp.PyArray_TYPE(row) == type_number
             and cnp.PyArray_ISCARRAY_RO(row))
 
 

@@ -61,9 +61,8 @@ cdef class Learner:
 
     @property
     def nbytes(self):
-        """Bytes of all arrays that outlive a call."""
-        arrays = [*self.single_round.arrays(), *self.supports.arrays().values(), *self.rule.arrays().values()]
-        return sum(array.nbytes for array in arrays)
+        """Bytes of rows, coefficients and all other numbers that outlive a call."""
+        return self.single_round.nbytes + self.supports.nbytes + self.rule.nbytes
 
     @property
     def dtype(self):

@@ -7,11 +7,11 @@ from budgetron._core.kernel_values cimport Index, Kind, Rows, real
 cdef class Block:
     cdef readonly Kernel kernel
     cdef readonly bint single, wide
-    cdef readonly Py_ssize_t d, room
+    cdef readonly Py_ssize_t d, room, itemsize
+    # Bytes of all that the pointers below refer to
+    cdef readonly Py_ssize_t nbytes
     cdef Py_ssize_t entries, indexed
-    cdef bint has_dense, has_spread, predicts
-    cdef readonly object square, own, among, dense, starts, features, values, every_start, every_feature, spread
-    cdef readonly object heads, index_rows, index_values
+    cdef bint predicts
     cdef Rows rows
     cdef Index index
     cdef void* _dense
@@ -23,10 +23,13 @@ cdef class Block:
     cdef void* _spread
     cdef void* _among
 
-    cdef void set_pointers(self)
+    cdef int renew(self, void** place, Py_ssize_t before, Py_ssize_t bytes) except -1 nogil
+    cdef int make_matrix(self) except -1 nogil
+    cdef int make_room(self, Py_ssize_t entries) except -1 nogil
     cdef int ensure_spread(self) except -1 nogil
 
 
+cdef void* allocate(Py_ssize_t bytes) except NULL nogil
 cdef void* address(array) noexcept
 
 

@@ -6,7 +6,7 @@ zero, products over the non-zeros are faster than a matrix product. They are als
 which BLAS has no good loops.
 """
 
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 cimport numpy as cnp
 
@@ -17,6 +17,10 @@ from budgetron._core.kernel cimport call
 from budgetron._core.kernel_values cimport CALLABLE, between, finish, self_values, squares
 
 from budgetron._util.sparse import check_sparse
+
+cdef extern from "Python.h" nogil:
+    void* PyMem_RawCalloc(size_t, size_t)
+    void PyMem_RawFree(void*)
 
 cdef extern from "simd.h" nogil:
     ptrdiff_t bt_count_d(const double*, ptrdiff_t)
@@ -64,77 +68,99 @@ def sparse_row(x, Py_ssize_t d):
     return np.ascontiguousarray(x.coords[x.ndim - 1], np.int32), x.data
 
 
+cdef void* allocate(Py_ssize_t bytes) except NULL nogil:
+    """Return this many bytes, all 0; `PyMem_RawFree` returns them to the system."""
+    cdef void* fresh = PyMem_RawCalloc(1, max(bytes, 1))
+    if fresh == NULL:
+        with gil:
+            raise MemoryError(f"there is no room for {bytes:,} bytes")
+    return fresh
+
+
 cdef class Block:
     """Room for `room` rows of `d` features.
 
     `wide` is True if supports are stored as non-zeros, so that the non-zeros of the rows are always needed. `predicts`
     is True if no row will become a support.
+
+    Every model keeps two blocks of one row. So their memory is not in arrays, of which each would take more for
+    itself than for a row.
     """
 
     def __init__(self, Kernel kernel, Py_ssize_t d, dtype, Py_ssize_t room, bint wide, bint predicts=False):
+        cdef Py_ssize_t i, k
         self.kernel, self.d, self.room, self.wide, self.predicts = kernel, d, room, wide, predicts
         self.single = np.dtype(dtype) == np.float32
-        self.square, self.own = np.zeros(room, dtype), np.zeros(room)
-        self.dense = self.values = self.among = self.index_values = np.zeros(0, dtype)
-        if kernel.function is not None and not predicts:
-            self.among = np.zeros((room, room), dtype)
-        # Allocated with the first row: a damaged file may ask for more features than fit into memory.
-        self.spread, self.has_spread = np.zeros(0 if wide else d, dtype), not wide
-        self.starts, self.features = np.zeros(0, np.int64), np.zeros(0, np.int32)
-        self.heads = self.index_rows = self.every_feature = np.zeros(0, np.int32)
-        self.every_start = np.zeros(0, np.int64)
-        if d <= FEW_FEATURES and not wide:
-            self.every_start = np.arange(0, room * d + 1, d, dtype=np.int64)
-            self.every_feature = np.tile(np.arange(d, dtype=np.int32), room)
-        memset(&self.rows, 0, sizeof(Rows))
+        self.itemsize = sizeof(float) if self.single else sizeof(double)
         self.rows.d = d
-        self.entries = self.indexed = 0
-        self.has_dense = False
-        self.set_pointers()
+        self.renew(<void**> &self.rows.square, 0, room * self.itemsize)
+        self.renew(<void**> &self.rows.own, 0, room * sizeof(double))
+        if kernel.function is not None and not predicts:
+            self.renew(&self._among, 0, room * room * self.itemsize)
+        if not wide:  # otherwise with the first row: a damaged file may ask for more features than fit into memory
+            self.ensure_spread()
+        if d <= FEW_FEATURES and not wide:
+            self.renew(<void**> &self._every_start, 0, (room + 1) * sizeof(int64_t))
+            self.renew(<void**> &self._every_feature, 0, room * d * sizeof(int32_t))
+            for i in range(room + 1):
+                self._every_start[i] = i * d
+            for i in range(room):
+                for k in range(d):
+                    self._every_feature[i * d + k] = <int32_t> k
 
-    cdef void set_pointers(self):
-        self.rows.square, self.rows.own = address(self.square), <double*> address(self.own)
-        self._dense, self._spread, self._among = address(self.dense), address(self.spread), address(self.among)
-        self._starts, self._features = <int64_t*> address(self.starts), <int32_t*> address(self.features)
-        self._values = address(self.values)
-        self._every_start = <int64_t*> address(self.every_start)
-        self._every_feature = <int32_t*> address(self.every_feature)
-        self.index.heads = <int32_t*> address(self.heads)
-        self.index.rows, self.index.values = <int32_t*> address(self.index_rows), address(self.index_values)
+    def __dealloc__(self):
+        PyMem_RawFree(self.rows.square)
+        PyMem_RawFree(self.rows.own)
+        PyMem_RawFree(self._dense)
+        PyMem_RawFree(self._starts)
+        PyMem_RawFree(self._features)
+        PyMem_RawFree(self._values)
+        PyMem_RawFree(self._every_start)
+        PyMem_RawFree(self._every_feature)
+        PyMem_RawFree(self._spread)
+        PyMem_RawFree(self._among)
+        PyMem_RawFree(self.index.heads)
+        PyMem_RawFree(self.index.rows)
+        PyMem_RawFree(self.index.values)
 
-    def arrays(self):
-        """Return all arrays that take memory."""
-        return [self.square, self.own, self.among, self.dense, self.starts, self.features, self.values, self.every_start,
-                self.every_feature, self.spread, self.heads, self.index_rows, self.index_values]
+    cdef int renew(self, void** place, Py_ssize_t before, Py_ssize_t bytes) except -1 nogil:
+        """Let a pointer refer to new memory, all 0, in place of what it has."""
+        cdef void* fresh = allocate(bytes)
+        PyMem_RawFree(place[0])
+        place[0] = fresh
+        self.nbytes += bytes - before
+        return 0
 
     def set_nonzeros(self, features, values):
         """Store the non-zeros of one row."""
-        if self.entries < len(values) or len(self.starts) < 2:
-            self.make_room(max(len(values), 3 * self.entries // 2))
-        self.features[:len(values)], self.values[:len(values)] = features, values
-        self.starts[0], self.starts[1] = 0, len(values)
+        cdef Py_ssize_t n = len(values)
+        cdef cnp.ndarray places = np.ascontiguousarray(features, np.int32)
+        cdef cnp.ndarray numbers = np.ascontiguousarray(values, np.float32 if self.single else np.float64)
+        if self.entries < n or self._starts == NULL:
+            self.make_room(max(n, 3 * self.entries // 2))
+        memcpy(self._features, places.data, n * sizeof(int32_t))
+        memcpy(self._values, numbers.data, n * self.itemsize)
+        self._starts[0], self._starts[1] = 0, n
 
-    def make_matrix(self):
+    cdef int make_matrix(self) except -1 nogil:
         """Make room for the rows as a matrix."""
-        self.dense, self.has_dense = np.zeros(self.room * self.d, self.square.dtype), True
-        self.set_pointers()
+        return self.renew(&self._dense, 0, self.room * self.d * self.itemsize)
 
     cdef int ensure_spread(self) except -1 nogil:
         """Allocate the row of zeros that products over non-zeros need."""
-        if not self.has_spread:
-            with gil:
-                self.spread, self.has_spread = np.zeros(self.d, self.square.dtype), True
-                self.set_pointers()
-        return 0
+        if self._spread != NULL:
+            return 0
+        return self.renew(&self._spread, 0, self.d * self.itemsize)
 
-    def make_room(self, Py_ssize_t entries):
+    cdef int make_room(self, Py_ssize_t entries) except -1 nogil:
         """Make room for this many non-zeros."""
-        if len(self.starts) < self.room + 1:
-            self.starts = np.zeros(self.room + 1, np.int64)
-        if len(self.features) < entries:
-            self.features, self.values = np.zeros(entries, np.int32), np.zeros(entries, self.square.dtype)
-        self.entries = entries
-        self.set_pointers()
+        if self._starts == NULL:
+            self.renew(<void**> &self._starts, 0, (self.room + 1) * sizeof(int64_t))
+        if self.entries < entries or self._features == NULL:
+            self.renew(<void**> &self._features, self.entries * sizeof(int32_t), entries * sizeof(int32_t))
+            self.renew(&self._values, self.entries * self.itemsize, entries * self.itemsize)
+            self.entries = entries
+        return 0
 
 
 cdef class BatchRows:
@@ -190,8 +216,7 @@ cdef int find_nonzeros(Block block, real* X, Py_ssize_t n) except -1 nogil:
     elif block.wide or count * FEWEST <= n * d:
         most = count + 1  # bt_nonzeros writes one entry past the last non-zero
         if block.entries < most:
-            with gil:
-                block.make_room(most if block.wide else max(most, block.room * d // FEWEST + 1))
+            block.make_room(most if block.wide else max(most, block.room * d // FEWEST + 1))
         starts, features, values = block._starts, block._features, <real*> block._values
         starts[0] = 0
         for i in range(n):
@@ -242,9 +267,8 @@ cdef int make_dense(Block block) except -1 nogil:
     """Make the matrix of the rows, if they came as non-zeros."""
     if block.rows.dense != NULL:
         return 0
-    if not block.has_dense:
-        with gil:
-            block.make_matrix()
+    if block._dense == NULL:
+        block.make_matrix()
     block.rows.dense = block._dense
     if block.single:
         spread_out(&block.rows, <float*> block.rows.dense)
@@ -264,12 +288,12 @@ cdef void spread_out(Rows* rows, real* out) noexcept nogil:
 cdef int make_index(Block block) except -1 nogil:
     """Sort the non-zeros of the rows by feature."""
     cdef Py_ssize_t n = block.rows.starts[block.rows.n] - block.rows.starts[0]
-    if block.indexed < n + 1:  # n + 1, so that `heads` is allocated even without non-zeros
-        with gil:
-            block.heads = np.zeros(block.d + 2, np.int32)
-            block.index_rows, block.index_values = np.zeros(n, np.int32), np.zeros(n, block.square.dtype)
-            block.indexed = n + 1
-            block.set_pointers()
+    if block.index.heads == NULL:
+        block.renew(<void**> &block.index.heads, 0, (block.d + 2) * sizeof(int32_t))
+    if block.indexed < n or block.index.rows == NULL:
+        block.renew(<void**> &block.index.rows, block.indexed * sizeof(int32_t), n * sizeof(int32_t))
+        block.renew(&block.index.values, block.indexed * block.itemsize, n * block.itemsize)
+        block.indexed = n
     if block.single:
         sort_by_feature(&block.rows, &block.index, <float*> block.index.values)
     else:

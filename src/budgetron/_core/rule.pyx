@@ -45,8 +45,9 @@ import numpy as np
 from budgetron._core.gaussian cimport Gaussian
 from budgetron._core.history cimport Average, Journal
 from budgetron._core.projection cimport Projection
+from budgetron._core.rows cimport address
 
-from budgetron._core.supports import writeable
+from budgetron._core.supports import NO_VALUES, writeable
 
 cdef extern from "simd.h" nogil:
     double bt_dot_d(const double*, const double*, ptrdiff_t)
@@ -96,7 +97,7 @@ cdef class Rule:
 
     def __cinit__(self, *args, **options):
         self.args, self.options = args, options
-        self.coef = self.tail = self.values = self.gram = self.scratch = self.departed_sums = np.zeros(0)
+        self.coef = self.tail = self.values = self.gram = self.scratch = self.departed_sums = NO_VALUES
         self.factor = 1.0
         self.added = -1
 
@@ -158,11 +159,9 @@ cdef class Rule:
         self.departed = Supports(supports.kernel, supports.d, supports.square.dtype, 0, supports.sparse)
 
     cdef void set_pointers(self):
-        cdef size_t coef = self.coef.ctypes.data, tail = self.tail.ctypes.data
-        cdef size_t values = self.values.ctypes.data, gram = self.gram.ctypes.data
-        cdef size_t scratch = self.scratch.ctypes.data
-        self._coef, self._tail, self._values = <double*> coef, <double*> tail, <double*> values
-        self._gram, self._scratch = <double*> gram, <double*> scratch
+        self._coef, self._tail = <double*> address(self.coef), <double*> address(self.tail)
+        self._values, self._gram = <double*> address(self.values), <double*> address(self.gram)
+        self._scratch = <double*> address(self.scratch)
 
     def arrays(self):
         """Return all arrays, by name."""
@@ -177,9 +176,14 @@ cdef class Rule:
         if self.journal is not None:
             arrays |= {f"journal {name}": array for name, array in self.journal.arrays().items()}
         if self.departed is not None:
-            arrays |= {f"departed {name}": array for name, array in self.departed.arrays().items()}
             arrays["departed sums"] = self.departed_sums
         return arrays
+
+    @property
+    def nbytes(self):
+        """Bytes that the rule keeps, without its slab."""
+        departed = 0 if self.departed is None else self.departed.nbytes
+        return departed + sum(array.nbytes for array in self.arrays().values())
 
     def __getstate__(self):
         # "tally" is the name of the file format for the sum of the damages.
@@ -264,7 +268,7 @@ cdef class Rule:
         self.supports.truncate(m, capacity)
         self.projection.truncate(m, capacity)
         self.gaussian.truncate(m, capacity)
-        self.coef = np.zeros(0)
+        self.coef = NO_VALUES
         self.reserve(capacity)
         self.gaussian.coefficients(self.projection, self._coef)
         self.norm2 = self.gaussian.square()

@@ -34,6 +34,10 @@ cdef Py_ssize_t LINE = 16, SHORTEST_CHUNK = 64, LONGEST_CHUNK = 256
 cdef double WORTH_WAKING = 5.5e4, VALUE = 20.0, NONZERO = 1.6
 
 
+# Arrays without numbers, for all slabs that need none. Each array of its own would take 100 bytes.
+NO_PLACES, NO_INDICES, NO_VALUES = np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0)
+
+
 def writeable(array):
     """Return the array, or a copy if it is read-only or not contiguous: the core writes through pointers."""
     return np.require(array, requirements=("C", "W"))
@@ -60,9 +64,10 @@ cdef class Supports:
         self.order = np.arange(capacity, dtype=np.int32)
         self.stride = 0 if sparse else stride_for(capacity, self.square.itemsize)
         self.columns = zeros((0 if sparse else d, self.stride), dtype)
-        self.begins = np.zeros(capacity if sparse else 0, np.int64)
-        self.lengths = np.zeros(capacity if sparse else 0, np.int32)
-        self.features, self.values = np.zeros(0, np.int32), np.zeros(0, dtype)
+        self.begins, self.lengths, self.features, self.values = NO_PLACES, NO_INDICES, NO_INDICES, NO_VALUES
+        if sparse:
+            self.begins, self.lengths = np.zeros(capacity, np.int64), np.zeros(capacity, np.int32)
+            self.values = np.zeros(0, dtype)
         self.one = Block(kernel, d, dtype, 1, sparse)
         if not sparse:
             self.one.make_matrix()
@@ -78,10 +83,14 @@ cdef class Supports:
         self.entries = len(self.features)
 
     def arrays(self):
-        """Return all arrays that take memory."""
+        """Return all arrays, by name."""
         names = ("begins", "lengths", "features", "values") if self.sparse else ("columns",)
-        arrays = {name: getattr(self, name) for name in (*names, "square", "own", "rounds", "order")}
-        return arrays | {f"one {i}": array for i, array in enumerate(self.one.arrays())}
+        return {name: getattr(self, name) for name in (*names, "square", "own", "rounds", "order")}
+
+    @property
+    def nbytes(self):
+        """Bytes that the slab keeps."""
+        return self.one.nbytes + sum(array.nbytes for array in self.arrays().values())
 
     def __getstate__(self):
         state = {"square": self.square, "own": self.own, "rounds": self.rounds, "order": self.order, "m": self.m,
