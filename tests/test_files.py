@@ -175,18 +175,18 @@ def test_pickle_joblib_deepcopy_and_skops(label, copy_model, tmp_path):
 @pytest.mark.parametrize(
     ("learner", "path", "value", "message"),
     [
-        (budgetron.Forgetron(4), ("supports", "order"), 99, "order of the slab should name each slot once"),
+        (budgetron.Forgetron(4), ("supports", "order"), 99, "the slab: the order should name each slot once"),
         (
             budgetron.Forgetron(4),
             ("supports", "own"),
             1e300,
-            "self values of the slab are not those of its rows",
+            "squares or self values are not those of the rows",
         ),
         (
             budgetron.Projectron(),
             ("supports", "square"),
             9.0,
-            "squares of the slab are not those of its rows",
+            "squares or self values are not those of the rows",
         ),
         (budgetron.Projectron(), ("projection", "factor"), 1e5, "the factor should be that of the supports"),
         (budgetron.SecondOrderProjectron(4), ("gaussian", "sigma"), -0.5, "variances of the Gaussian"),

@@ -104,7 +104,10 @@ def canonical(X: Matrix, ordered: bool) -> Matrix:
 
 def check_classes(model: object, classes: ArrayLike | None) -> Labels:
     """Return the classes, sorted; raise `ValueError` if there are fewer than two."""
-    unique = np.unique(np.asarray(classes))
+    given = np.asarray(classes)
+    if given.ndim == 1 and len(given) > 1 and given.dtype.kind in "biufU" and np.all(given[1:] > given[:-1]):
+        return given.copy()
+    unique = np.unique(given)
     if len(unique) < 2:
         raise ValueError(
             f"{type(model).__name__} needs at least two classes; got 1 class: {unique.tolist()}. If others "

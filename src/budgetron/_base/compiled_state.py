@@ -60,9 +60,7 @@ def kernel_hypothesis(rule: Rule, kernel: Kernel, found: object, d: int, dtype: 
     state = dict(require_names(rule.check_own_state(dict(found), capacity), set(fresh), "the rule"))
     rounds = _check_counts(state)
 
-    supports = slab_of(kernel, slab, capacity, d, dtype, rounds, "the slab")
-    live = supports.order[: supports.m]
-    require(np.all(np.diff(supports.rounds[live]) > 0), "supports should be in the order of their rounds")
+    supports = slab_of(kernel, slab, capacity, d, dtype, rounds, "the slab", in_order=True)
     require(supports.m < capacity or not expected, "there should be no more supports than the budget")
     state["supports"] = supports
     _check_coefficients(state, fresh, supports)
@@ -82,8 +80,8 @@ def kernel_hypothesis(rule: Rule, kernel: Kernel, found: object, d: int, dtype: 
 def _check_coefficients(state: State, fresh: State, supports: Supports) -> None:
     """Check the arrays over the slots: coefficients, and the values of f that the rule keeps."""
     capacity = supports.capacity
-    for name, shape in {"values": (capacity,), "gram": (capacity, capacity)}.items():
-        if not fresh[name].size and np.shape(state[name]) == shape:
+    for name, shape in (("values", (capacity,)), ("gram", (capacity, capacity))):
+        if not fresh[name].size and getattr(state[name], "shape", None) == shape:
             state[name] = fresh[name]  # protocol 1 kept a Gram matrix where none is needed
     for name in ("coef", "tail", "values", "gram", "scratch"):
         shape = (capacity,) * fresh[name].ndim if fresh[name].size else fresh[name].shape

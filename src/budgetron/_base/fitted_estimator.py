@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from budgetron._base.protocol import Hypothesis
-from budgetron._base.stateful_estimator import StatefulEstimator, require_no_arrays
-from budgetron._util.checks import State, require, require_int, require_names
+from budgetron._base.stateful_estimator import StatefulEstimator
+from budgetron._util.checks import State, require, require_int, require_names, require_no_arrays
 from budgetron._util.restore import restore_on_error
 from budgetron._util.types import Label, Labels, Matrix
 
 __all__ = ["FittedEstimator"]
 
 OPTIONAL = frozenset({"feature_names_in_"})
+
+# For learners that draw no random numbers.
+UNUSED = np.random.Generator(np.random.PCG64(0))
 
 
 class FittedEstimator(StatefulEstimator):
@@ -90,7 +94,8 @@ class FittedEstimator(StatefulEstimator):
 
     def _set_classes(self, classes: Labels) -> None:
         self.classes_ = classes
-        self._codes = {label: code for code, label in enumerate(classes.tolist())}
+        labels = tuple(classes.tolist())
+        self._codes = _codes_of(tuple(map(type, labels)), labels)
 
     def _forget(self) -> None:
         """Return to the state before the first round."""
@@ -116,13 +121,14 @@ class FittedEstimator(StatefulEstimator):
             self._validate_params()
             raise ValueError(f"{', '.join(changed)} changed since the first call; call fit to start again")
 
-    def _generators(self, n: int) -> list[np.random.Generator]:
-        """Return a random generator for each hypothesis, all derived from `random_state`.
+    def _draws(self) -> bool:
+        """Return whether hypotheses draw random numbers: those with the parameter `random_state` do."""
+        return "random_state" in self.parameter_names()
 
-        Without that parameter, no hypothesis draws random numbers.
-        """
-        if "random_state" not in self.parameter_names():
-            return [np.random.Generator(np.random.PCG64(0))] * n
+    def _generators(self, n: int) -> list[np.random.Generator]:
+        """Return a random generator for each hypothesis, all derived from `random_state`."""
+        if not self._draws():
+            return [UNUSED] * n
         source = check_random_state(self.get_params(deep=False)["random_state"])
         seed = np.random.SeedSequence(source.randint(0, 2**32, size=4, dtype=np.uint64).tolist())
         return [np.random.Generator(np.random.PCG64(child)) for child in seed.spawn(n)]
@@ -158,6 +164,9 @@ class FittedEstimator(StatefulEstimator):
         started = found["_started_with"]
         require(isinstance(started, dict), "the parameters at the first call should be a table of names")
         require_no_arrays(started, "the parameters at the first call")
+        now = self.get_params()
+        if started == now:
+            found["_started_with"] = now  # with texts that models share
         found["_learners"] = self._checked_hypotheses(found)
         self._check_learned(found, found["_learners"])
         require_int(found["_mistakes"], 0, found["_learners"][0].rounds, "mistakes")
@@ -194,6 +203,15 @@ class FittedEstimator(StatefulEstimator):
         return made
 
 
+@lru_cache(maxsize=100)
+def _codes_of(types: tuple[type, ...], labels: tuple[Label, ...]) -> dict[Label, int]:
+    """Return the index of each label; the same dict for all models with these labels, of these types.
+
+    The types are given because 1 == 1.0 == True.
+    """
+    return {label: code for code, label in enumerate(labels)}
+
+
 def check_rows_state(found: State) -> None:
     """Check the features and classes in a state."""
     d = require_int(found["n_features_in_"], 1, 2**31 - 1, "number of features")
@@ -202,7 +220,7 @@ def check_rows_state(found: State) -> None:
         isinstance(classes, np.ndarray) and classes.ndim == 1 and len(classes) >= 2,
         "classes should be two or more",
     )
-    require(np.array_equal(np.unique(classes), classes), "classes should be sorted, each once")
+    require(np.all(classes[1:] > classes[:-1]), "classes should be sorted, each once")
     if "feature_names_in_" in found:
         names = found["feature_names_in_"]
         require(

@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from budgetron._base.batches import Batch
 from budgetron._base.compiled_state import kernel_hypothesis
-from budgetron._base.fitted_estimator import FittedEstimator
+from budgetron._base.fitted_estimator import UNUSED, FittedEstimator
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.parameters import MOST_SUPPORTS, Constraints
 from budgetron._core.group import LearnerGroup
@@ -123,7 +123,7 @@ class KernelClassifier(OnlineClassifier):
         kernel, d = self._kernel(), found["n_features_in_"]
 
         def new_rule() -> Rule:  # with a generator of its own, whose state is then restored
-            return self._rule(np.random.Generator(np.random.PCG64(0)))
+            return self._rule(np.random.Generator(np.random.PCG64(0)) if self._draws() else UNUSED)
 
         return [kernel_hypothesis(new_rule(), kernel, state, d, dtype) for state in states]
 

@@ -25,7 +25,7 @@ PLAIN = frozenset({str, int, float, bool, type(None)})
 MOST_REMEMBERED = 1000
 
 # A class, and the types and values of its parameters.
-Key: TypeAlias = tuple[type, tuple[tuple[type, object], ...]]
+Key: TypeAlias = tuple[type, tuple[type, ...], tuple[object, ...]]
 
 
 class CheckedEstimator(BaseEstimator):
@@ -57,13 +57,15 @@ class CheckedEstimator(BaseEstimator):
 
     def _validate_params(self) -> None:
         """Check each parameter by itself; a subclass may override this to compare several."""
-        values = self.get_params(deep=False)
-        key = (type(self), tuple((type(value), value) for value in values.values()))
-        plain = all(kind in PLAIN for kind, _ in key[1])
+        names = self._get_param_names()
+        values = tuple([getattr(self, name) for name in names])
+        kinds = tuple(map(type, values))
+        key = (type(self), kinds, values)
+        plain = PLAIN.issuperset(kinds)
         if plain and key in self._valid:
             return
         super()._validate_params()
-        for name, value in values.items():
+        for name, value in zip(names, values, strict=True):
             if isinstance(value, Integral) and abs(int(cast(SupportsInt, value))) > MOST:
                 raise ValueError(
                     f"the {name!r} parameter of {type(self).__name__} must be a number up to 2 ** 1000"

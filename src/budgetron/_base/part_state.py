@@ -39,7 +39,14 @@ __all__ = [
 
 
 def slab_of(
-    kernel: Kernel, state: State, capacity: int, d: int, dtype: np.dtype[Any], rounds: int, what: str
+    kernel: Kernel,
+    state: State,
+    capacity: int,
+    d: int,
+    dtype: np.dtype[Any],
+    rounds: int,
+    what: str,
+    in_order: bool = False,
 ) -> Supports:
     sparse = isinstance(state, dict) and "starts" in state
     kept = {"starts", "features", "values"} if sparse else {"rows"}
@@ -58,44 +65,17 @@ def slab_of(
         require_array(state["own"], np.float64, (capacity,), f"self values of {what}"),
         f"self values of {what}",
     )
-    born = require_array(state["rounds"], np.int64, (capacity,), f"rounds of {what}")
-    order = require_array(state["order"], np.int32, (capacity,), f"order of {what}")
-    require(
-        np.array_equal(np.sort(order), np.arange(capacity)), f"order of {what} should name each slot once"
-    )
+    require_array(state["rounds"], np.int64, (capacity,), f"rounds of {what}")
+    require_array(state["order"], np.int32, (capacity,), f"order of {what}")
     top = require_int(state["top"], 0, capacity, f"top of {what}")
-    m = require_int(state["m"], 0, top, f"supports of {what}")
-    require(np.all(order[:m] < top), f"supports of {what} should lie below its top")
-    require(
-        np.all((born[order[:m]] >= 0) & (born[order[:m]] < rounds)),
-        f"rounds of {what} should have been played",
-    )
+    require_int(state["m"], 0, top, f"supports of {what}")
     slab = Supports(kernel, d, dtype, 0, sparse)
     slab.__setstate__(state)
-    _check_lengths(slab, what)
+    try:
+        slab.check(rounds, in_order)
+    except ValueError as error:
+        raise ValueError(f"{what}: {error}") from None
     return slab
-
-
-def _check_lengths(slab: Supports, what: str) -> None:
-    """Squares and self values follow from the rows; those of other rows would make steps of any length."""
-    used, kernel = slab.order[: slab.m], slab.kernel
-    rows = slab.rows(used)
-    if slab.sparse:  # the norm does not depend on the columns
-        rows = [values.reshape(1, -1) for values in np.split(rows.data, rows.indptr[1:-1])] if slab.m else []
-    else:
-        rows = [rows]
-    rtol = 1e-4 if slab.single else 1e-9
-
-    def check(kept: NDArray[Any], parts: list[NDArray[np.float64]], name: str) -> None:
-        right = np.concatenate([*parts, np.zeros(0)])
-        require(
-            np.allclose(kept[used], right, rtol=rtol, atol=0.0), f"{name} of {what} are not those of its rows"
-        )
-
-    check(slab.square, [np.einsum("ij,ij->i", part, part, dtype=np.float64) for part in rows], "squares")
-    if kernel.function is None:
-        plain = Kernel(kernel.name, kernel.gamma, kernel.degree, kernel.coef0)
-        check(slab.own, [plain.diagonal(part) for part in rows], "self values")
 
 
 def _check_nonzeros(state: State, capacity: int, d: int, dtype: np.dtype[Any], what: str) -> None:

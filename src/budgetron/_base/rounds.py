@@ -26,11 +26,15 @@ from budgetron._base.fitted_estimator import FittedEstimator
 from budgetron._base.protocol import Hypothesis
 from budgetron._base.trace import Trace
 from budgetron._util.interrupts import defer_interrupts
+from budgetron._util.numbers import largest
 from budgetron._util.sparse import check_sparse
 from budgetron._util.threads import one_thread
 from budgetron._util.types import Floats, Label, Labels, Matrix, Row, Rows
 
 __all__ = ["RoundPlayer", "batch_may_fail", "restore_hypotheses_on_error"]
+
+# The types in which the core computes.
+FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 class RoundPlayer(FittedEstimator):
@@ -234,18 +238,25 @@ class RoundPlayer(FittedEstimator):
     def _play_first(self, x: Row, y: Label, classes: ArrayLike | None) -> float | Floats:
         if classes is None:
             raise ValueError("classes must be given in the first call of play")
+        with self._unchanged_on_error():
+            self._validate_params()
+            checked = self._first_row(x)
+            known = check_classes(self, classes)
+            self._check_class_weight(known)
+            self._start(checked, known)
+            return self.play(checked if issparse(checked) else checked[0], y)
+
+    def _first_row(self, x: Row) -> Matrix:
+        """Return the first row of a model as a matrix of one row, after checking it."""
+        if type(x) is np.ndarray and x.ndim == 1 and len(x) and x.dtype in FLOATS and largest(x) < np.inf:
+            self.n_features_in_ = len(x)  # scikit-learn's checks take as long as a hundred rounds
+            return np.ascontiguousarray(x).reshape(1, -1)
         row: Any = x if issparse(x) else np.asarray(x)
         if issparse(row):
             check_sparse(row)
         if row.ndim != 1 and row.shape[:-1] != (1,):
             raise ValueError(f"x must be one row of features; got an array of shape {row.shape}")
-        with self._unchanged_on_error():
-            self._validate_params()
-            checked = self._check_rows(row.reshape((1, -1)).tocsr() if issparse(row) else row.reshape(1, -1))
-            known = check_classes(self, classes)
-            self._check_class_weight(known)
-            self._start(checked, known)
-            return self.play(checked if issparse(checked) else checked[0], y)
+        return self._check_rows(row.reshape((1, -1)).tocsr() if issparse(row) else row.reshape(1, -1))
 
 
 def batch_may_fail(hypotheses: Sequence[Hypothesis], batch: Batch) -> bool:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable
 from typing import ClassVar
 
-import numpy as np
-
 from budgetron._base.parameters import CheckedEstimator
-from budgetron._util.checks import State, invalid_state_as_value_error, own_copy, require
-from budgetron._util.restore import restore_on_error
+from budgetron._util.checks import State, own_copy, raise_invalid_state, require, require_no_arrays
 
-__all__ = ["StatefulEstimator", "require_no_arrays"]
+__all__ = ["StatefulEstimator"]
+
+# Parameters that are shorter texts are shared by all models.
+LONGEST_SHARED = 40
 
 
 class StatefulEstimator(CheckedEstimator):
@@ -46,40 +48,50 @@ class StatefulEstimator(CheckedEstimator):
         return stored | (self.learned_state() or {})
 
     def __setstate__(self, state: State) -> None:
-        with (
-            restore_on_error(self, dict(self.__dict__)),
-            invalid_state_as_value_error(type(self).__name__),
-        ):
+        before = dict(self.__dict__)
+        try:
             self._set_checked_state(own_copy(state))
+        except Exception as error:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise_invalid_state(error, type(self).__name__)
 
     def _set_checked_state(self, state: State) -> None:
-        names = self.parameter_names()
-        missing = [name for name in names if name not in state]
-        require(not missing, f"the parameters {missing[:3]} of {type(self).__name__} are missing")
-        parameters = {name: state[name] for name in names}
-        require_no_arrays(parameters, f"the parameters of {type(self).__name__}")
-        self.__dict__.clear()
-        self.__dict__.update(parameters)
-        others = set(state) - set(parameters) - self._derived_names
-        learned_names = self._learned_attributes() if others else frozenset()
-        others -= learned_names
+        name_of_class, parameters = type(self).__name__, self.parameter_names()
+        missing = [name for name in parameters if name not in state]
+        require(not missing, f"the parameters {missing[:3]} of {name_of_class} are missing")
+        if self.__dict__:  # a dict that was never cleared shares its names with those of other objects
+            self.__dict__.clear()
+        given = _under_names_of(parameters, state)
+        require_no_arrays(given, f"the parameters of {name_of_class}")
+        self.__dict__.update(given)
+        others = (state.keys() - given.keys()) - self._derived_names
+        learned = _under_names_of(self._learned_attributes(), state) if others else {}
+        others -= learned.keys()
         # An attribute of the object would replace a method or a property of its class.
         hidden = sorted(name for name in others if hasattr(type(self), name))
-        require(not hidden, f"{hidden[:3]} should not be in the state of {type(self).__name__}")
-        super().__setstate__({name: state[name] for name in others})
-        learned = {name: value for name, value in state.items() if name in learned_names}
+        require(not hidden, f"{hidden[:3]} should not be in the state of {name_of_class}")
+        if others:
+            super().__setstate__({name: state[name] for name in others})
         if learned:
             self._validate_params()
             self.set_learned_state(learned)
         # In the order of the state, so that the pickle of a copy has the same bytes.
-        for name in state:
-            if name in self.__dict__:
-                self.__dict__[name] = self.__dict__.pop(name)
+        found = self.__dict__
+        order = [name for name in state if name in found]
+        if order != [name for name in found if name in state]:
+            for name in order:
+                found[name] = found.pop(name)
 
 
-def require_no_arrays(value: object, what: str) -> None:
-    """Refuse arrays among parameters: they are compared with ==, as arrays cannot be."""
-    require(not isinstance(value, np.ndarray), f"{what} should not be arrays")
-    if isinstance(value, dict | list | tuple):
-        for item in value.values() if isinstance(value, dict) else value:
-            require_no_arrays(item, what)
+def _under_names_of(names: Iterable[str], state: State) -> State:
+    """Return the part of a state that has these names, in its order.
+
+    Names and short texts are those that other models have: pickle makes new ones for each model.
+    """
+    known = {name: name for name in names}
+    return {
+        known[name]: sys.intern(value) if type(value) is str and len(value) < LONGEST_SHARED else value
+        for name, value in state.items()
+        if name in known
+    }

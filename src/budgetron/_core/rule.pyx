@@ -201,14 +201,14 @@ cdef class Rule:
         return state
 
     def __setstate__(self, state):
-        self.coef, self.tail, self.values = map(writeable, (state["coef"], state["tail"], state["values"]))
-        self.gram, self.scratch = map(writeable, (state["gram"], state["scratch"]))
+        self.coef, self.tail, self.values = map(own, (state["coef"], state["tail"], state["values"]))
+        self.gram, self.scratch = map(own, (state["gram"], state["scratch"]))
         self.factor, self.norm2, self.peak = state["factor"], state["norm2"], state["peak"]
         self.damage_sum = state["tally"]
         self.rounds, self.mistakes, self.supports = state["rounds"], state["mistakes"], state["supports"]
         self.projection, self.average = state["projection"], state["average"]
         self.journal, self.departed = state["journal"], state["departed"]
-        self.departed_sums = writeable(state["departed_sums"])
+        self.departed_sums = own(state["departed_sums"])
         self.gaussian = state.get("gaussian")
         if self.generator is not None:
             self.generator.bit_generator.state = state["bits"]
@@ -461,6 +461,11 @@ cdef class Rule:
 
     cdef void note(self, Entry name, double value) noexcept nogil:
         self.entry[<int> name] = value
+
+
+def own(array):
+    """Return an array of a state as the rule may keep it: empty arrays are shared by all rules."""
+    return writeable(array) if array.size else NO_VALUES
 
 
 cdef lengthen(array, Py_ssize_t n):

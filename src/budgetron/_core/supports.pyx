@@ -12,17 +12,21 @@ its memory is proportional to their number.
 """
 
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy, memmove
+from libc.math cimport fabs
+from libc.string cimport memcpy, memmove, memset
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from budgetron._core.kernel cimport call
 from budgetron._core.comparison cimport Comparison, compare
-from budgetron._core.kernel_values cimport CALLABLE, finish, is_product, kind_for, real, tile_bytes
-from budgetron._core.rows cimport address, make_dense, make_index, find_nonzeros
+from budgetron._core.kernel_values cimport CALLABLE, finish, is_product, kind_for, real, self_values, squares, tile_bytes
+from budgetron._core.rows cimport address, allocate, find_nonzeros, make_dense, make_index
 
 from budgetron._core.pages import zeros
+
+cdef extern from "Python.h" nogil:
+    void PyMem_RawFree(void*)
 
 # Fewest rows and supports for which threads are used: with few supports, longer blocks cost more than threads save.
 cdef Py_ssize_t SHARED_ROWS = 64, SHARED_SLOTS = 256
@@ -40,7 +44,7 @@ NO_PLACES, NO_INDICES, NO_VALUES = np.zeros(0, np.int64), np.zeros(0, np.int32),
 
 def writeable(array):
     """Return the array, or a copy if it is read-only or not contiguous: the core writes through pointers."""
-    return np.require(array, requirements=("C", "W"))
+    return array if array.flags.carray else np.require(array, requirements=("C", "W"))
 
 
 cdef Py_ssize_t stride_for(Py_ssize_t capacity, size_t itemsize) noexcept nogil:
@@ -122,6 +126,39 @@ cdef class Supports:
     def state(self):
         """Return the state as arrays and numbers."""
         return self.__getstate__()
+
+    def check(self, int64_t rounds, bint in_order):
+        """Raise `ValueError` if the slots contradict each other, or their rows are not of the first `rounds` rounds.
+
+        For a slab whose state comes from outside. The types and lengths of its arrays must have been checked. With
+        `in_order`, the rounds of the supports must be in ascending order.
+        """
+        cdef Py_ssize_t p, slot
+        cdef char* seen = <char*> allocate(self.capacity)
+        cdef bint right
+        try:
+            for p in range(self.capacity):
+                slot = self._order[p]
+                if slot < 0 or slot >= self.capacity or seen[slot]:
+                    raise ValueError("the order should name each slot once")
+                seen[slot] = 1
+        finally:
+            PyMem_RawFree(seen)
+        for p in range(self.m):
+            slot = self._order[p]
+            if slot >= self.top:
+                raise ValueError("supports should lie below the top")
+            if self._rounds[slot] < 0 or self._rounds[slot] >= rounds:
+                raise ValueError("the rounds of supports should have been played")
+            if in_order and p > 0 and self._rounds[slot] <= self._rounds[self._order[p - 1]]:
+                raise ValueError("supports should be in the order of their rounds")
+            # Squares and self values follow from the rows; those of other rows would make steps of any length.
+            if self.single:
+                right = has_right_lengths(self, slot, <float*> self._columns, (<float*> self._square)[slot], 1e-4)
+            else:
+                right = has_right_lengths(self, slot, <double*> self._columns, (<double*> self._square)[slot], 1e-9)
+            if not right:
+                raise ValueError("squares or self values are not those of the rows")
 
     def add_features(self, Py_ssize_t d):
         """Accept rows of d features from now on; the new features are 0 in all stored rows."""
@@ -345,6 +382,28 @@ cdef longer(array, Py_ssize_t n):
     out = np.zeros(n, array.dtype)
     out[:len(array)] = array
     return out
+
+
+cdef bint has_right_lengths(Supports self, Py_ssize_t slot, real* columns, real kept, double share) noexcept nogil:
+    """Return whether the square and the self value of a slot differ from those of its row by at most this share."""
+    cdef Rows rows
+    cdef real square
+    cdef double own
+    memset(&rows, 0, sizeof(Rows))
+    rows.n, rows.d = 1, self.d
+    if self.sparse:
+        self.ends[0], self.ends[1] = self._begins[slot], self._begins[slot] + self._lengths[slot]
+        rows.starts, rows.features, rows.values, rows.sparse = self.ends, self._features, self._values, True
+    else:
+        collect(columns + slot, self.stride, self.d, <real*> self.one._dense)
+        rows.dense = self.one._dense
+    squares(&rows, &square)
+    if not fabs(kept - square) <= share * square:
+        return False
+    if self.kernel.form.kind == CALLABLE:
+        return True
+    self_values(&self.kernel.form, &rows, &square, &own)
+    return fabs(self._own[slot] - own) <= share * fabs(own)
 
 
 cdef void collect(real* column, Py_ssize_t stride, Py_ssize_t d, real* out) noexcept nogil:

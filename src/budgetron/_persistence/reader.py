@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from budgetron._base.stateful_estimator import require_no_arrays
 from budgetron._persistence.registry import CLASSES, Model, river_adapters
 from budgetron._persistence.writer import Array, Tree
 from budgetron._util.checks import (
@@ -18,6 +17,7 @@ from budgetron._util.checks import (
     require_float,
     require_int,
     require_names,
+    require_no_arrays,
 )
 from budgetron.kernels import NAMES, Normalized
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetron._util.numbers import largest
+
 __all__ = [
     "MOST_ROUNDS",
     "State",
-    "invalid_state_as_value_error",
     "own_copy",
+    "raise_invalid_state",
     "require",
     "require_array",
     "require_finite",
@@ -21,6 +21,7 @@ __all__ = [
     "require_int",
     "require_moderate",
     "require_names",
+    "require_no_arrays",
 ]
 
 # The state of an object: plain values, arrays, and tables of these.
@@ -48,19 +49,17 @@ def own_copy(value: Any, level: int = 0) -> Any:
     if kind is list:
         return [own_copy(item, level + 1) for item in value]
     if isinstance(value, np.ndarray) and (value.size or not value.flags.writeable):
-        return np.array(value, order="C")
+        # A plain copy would keep the object that describes the type, and pickle makes a new one for each model.
+        kind = value.dtype.type if value.dtype.kind in "biuf" else value.dtype
+        return value.astype(kind, order="C", subok=False)
     return value
 
 
-@contextmanager
-def invalid_state_as_value_error(what: str) -> Iterator[None]:
-    """Turn other errors into a `ValueError`: a value of an unexpected type can fail in many ways."""
-    try:
-        yield
-    except (ValueError, MemoryError):
-        raise
-    except Exception as error:
-        raise ValueError(f"the state of {what} is invalid: {type(error).__name__}: {error}") from error
+def raise_invalid_state(error: Exception, what: str) -> Never:
+    """Raise the error of an invalid state as a `ValueError`: values of unexpected types fail in many ways."""
+    if isinstance(error, ValueError | MemoryError):
+        raise error
+    raise ValueError(f"the state of {what} is invalid: {type(error).__name__}: {error}") from error
 
 
 def require(condition: object, message: str) -> None:
@@ -69,14 +68,27 @@ def require(condition: object, message: str) -> None:
         raise ValueError(message)
 
 
+def require_no_arrays(value: object, what: str) -> None:
+    """Refuse arrays among parameters: they are compared with ==, as arrays cannot be."""
+    if isinstance(value, np.ndarray):
+        raise ValueError(f"{what} should not be arrays")
+    if isinstance(value, dict | list | tuple):
+        for item in value.values() if isinstance(value, dict) else value:
+            require_no_arrays(item, what)
+
+
 def require_names(
     value: object, expected: set[str], what: str, optional: frozenset[str] = frozenset()
 ) -> State:
     """Return a dict that has exactly these names; the optional ones may be missing."""
     if not isinstance(value, dict):
         raise ValueError(f"{what} should be a table of names")
-    wrong = sorted((set(value) ^ expected) - (optional & set(value)))
-    require(not wrong, f"{what} should have the names {sorted(expected)}; {wrong[:3]} missing or unexpected")
+    if value.keys() != expected:
+        wrong = sorted(map(str, (value.keys() ^ expected) - (optional & value.keys())))
+        if wrong:
+            raise ValueError(
+                f"{what} should have the names {sorted(expected)}; {wrong[:3]} missing or unexpected"
+            )
     return value
 
 
@@ -96,21 +108,21 @@ def require_float(value: object, what: str) -> float:
 
 def require_array(value: object, dtype: Any, shape: tuple[int, ...], what: str) -> NDArray[Any]:
     """Return an array of exactly this type and shape, as the pointers of the compiled core need it."""
-    if not isinstance(value, np.ndarray):
+    if type(value) is not np.ndarray:
         raise ValueError(f"{what} should be an array")
-    require(
-        value.dtype == dtype and value.shape == shape,
-        f"{what} should be {np.dtype(dtype)} of shape {shape}; it is {value.dtype} of shape {value.shape}",
-    )
-    require(
-        value.flags.c_contiguous and value.flags.writeable, f"{what} should be C-contiguous and writeable"
-    )
+    if value.dtype != dtype or value.shape != shape:
+        raise ValueError(
+            f"{what} should be {np.dtype(dtype)} of shape {shape}; it is {value.dtype} of shape {value.shape}"
+        )
+    if not value.flags.carray:
+        raise ValueError(f"{what} should be C-contiguous and writeable")
     return value
 
 
 def require_finite(values: NDArray[Any], what: str) -> None:
-    """Refuse NaN and infinity, which rounds never produce."""
-    require(np.isfinite(values).all(), f"{what} should be finite")
+    """Refuse NaN and infinity, which rounds never produce, in an array of floats."""
+    if not largest(values) < np.inf:
+        raise ValueError(f"{what} should be finite")
 
 
 def require_moderate(stored: NDArray[Any], factor: float, what: str) -> None:
@@ -120,5 +132,5 @@ def require_moderate(stored: NDArray[Any], factor: float, what: str) -> None:
     """
     require_finite(stored, what)
     require(1e-110 < abs(factor) < 1e110, "factor should be moderate")
-    with np.errstate(over="ignore"):
-        require(np.all(np.abs(stored * factor) < 1e90), f"{what} should be moderate")
+    if not largest(stored) * abs(factor) < 1e90:
+        raise ValueError(f"{what} should be moderate")

@@ -6,7 +6,6 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from budgetron._base.fitted_estimator import OPTIONAL, check_rows_state
-from budgetron._base.stateful_estimator import require_no_arrays
 from budgetron._util.checks import (
     MOST_ROUNDS,
     State,
@@ -14,6 +13,7 @@ from budgetron._util.checks import (
     require_array,
     require_int,
     require_names,
+    require_no_arrays,
 )
 from budgetron.experts._base import ExpertAlgorithm
 

@@ -28,7 +28,7 @@ from budgetron._base.access import (
 from budgetron._base.batches import predicted_codes
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._core.calibration import log_odds, sigmoids, sound
-from budgetron._util.checks import State, invalid_state_as_value_error, own_copy, require_names
+from budgetron._util.checks import State, own_copy, raise_invalid_state, require_names
 from budgetron._util.restore import restore_on_error
 from budgetron.calibration import observe, probabilities, with_class_added
 from budgetron.portfolio import BudgetClassifier
@@ -254,12 +254,14 @@ class RiverClassifier(base.MiniBatchClassifier):
     def __setstate__(self, state: State) -> None:
         """Continue from a state of pickle, copy or skops, after the checks that a model file has to pass."""
         name = type(self).__name__
-        with invalid_state_as_value_error(name):
+        try:
             found = require_names(own_copy(state), {"parameters", "parts"}, f"the state of {name}")
             parameters = require_names(found["parameters"], set(self.parameter_names()), "the parameters")
             parts = require_names(found["parts"], set(Parts.__annotations__), "the parts")
             restored = self.from_parts(parameters, **parts | {"model": copy.copy(parts["model"])})
-            vars(self).update(vars(restored))
+        except Exception as error:
+            raise_invalid_state(error, name)
+        vars(self).update(vars(restored))
 
     def _restore_parts(
         self,

@@ -1,0 +1,3 @@
+from budgetron._util.types import Reals
+
+def largest(values: Reals) -> float: ...
