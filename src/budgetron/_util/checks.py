@@ -49,7 +49,7 @@ def own_copy(value: Any, level: int = 0) -> Any:
     if kind is list:
         return [own_copy(item, level + 1) for item in value]
     if isinstance(value, np.ndarray) and (value.size or not value.flags.writeable):
-        # A plain copy would keep the object that describes the type, and pickle makes a new one for each model.
+        # A plain copy would keep the object that describes the type; pickle makes a new one for each model.
         kind = value.dtype.type if value.dtype.kind in "biuf" else value.dtype
         return value.astype(kind, order="C", subok=False)
     return value
