@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import re
+import stat
 import tempfile
 import tracemalloc
 import zipfile
@@ -28,6 +29,7 @@ import budgetron
 from budgetron import ModelFileError, experts, files, linear
 from budgetron._base.access import hypotheses_of
 from budgetron._persistence import archive
+from budgetron._util.atomic import atomic_write
 from budgetron.batch import AveragedClassifier, PenalizedRiskClassifier
 
 DATA = Path(__file__).parent / "data"
@@ -438,17 +440,113 @@ def test_an_unwritable_folder_raises_a_clear_error(tmp_path, monkeypatch):
         budgetron.save(budgetron.Stoptron(), tmp_path / "model")
 
 
-def test_links_are_followed_and_file_modes_follow_the_umask(tmp_path):
+def test_errors_in_other_files_keep_their_name(tmp_path):
+    with pytest.raises(FileNotFoundError) as caught, atomic_write(tmp_path / "output"):
+        (tmp_path / "input").read_bytes()
+    assert caught.value.filename == str(tmp_path / "input")
+    with pytest.raises(OSError, match="full") as caught, atomic_write(tmp_path / "output"):
+        raise OSError(28, "full")
+    assert caught.value.filename == str(tmp_path / "output")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs file modes")
+def test_links_are_followed_and_new_files_follow_the_umask(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real" / "model")
-    budgetron.save(budgetron.Stoptron(), tmp_path / "link")
-    assert (tmp_path / "link").is_symlink()
-    mask = os.umask(0)
-    os.umask(mask)
-    assert (tmp_path / "real" / "model").stat().st_mode & 0o777 == 0o666 & ~mask
+    for mask in (0o022, 0o077, 0):
+        before = os.umask(mask)
+        try:
+            budgetron.save(budgetron.Stoptron(), tmp_path / "link")
+        finally:
+            os.umask(before)
+        assert (tmp_path / "link").is_symlink()
+        assert mode_of(tmp_path / "real" / "model") == 0o666 & ~mask
+        (tmp_path / "real" / "model").unlink()
     with pytest.raises(IsADirectoryError):
         budgetron.save(budgetron.Stoptron(), tmp_path / "real")
-    assert [path.name for path in (tmp_path / "real").iterdir()] == ["model"]
+    assert list((tmp_path / "real").iterdir()) == []
+
+
+def mode_of(path):
+    return stat.S_IMODE(os.stat(path).st_mode)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs file modes")
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o666, 0o444, 0o755])
+def test_a_replaced_file_keeps_its_mode(mode, tmp_path, monkeypatch):
+    path, link = tmp_path / "model", tmp_path / "link"
+    link.symlink_to(path)
+    budgetron.save(budgetron.Stoptron(7), path)
+    path.chmod(mode)
+    original, seen = os.fsync, []
+
+    def fsync(descriptor):
+        seen.append(stat.S_IMODE(os.fstat(descriptor).st_mode))
+        original(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    for target in (path, link):
+        budgetron.save(budgetron.Stoptron(9), target)
+        assert mode_of(path) == mode
+    assert seen[::2] == [mode, mode]  # of the temporary files; every second call is for the folder
+    assert repr(budgetron.load(path)) == "Stoptron(budget=9)"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs file modes")
+def test_a_temporary_file_is_never_more_readable_than_the_final_one(tmp_path, monkeypatch):
+    path = tmp_path / "model"
+    path.touch(0o640)
+    modes = []
+
+    def spy(name):
+        original = getattr(os, name)
+
+        def call(descriptor, *arguments):
+            modes.append(stat.S_IMODE(os.fstat(descriptor).st_mode))
+            original(descriptor, *arguments)
+
+        monkeypatch.setattr(os, name, call)
+
+    for name in ("fchown", "fchmod", "fsync"):
+        spy(name)
+    before = os.umask(0)
+    try:
+        budgetron.save(budgetron.Stoptron(), path)
+    finally:
+        os.umask(before)
+    assert modes[:4] == [0o600, 0o600, 0o600, 0o640]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs owners of files")
+def test_a_replaced_file_keeps_its_owner_and_group_if_possible(tmp_path, monkeypatch):
+    path = tmp_path / "model"
+    path.touch()
+    path.chmod(0o654)
+    wanted = []
+    monkeypatch.setattr(os, "fchown", lambda descriptor, owner, group: wanted.append((owner, group)))
+    budgetron.save(budgetron.Stoptron(), path)
+    found = path.stat()
+    assert wanted == [(found.st_uid, -1), (-1, found.st_gid)]
+    assert mode_of(path) == 0o654
+
+    # A user who may not keep the group must not give the rights of that group to another one.
+    def refuse(*arguments):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "fchown", refuse)
+    original = os.stat
+
+    def other_group(name, **options):
+        result = original(name, **options)
+        if os.fspath(name) != os.fspath(path):
+            return result
+        return os.stat_result([*result[:5], result.st_gid + 1, *result[6:]])
+
+    monkeypatch.setattr(os, "stat", other_group)
+    budgetron.save(budgetron.Stoptron(), path)
+    monkeypatch.undo()
+    assert mode_of(path) == 0o604
 
 
 # ---------------------------------------------------------------------- damaged and hostile files

@@ -82,6 +82,10 @@ def save(model: object, path: Path, *, extras: dict[str, Tree] | None = None) ->
     """Write a model to a file, atomically.
 
     The model is written to a temporary file next to `path`, which replaces `path` when everything is on disk.
+    If `path` exists, the new file has the same mode and, if possible, the same owner and group; otherwise the
+    umask decides. Access control lists, extended attributes and hard links of the old file are not kept. If
+    `path` is a symbolic link, the file it points to is replaced. A model may contain rows that it learned; to
+    protect them, set the mode of the file.
 
     Parameters
     ----------
