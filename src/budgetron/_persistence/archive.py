@@ -97,14 +97,16 @@ def save(model: object, path: Path, *, extras: dict[str, Tree] | None = None) ->
     path : str or path-like
     extras : dict, optional
         Plain values and numeric or text arrays, also in dicts and lists, to be stored with the model.
-        `load_extras` returns them.
+        `load_extras` returns them. Dicts and lists may be nested up to 100 levels deep, and integers may have
+        up to 2048 bits.
 
     Raises
     ------
     TypeError
         If a part of the model or of the extras cannot be stored in a file.
     ModelFileError
-        If the state of the model is invalid, so that `load` would reject it.
+        If the state of the model is invalid, so that `load` would reject it, or if everything in the model
+        and the extras that is not an array takes more than 16 MB.
     OSError
         If the file cannot be written.
 
@@ -125,19 +127,21 @@ def save(model: object, path: Path, *, extras: dict[str, Tree] | None = None) ->
         )
     if extras is not None and not isinstance(extras, dict):
         raise TypeError(f"extras must be a dict; got {type(extras).__name__}")
-    writer = Writer()
+    arrays: list[Array] = []
     head = {
         "format": FORMAT,
         "protocol": PROTOCOL,
         "version": version("budgetron"),
-        "model": writer.tree(model),
-        "extras": None if extras is None else writer.tree(extras, "the extras"),
+        # Each part has its own writer, because each is read alone.
+        "model": Writer(arrays).tree(model),
+        "extras": None if extras is None else Writer(arrays).tree(extras, "the extras"),
     }
     with _as_model_file_error(path, "this model cannot be saved"):
         # Do not write what load would reject. This builds objects over the existing arrays, without copies.
-        Reader(writer.arrays.__getitem__).value([head["model"], head["extras"]])
+        for part in ("model", "extras"):
+            Reader(arrays.__getitem__).value(head[part])
     with atomic_write(path) as file:
-        _write(file, head, writer.arrays)
+        _write(file, head, arrays)
 
 
 def load(path: Path) -> Any:
@@ -207,8 +211,9 @@ def _write(file: IO[bytes], head: dict[str, Tree], arrays: list[Array]) -> None:
             sums.append(hashed.digest.hexdigest())
         text = json.dumps(head | {"arrays": sums}, allow_nan=False, separators=(",", ":")).encode()
         if len(text) > LONGEST_HEAD:
-            raise ValueError(
-                f"the model's tables take {len(text)} bytes; a file may have up to {LONGEST_HEAD}"
+            raise ModelFileError(
+                f"the tables of the model and the extras take {len(text)} bytes; a file may have up to "
+                f"{LONGEST_HEAD}; store long lists as arrays"
             )
         archive.writestr(zipfile.ZipInfo(HEAD, EPOCH), text)
 

@@ -42,17 +42,35 @@ DTYPE_KINDS = "biufU"
 
 PICKLE = "use pickle or joblib for it, and load only files that you trust"
 
+# The deepest nesting of values. One level takes up to four nested calls, and Python allows about 1000.
+MOST_LEVELS = 100
+
+# The longest integer. Python reads text of 640 digits under all settings; this integer has fewer.
+MOST_BITS = 2048
+
 
 class Writer:
-    """Builds the tree of a value, and collects its arrays in `arrays`, in the order of their numbers."""
+    """Builds the tree of a value, and appends its arrays to a list; their numbers are their places in it."""
 
-    def __init__(self) -> None:
-        self.arrays: list[Array] = []
+    def __init__(self, arrays: list[Array]) -> None:
+        self._arrays = arrays
+        self._level = 0
         # By id, with the object itself, so that the id is not reused.
         self._seen: dict[int, tuple[int, object]] = {}
 
     def tree(self, value: object, what: str = "the model") -> Tree:
         """Return the tree of a value; `what` names it in error messages."""
+        if self._level == MOST_LEVELS:
+            raise TypeError(
+                f"a value in {what} is nested more than {MOST_LEVELS} levels deep, or contains itself; "
+                "store values with fewer levels"
+            )
+        self._level += 1
+        node = self._node(value, what)
+        self._level -= 1
+        return node
+
+    def _node(self, value: object, what: str) -> Tree:
         if isinstance(value, np.generic):
             value = value.item()
         if value is None or isinstance(value, bool):
@@ -80,12 +98,12 @@ class Writer:
             return self._map(value, what)
         if "#" in value:
             return {"#": "table", "pairs": [[name, self.tree(item, what)] for name, item in value.items()]}
-        return {str(name): self.tree(item, what) for name, item in value.items()}
+        return {_text(self, name, what): self.tree(item, what) for name, item in value.items()}
 
     def _map(self, value: Mapping[Any, object], what: str) -> Tree:
         pairs = [[self.tree(key, what), self.tree(item, what)] for key, item in value.items()]
         if not all(isinstance(key, str | int | float) for key, _ in pairs):
-            raise TypeError(f"the keys of a dict in {what} must be text or numbers; {PICKLE}")
+            raise TypeError(f"the keys of a dict in {what} must be text or finite numbers; {PICKLE}")
         return {"#": "map", "pairs": pairs}
 
     def _array(self, value: Array, what: str) -> Tree:
@@ -96,8 +114,8 @@ class Writer:
         if value.dtype.kind not in DTYPE_KINDS or value.ndim > 2 or value.dtype.itemsize == 0:
             raise TypeError(f"an array of {value.dtype} in {what} cannot be stored in a file; {PICKLE}")
         # Files are little-endian and in C order on every machine.
-        self.arrays.append(np.ascontiguousarray(value, value.dtype.newbyteorder("<")).reshape(value.shape))
-        return {"#": "array", "number": len(self.arrays) - 1}
+        self._arrays.append(np.ascontiguousarray(value, value.dtype.newbyteorder("<")).reshape(value.shape))
+        return {"#": "array", "number": len(self._arrays) - 1}
 
     def _normalized(self, value: Normalized, what: str) -> Tree:
         if callable(value.kernel):
@@ -164,10 +182,15 @@ class Writer:
 
 
 def _text(writer: Writer, value: str, what: str) -> Tree:
-    return str(value)
+    return str.__str__(value)  # str() of an enumeration may be its name
 
 
 def _int(writer: Writer, value: int, what: str) -> Tree:
+    if value.bit_length() > MOST_BITS:
+        raise TypeError(
+            f"an integer of {value.bit_length()} bits in {what} cannot be stored in a file; "
+            f"up to {MOST_BITS} bits are possible; store it as text"
+        )
     return int(value)
 
 
