@@ -19,8 +19,9 @@ have. `load` checks everything that it reads.
 #
 # `writer` describes trees. The same model always gives the same bytes.
 #
-# Nothing is compressed, so that no file can ask for much more memory than it takes on disk. Every length is
-# compared with the size of the file before it is used.
+# Nothing is compressed, so that no file can ask for much more memory than its size. Every length is compared
+# with the size of the file before it is used. A file with holes may be large and take no space on disk;
+# so an array is read only after its shape was compared with its length and its memory was allocated.
 #
 # A new learner needs no code here. Its class is listed in `kernelized` or `linear`, its rule is made by
 # its own parameters, and the rule declares and checks its state.
@@ -42,6 +43,7 @@ import hashlib
 import io
 import json
 import os
+import stat
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
@@ -58,9 +60,10 @@ from budgetron._persistence.reader import Reader
 from budgetron._persistence.registry import is_river_adapter, name_of
 from budgetron._persistence.writer import DTYPE_KINDS, Array, Tree, Writer
 from budgetron._util.atomic import atomic_write
+from budgetron._util.blocks import row_blocks
 from budgetron._util.checks import require, require_int
 
-__all__ = ["ModelFileError", "load", "load_extras", "save"]
+__all__ = ["ModelFileError", "load", "load_extras", "load_with_extras", "save"]
 
 Path = str | os.PathLike[str]
 
@@ -69,6 +72,9 @@ HEAD = "model.json"
 
 # The tables of a model are small; everything large is in arrays.
 LONGEST_HEAD = 1 << 24
+
+# Arrays are read in pieces of this many bytes.
+PIECE = 1 << 20
 
 # Members have no time stamp, so that the same model gives the same bytes.
 EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -162,9 +168,11 @@ def load(path: Path) -> Any:
     Raises
     ------
     ModelFileError
-        If the file contains no model, is damaged, or is in a newer version of the file format.
+        If the file contains no model, is damaged, is in a newer version of the file format, or is not a
+        regular file but a device or a pipe.
     """
-    return _read(path, "model")
+    (model,) = _read(path, "model")
+    return model
 
 
 def load_extras(path: Path) -> dict[str, Tree] | None:
@@ -182,7 +190,7 @@ def load_extras(path: Path) -> dict[str, Tree] | None:
     Raises
     ------
     ModelFileError
-        If the file is damaged, or is in a newer version of the file format.
+        As for `load`.
 
     Examples
     --------
@@ -193,8 +201,15 @@ def load_extras(path: Path) -> dict[str, Tree] | None:
     >>> budgetron.files.load_extras(path)
     {'columns': ['age', 'height']}
     """
-    extras: dict[str, Tree] | None = _read(path, "extras")
+    extras: dict[str, Tree] | None
+    (extras,) = _read(path, "extras")
     return extras
+
+
+def load_with_extras(path: Path) -> tuple[Any, dict[str, Tree] | None]:
+    """Read a model and its extras from the same file, even if another process replaces it at this moment."""
+    model, extras = _read(path, "model", "extras")
+    return model, extras
 
 
 # ---------------------------------------------------------------------- writing
@@ -219,14 +234,23 @@ def _write(file: IO[bytes], head: dict[str, Tree], arrays: list[Array]) -> None:
 
 
 class _Hashed:
-    """A stream that computes the sha256 of all that is written."""
+    """A stream that computes the sha256 of all that is written or read, and counts the bytes."""
 
     def __init__(self, stream: IO[bytes]) -> None:
-        self._stream, self.digest = stream, hashlib.sha256()
+        self._stream, self.digest, self.n_bytes = stream, hashlib.sha256(), 0
 
     def write(self, data: bytes) -> int:
-        self.digest.update(data)
+        self._add(data)
         return self._stream.write(data)
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._stream.read(size)
+        self._add(data)
+        return data
+
+    def _add(self, data: bytes) -> None:
+        self.digest.update(data)
+        self.n_bytes += len(data)
 
 
 def _member(i: int) -> str:
@@ -251,8 +275,8 @@ def _as_model_file_error(path: Path, what: str) -> Iterator[None]:
         raise ModelFileError(f"{os.fspath(path)}: {what}: {reason[:500]}") from error
 
 
-def _read(path: Path, part: str) -> Tree:
-    with open(path, "rb") as file, _as_model_file_error(path, "not a valid model file"):
+def _read(path: Path, *parts: str) -> list[Tree]:
+    with _open(path) as file, _as_model_file_error(path, "not a valid model file"):
         size = os.fstat(file.fileno()).st_size
         if not zipfile.is_zipfile(file):
             raise ModelFileError(f"{os.fspath(path)}: not a model file of budgetron.save, or cut short")
@@ -265,7 +289,34 @@ def _read(path: Path, part: str) -> Tree:
                 isinstance(sums, list) and len(members) == len(sums) + 1, "arrays are missing or unexpected"
             )
             require(all(_member(i) in members for i in range(len(sums))), "arrays are missing")
-            return Reader(_fetcher(archive, members, sums)).value(head[part])
+            fetch = _fetcher(archive, members, sums)
+            return [Reader(fetch).value(head[part]) for part in parts]
+
+
+def _open(path: Path) -> _ModelFile:
+    """Open a regular file. A device could be endless, and a pipe would wait for someone to write to it."""
+    file = _ModelFile(io.FileIO(path, opener=_open_at_once))
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise ModelFileError(f"{os.fspath(path)}: not a regular file; give the name of a model file")
+    return file
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a file without waiting, which opening a pipe would do."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+class _ModelFile(io.BufferedReader):
+    """A file of which only short pieces are read at once.
+
+    `zipfile` reads the table of contents at once, and the file states its length. Without a size, `zipfile`
+    reads only the end of the file.
+    """
+
+    def read(self, size: int | None = -1) -> bytes:
+        require(size is None or size <= LONGEST_HEAD, "the table of contents is too long")
+        return super().read(size)
 
 
 def _members(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
@@ -317,9 +368,15 @@ def _fetcher(
 ) -> Callable[[int], Array]:
     def fetch(i: int) -> Array:
         require(i < len(sums), f"there is no array {i}")
-        data = archive.read(members[_member(i)])  # its CRC is checked there
-        require(hashlib.sha256(data).hexdigest() == sums[i], f"the contents of array {i} have changed")
-        return _parse(data, i)
+        member = members[_member(i)]
+        with archive.open(member) as stream:  # its CRC is checked at the end
+            hashed = _Hashed(stream)
+            values = _allocate(hashed, member.file_size, i)
+            contents = values.reshape(-1).view(np.uint8)
+            for piece in row_blocks(len(contents), PIECE):
+                contents[piece] = np.frombuffer(hashed.read(piece.stop - piece.start), np.uint8)
+        require(hashed.digest.hexdigest() == sums[i], f"the contents of array {i} have changed")
+        return values.astype(values.dtype.newbyteorder("="), copy=False)
 
     return fetch
 
@@ -328,9 +385,8 @@ def _fetcher(
 _header_lock = threading.Lock()
 
 
-def _parse(data: bytes, i: int) -> Array:
-    """Return the array of a member, after checking that its header fits the bytes that follow."""
-    stream = io.BytesIO(data)
+def _allocate(stream: _Hashed, length: int, i: int) -> Array:
+    """Read the header of a member of this length, and return an array for the contents that follow."""
     require(npy.read_magic(stream) == (1, 0), f"array {i} is not in version 1.0")
     try:
         with _header_lock:
@@ -341,7 +397,9 @@ def _parse(data: bytes, i: int) -> Array:
         dtype.kind in DTYPE_KINDS and dtype.itemsize > 0 and dtype.names is None, f"array {i} is of {dtype}"
     )
     require(not fortran and len(shape) <= 2 and all(n >= 0 for n in shape), f"array {i} has shape {shape}")
-    left = len(data) - stream.tell()
+    left = length - stream.n_bytes
     require(prod(shape) * dtype.itemsize == left, f"array {i} of shape {shape} does not fit in {left} bytes")
-    values = np.frombuffer(data, dtype, offset=stream.tell()).reshape(shape)
-    return values.astype(dtype.newbyteorder("="), order="C", copy=True)
+    try:
+        return np.empty(shape, dtype)
+    except MemoryError as error:
+        raise ValueError(f"array {i} does not fit in memory: {error}") from None

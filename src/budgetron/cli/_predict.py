@@ -14,7 +14,8 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from budgetron import files, streams
+from budgetron import streams
+from budgetron._persistence.archive import load_with_extras
 from budgetron._util.atomic import atomic_write
 from budgetron.cli import _options as opt
 from budgetron.cli._learners import Learner
@@ -66,13 +67,12 @@ def predict(
     """
     with friendly(MODEL_ADVICE):
         check_output(output, [source, str(model)])
-        learned = files.load(model)
+        learned, extras = load_with_extras(model)
         if getattr(learned, "classes_", None) is None:  # a river adapter, or a learner that was not fitted
             raise ValueError(
                 f"{model}: this model cannot predict rows of a file; use it in Python (budgetron.load)"
             )
-        extras = files.load_extras(model) or {}
-        stream = _open(learned, extras, source, target, format, header, delimiter, missing)
+        stream = _open(learned, extras or {}, source, target, format, header, delimiter, missing)
         if output is None:
             wrong, labelled, rows = _write(sys.stdout, learned, stream, margins, as_json)
             sys.stdout.flush()
