@@ -1,11 +1,13 @@
-"""Kill `budgetron run --checkpoint` at random times: it must end as if it had never been killed.
+"""Stop `budgetron run --checkpoint` at random times: it must end as if it had never been stopped.
 
     python tests/kill.py 300
 
-Each trial kills a run with SIGKILL at a random time, and starts the same command again, until it reaches its
-end. Model and results must then be those of a run that was not killed: the same bytes, and the same JSON
-except for times. Processes are forked from one that has imported the library, so that most of them are killed
-during the run and not while Python starts.
+Each trial stops a run at a random time by SIGKILL, SIGTERM or SIGINT (Ctrl-C), and starts the same command
+again, until it reaches its end. Model and results must then be those of a run that was not stopped: the same
+bytes, and the same JSON except for times. Some runs get two signals, so that the second one arrives while the
+first is handled. A run that can handle its signal must exit with the code of the signal and leave no
+temporary files; if it has learned something, model and results are written. Processes are forked from one
+that has imported the library, so that most of them are stopped during the run and not while Python starts.
 """
 
 import argparse
@@ -14,12 +16,12 @@ import io
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import sys
 import tempfile
 import time
-from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +29,7 @@ import pyarrow.compute
 import pyarrow.csv  # noqa: F401 - imported once, not in every process
 import typer.main
 
+import budgetron
 from budgetron.cli import app
 
 command = typer.main.get_command(app)
@@ -39,6 +42,7 @@ COMMANDS = (
     ("--learner", "linear.perceptron", "--average", "--rows", "300", "--every", "40"),
 )
 TIMES = ("seconds", "rounds_per_second")
+SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 
 
 def write_rows(path, rows):
@@ -65,44 +69,70 @@ def start(arguments, output):
         command([str(argument) for argument in arguments])
     except SystemExit as end:
         code = end.code or 0
+    except KeyboardInterrupt:  # before the command has begun
+        code = 128 + signal.SIGINT
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
 
 
-def end_of(process, seconds):
-    """Wait for a process, kill it after some seconds, and return its exit status."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        ended, status = os.waitpid(process, os.WNOHANG)
-        if ended:
-            return status
-        time.sleep(0.001)
-    os.kill(process, signal.SIGKILL)
-    return os.waitpid(process, 0)[1]
+def end_of(process, stops):
+    """Wait for a process, send it a signal after each number of seconds, and return its exit code.
+
+    The exit code is negative if a signal ended the process.
+    """
+    for seconds, number in stops:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            ended, status = os.waitpid(process, os.WNOHANG)
+            if ended:
+                return os.waitstatus_to_exitcode(status)
+            time.sleep(0.001)
+        os.kill(process, number)
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
 
 
-def run(table, options, folder, lifetimes=None):
-    """Run until the end, killed after each of `lifetimes` (seconds); return model, results, and the kills."""
+def run(table, options, folder, stops=None):
+    """Run until the end, with signals from `stops` for each start; return model, results, and the stops."""
     model, output = folder / "model.budgetron", folder / "output.json"
     checkpoint = folder / "checkpoint"
     arguments = ["run", table, "--target", "label", *options, "--checkpoint", checkpoint]
     kills = []
     while True:
-        process = start([*arguments, "--save", model, "--json"], output)
-        status = end_of(process, inf if lifetimes is None else next(lifetimes))
-        if os.WIFEXITED(status):
-            assert os.WEXITSTATUS(status) == 0, Path(f"{output}.err").read_text()
-            return model.read_bytes(), without_times(json.loads(output.read_text())), kills
+        signals = [] if stops is None else next(stops)
+        code = end_of(start([*arguments, "--save", model, "--json"], output), signals)
         errors = Path(f"{output}.err")
+        messages = errors.read_text() if errors.exists() else ""
+        if code == 0:
+            return model.read_bytes(), without_times(json.loads(output.read_text())), kills
+        numbers = [number for _, number in signals]
+        assert code in [-number for number in numbers] + [128 + number for number in numbers], messages
+        temporary = len(list(folder.rglob(".budgetron-*.tmp")))
+        if code > 0:  # the signal was handled
+            check_handled(messages, model, output if len(signals) == 1 else None, temporary)
         kills.append(
             {
                 "checkpoint": (checkpoint / "checkpoint.budgetron").exists(),
-                "continued": errors.exists() and "continuing after" in errors.read_text(),
-                "writing": len(list(checkpoint.glob(".budgetron-*.tmp"))),
+                "continued": "continuing after" in messages,
+                "writing": temporary,
+                "handled": code > 0,
+                "learned": "Interrupted after" in messages,
             }
         )
+
+
+def check_handled(messages, model, output, temporary):
+    """Check what a run has left that was stopped by a signal that it handled."""
+    assert "Traceback" not in messages, messages
+    assert not temporary
+    learned = re.search(r"Interrupted after ([\d,]+) rounds", messages)
+    if learned:
+        rounds = int(learned[1].replace(",", ""))
+        assert budgetron.load(model).rounds_ <= rounds
+        if output is not None:
+            (stream,) = json.loads(output.read_text())["streams"].values()
+            assert stream["results"][0]["rounds"] == rounds
 
 
 def without_times(results):
@@ -139,8 +169,8 @@ def main():
                 shutil.rmtree(folder / "whole")
             model, results, seconds = whole[options]
             (folder / "killed").mkdir()
-            lifetimes = iter(lambda seconds=seconds: generator.uniform(0.0, 1.1 * seconds), None)
-            killed = run(folder / "rows.csv", options, folder / "killed", lifetimes)
+            stops = iter(lambda seconds=seconds: random_stops(generator, seconds), None)
+            killed = run(folder / "rows.csv", options, folder / "killed", stops)
             shutil.rmtree(folder / "killed")
             assert killed[0] == model, f"trial {trial}, {options}: another model"
             assert killed[1] == results, f"trial {trial}, {options}: other results"
@@ -151,12 +181,20 @@ def main():
         shutil.rmtree(folder)
 
 
+def random_stops(generator, seconds):
+    """Return when to send which signals to a run of about this length."""
+    first = (generator.uniform(0.0, 1.1 * seconds), generator.choice(SIGNALS))
+    second = (generator.uniform(0.0, 0.02), generator.choice(SIGNALS))
+    return [first, second] if generator.random() < 0.3 else [first]
+
+
 def print_summary(trials, kills):
-    names = ("checkpoint", "continued", "writing")
-    found, continued, writing = (sum(bool(kill[name]) for kill in kills) for name in names)
+    names = ("checkpoint", "continued", "writing", "handled", "learned")
+    found, continued, writing, handled, learned = (sum(bool(kill[name]) for kill in kills) for name in names)
     print(
-        f"{trials} trials, {len(kills)} kills: {found} after a checkpoint, {continued} in a run that "
-        f"continued from one, {writing} while one was written. Every model and every result is the same.",
+        f"{trials} trials, {len(kills)} stops: {found} after a checkpoint, {continued} in a run that "
+        f"continued from one, {writing} while a file was written; {handled} by a signal that was handled, "
+        f"{learned} of them after something was learned. Every model and every result is the same.",
         flush=True,
     )
 

@@ -173,7 +173,8 @@ def test_certificates_cover_all_rows(table, folders, monkeypatch):
     assert in_folder(folders[1], *options) == expected
 
 
-def test_an_interrupted_run_keeps_the_last_checkpoint(table, folders, monkeypatch):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_run_keeps_the_last_checkpoint(number, code, table, folders, monkeypatch):
     options = [table, "--target", "label", "--every", 400]
     expected = in_folder(folders[0], *options)
     original = evaluate.Comparison.learn
@@ -181,13 +182,15 @@ def test_an_interrupted_run_keeps_the_last_checkpoint(table, folders, monkeypatc
     def learn(self, X, y, own_rows):
         original(self, X, y, own_rows)
         if self[0].rounds == 1200:
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), number)
 
     with monkeypatch.context() as patch:
         patch.setattr(evaluate.Comparison, "learn", learn)
-        done = run(*options, "--checkpoint", folders[1] / "checkpoint")
-    assert done.exit_code == 130
+        done = run(*options, "--checkpoint", folders[1] / "checkpoint", "--save", folders[1] / "m.budgetron")
+    assert done.exit_code == code
+    assert "Interrupted after 1,200 rounds." in done.stderr
     assert stored(folders[1])["rows"] == 1200
+    assert budgetron.load(folders[1] / "m.budgetron").rounds_ == 1200
     assert in_folder(folders[1], *options) == expected
 
 

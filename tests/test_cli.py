@@ -732,7 +732,8 @@ def wait_until_idle(process):
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to find when to interrupt")
-def test_an_interrupted_run_saves_what_it_learned(tmp_path):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_run_saves_what_it_learned(number, code, tmp_path):
     model = tmp_path / "m.budgetron"
     process = subprocess.Popen(
         [
@@ -758,9 +759,9 @@ def test_an_interrupted_run_saves_what_it_learned(tmp_path):
     process.stdin.write(b"a,b,y\n" + ROW * 60_000)  # more than the first chunk, which decides the types
     process.stdin.flush()
     wait_until_idle(process)  # it waits for more rows
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     output, error = process.communicate(timeout=60)
-    assert process.returncode == 130, error
+    assert process.returncode == code, error
     assert "Interrupted after 120,000 rounds" in error.decode()
     assert "Traceback" not in error.decode()
     assert budgetron.load(model).rounds_ == 120_000

@@ -190,46 +190,50 @@ def test_bad_arguments(tmp_path):
         experiments.reproduce(tmp_path / "page", ["noise-5"])
 
 
-@pytest.mark.skipif(os.name != "posix", reason="sends Ctrl-C as a POSIX signal")
-def test_interrupted_by_ctrl_c(tmp_path):
-    command = [
-        sys.executable,
-        "-m",
-        "budgetron",
-        "reproduce",
-        "noise-5",
-        "--quick",
-        "-j",
-        "1",
-        "-o",
-        "page.md",
-    ]
+REPRODUCE = [sys.executable, "-m", "budgetron", "reproduce", "noise-5", "--quick", "-j", "1", "-o", "page.md"]
+
+
+def stopped(folder, kill, number):
+    """Send a signal to `budgetron reproduce` after its first job; return its exit code and messages."""
     process = subprocess.Popen(
-        command,
-        cwd=tmp_path,
+        REPRODUCE,
+        cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
         # A process inherits the signal handlers, and tests that run in the background ignore Ctrl-C.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    jobs = tmp_path / "page" / ".jobs"
+    jobs = folder / "page" / ".jobs"
     deadline = time.monotonic() + 60
     while not (jobs.is_dir() and list(jobs.glob("*.json"))) and time.monotonic() < deadline:
         time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGINT)  # also to the workers, as a terminal does
-    _, messages = process.communicate(timeout=60)
-    assert process.returncode == 130, messages
+    kill(process.pid, number)
+    _, messages = process.communicate(timeout=60)  # waits also for the workers, which have the same output
     assert "The same command continues from here" in messages.decode()
     assert "Traceback" not in messages.decode()
-    assert not (tmp_path / "page.md").exists()
+    assert not (folder / "page.md").exists()
+    return process.returncode, messages.decode()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends Ctrl-C as a POSIX signal")
+def test_interrupted_by_ctrl_c(tmp_path):
+    code, messages = stopped(tmp_path, os.killpg, signal.SIGINT)  # also to the workers, as a terminal does
+    assert code == 130, messages
+    jobs = tmp_path / "page" / ".jobs"
     before = {path: path.read_bytes() for path in jobs.glob("*.json")}
     assert 1 <= len(before) < 40
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=300)
+    done = subprocess.run(REPRODUCE, cwd=tmp_path, capture_output=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "Forgetron paper, Table 8.1" in done.stdout.decode()
     assert len(list(jobs.glob("*.json"))) == 40
     assert all(path.read_bytes() == content for path, content in before.items())
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal")
+def test_interrupted_by_sigterm(tmp_path):
+    code, messages = stopped(tmp_path, os.kill, signal.SIGTERM)  # only to the parent, as a container does
+    assert code == 143, messages
 
 
 # ---------------------------------------------------------------------- tables

@@ -191,27 +191,74 @@ def test_save_while_other_models_learn(tmp_path):
         assert_same(model, alone, X, "saved")
 
 
-def test_interrupt_is_not_lost_if_its_block_fails():
-    handled, before = [], signal.getsignal(signal.SIGINT)
+@pytest.fixture
+def handlers():
+    """Restore the signal handlers after the test."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupt_is_not_lost_if_its_block_fails(number, handlers):
+    handled = []
 
     def fail():
         with defer_interrupts(), defer_interrupts():
-            signal.raise_signal(signal.SIGINT)
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(number)
+            signal.raise_signal(number)
             assert not handled
             raise ValueError("wrong")
 
-    try:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        with pytest.raises(KeyboardInterrupt):
-            fail()
-        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        signal.signal(signal.SIGINT, lambda *args: handled.append(args))
-        with pytest.raises(ValueError, match="wrong"):
-            fail()
-        assert len(handled) == 2
-    finally:
-        signal.signal(signal.SIGINT, before)
+    signal.signal(number, signal.default_int_handler)
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert signal.getsignal(number) is signal.default_int_handler
+    signal.signal(number, lambda *args: handled.append(args))
+    with pytest.raises(ValueError, match="wrong"):
+        fail()
+    assert len(handled) == 2
+
+
+@pytest.mark.parametrize("numbers", [(signal.SIGINT, signal.SIGTERM), (signal.SIGTERM, signal.SIGINT)])
+def test_two_different_interrupts(numbers, handlers):
+    def learn():
+        with defer_interrupts():
+            for number in numbers:
+                signal.raise_signal(number)
+
+    for number in numbers:
+        signal.signal(number, signal.default_int_handler)
+    with pytest.raises(KeyboardInterrupt):
+        learn()
+    assert [signal.getsignal(number) for number in numbers] == [signal.default_int_handler] * 2
+
+
+def test_an_interrupt_while_handlers_are_restored(handlers, monkeypatch):
+    """Python calls the handlers of earlier signals before it changes a handler."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    original, inside = signal.signal, []
+
+    def signalled(number, handler):
+        if number == signal.SIGINT and inside == ["once"]:
+            inside.append("again")
+            signal.raise_signal(signal.SIGTERM)
+        return original(number, handler)
+
+    monkeypatch.setattr(signal, "signal", signalled)
+    with pytest.raises(KeyboardInterrupt), defer_interrupts():
+        inside.append("once")
+    monkeypatch.undo()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        assert signal.getsignal(number) is signal.default_int_handler
+
+
+def test_signals_without_a_handler_are_not_deferred(handlers):
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    with defer_interrupts():
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
 def test_interrupted_fit_keeps_the_old_model(monkeypatch):

@@ -61,6 +61,11 @@ def run(
         command = {"learner": learner, "memory": memory, "budget": budget, "gamma": gamma}
         command |= {"average": average, "seed": seed}
         command |= {"rows": rows, "window": window, "delay": delay} | vars(settings)
+
+        def write_model(done: Pass) -> None:
+            if save is not None:
+                files.save(done.comparison[0].model, save, extras=done.blocks.extras())
+
         with checkpoint_in(checkpoint_to, every, source, command) as checkpoint:
             done = learn(
                 source,
@@ -71,10 +76,9 @@ def run(
                 delay=delay,
                 keep=certified,
                 checkpoint=checkpoint,
+                save=write_model,
             )
         title = done.blocks.name
-        if save is not None:
-            files.save(done.comparison[0].model, save, extras=done.blocks.extras())
         certificates = {title: certificates_of(done)} if certified else {}
         present({title: done}, certificates, report_to, as_json)
         if save is not None and not as_json:

@@ -13,10 +13,11 @@ from rich.table import Table
 
 from budgetron import report
 from budgetron.certificates import Certificate
+from budgetron.cli._interrupts import interrupts
 from budgetron.cli._learners import names
 from budgetron.cli._pass import Certificates, Pass
 from budgetron.cli._sources import Source, description
-from budgetron.cli._terminal import INTERRUPTED, err, out, results_table
+from budgetron.cli._terminal import err, out, results_table
 from budgetron.evaluate import Comparison, Result
 
 __all__ = ["exit_if_interrupted", "grid", "present", "suggest", "suggest_tuning"]
@@ -109,4 +110,4 @@ def exit_if_interrupted(complete: bool, comparison: Comparison) -> None:
     """Exit with the code of an interrupt, if the pass was interrupted."""
     if not complete:
         err.print(f"Interrupted after {comparison[0].rounds:,} rounds.", highlight=False)
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(interrupts.exit_code)

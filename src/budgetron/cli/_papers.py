@@ -13,8 +13,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from budgetron import datasets as sets
+from budgetron.cli._interrupts import interrupts
 from budgetron.cli._sources import BUNDLED
-from budgetron.cli._terminal import INTERRUPTED, err, friendly, out
+from budgetron.cli._terminal import err, friendly, out
 
 __all__ = ["datasets", "reproduce"]
 
@@ -108,7 +109,7 @@ def reproduce(
         except KeyboardInterrupt:
             progress.stop()
             err.print("Interrupted. The same command continues from here.", highlight=False)
-            raise typer.Exit(INTERRUPTED) from None
+            raise typer.Exit(interrupts.exit_code) from None
     for table in result.tables.values():
         out.print(table.to_text(), markup=False, highlight=False)
     for study, reason in result.missing.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,13 +10,13 @@ from scipy.sparse import issparse, vstack
 from sklearn.base import clone
 
 from budgetron._base.kernel_classifier import KernelClassifier
-from budgetron._util.interrupts import defer_interrupts
 from budgetron.certificates import Certificate, certify
 from budgetron.cli._checkpoint import Checkpoint
+from budgetron.cli._interrupts import interrupts
 from budgetron.cli._learners import Learners, scales_rows
 from budgetron.cli._prefix import Block, Prefix, Rows, open_prefix
 from budgetron.cli._sources import Source, description
-from budgetron.cli._terminal import err, interruptible, progress
+from budgetron.cli._terminal import err, progress
 from budgetron.evaluate import Comparison
 
 __all__ = ["Certificates", "Pass", "certificates_of", "check_certificate", "learn", "learn_blocks"]
@@ -54,8 +55,12 @@ def learn(
     delay: int,
     keep: bool,
     checkpoint: Checkpoint | None = None,
+    save: Callable[[Pass], None] | None = None,
 ) -> Pass:
-    """Run clones of the learners over a stream; with a checkpoint, continue from there."""
+    """Run clones of the learners over a stream; with a checkpoint, continue from there.
+
+    `save` is called with the result before an interrupt can end the command.
+    """
     settings, unscaled = _choose_scaling(settings, models, checkpoint)
     blocks = open_prefix(
         source,
@@ -68,7 +73,7 @@ def learn(
     clones = {name: clone(model) for name, model in models.items()}
     if checkpoint is not None:
         clones = {name: checkpoint.model(model) for name, model in clones.items()}
-    return learn_blocks(blocks, clones, blocks.name, window, delay, checkpoint, unscaled)
+    return learn_blocks(blocks, clones, blocks.name, window, delay, checkpoint, unscaled, save)
 
 
 def _choose_scaling(
@@ -95,29 +100,33 @@ def learn_blocks(
     delay: int,
     checkpoint: Checkpoint | None = None,
     unscaled: frozenset[str] = frozenset(),
+    save: Callable[[Pass], None] | None = None,
 ) -> Pass:
-    """Learn block by block, with a progress line, until the end or until Ctrl-C."""
+    """Learn block by block, with a progress line, until the end or an interrupt."""
     comparison = Comparison(models, blocks.classes, window=window, delay=delay)
     if err.is_terminal:  # printed early: whoever sees a column read wrongly can stop at once
         err.print(description(blocks.stream), highlight=False, markup=False, soft_wrap=True)
     remaining = iter(blocks)
     if checkpoint is not None:
         checkpoint.resume(comparison, blocks, remaining)
-    with interruptible(), progress(blocks, title, comparison) as show:
-        try:
-            for block in remaining:
-                with defer_interrupts():
-                    comparison.learn(block.X, block.y, dict.fromkeys(unscaled, block.unscaled))
-                    blocks.learned(block)
-                    if checkpoint is not None:
-                        checkpoint.learned(block, comparison, blocks)
-                    show()
-        except KeyboardInterrupt:
-            return Pass(blocks, comparison, False, unscaled)
-    comparison.finish()
-    if checkpoint is not None:
-        checkpoint.save(comparison, blocks, done=True)
-    return Pass(blocks, comparison, True, unscaled)
+    with interrupts.held():
+        with progress(blocks, title, comparison) as show:
+            for block in interrupts.until_interrupted(remaining):
+                comparison.learn(block.X, block.y, dict.fromkeys(unscaled, block.unscaled))
+                blocks.learned(block)
+                if checkpoint is not None:
+                    checkpoint.learned(block, comparison, blocks)
+                show()
+        if interrupts.pending and not comparison[0].rounds:
+            raise KeyboardInterrupt
+        if not interrupts.pending:
+            comparison.finish()
+            if checkpoint is not None:
+                checkpoint.save(comparison, blocks, done=True)
+        done = Pass(blocks, comparison, not interrupts.take(), unscaled)
+        if save is not None:
+            save(done)
+    return done
 
 
 def check_certificate(certified: bool, delay: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,23 +26,22 @@ from rich.table import Table
 from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._util.atomic import check_target
 from budgetron._util.units import format_bytes
+from budgetron.cli._interrupts import interrupts
 from budgetron.evaluate import Comparison, Result
 from budgetron.streams import Advice, StreamError
 
 __all__ = [
     "BAD_INPUT",
-    "INTERRUPTED",
     "OPTIONS",
     "check_output",
     "err",
     "friendly",
-    "interruptible",
     "out",
     "progress",
     "results_table",
 ]
 
-BAD_INPUT, INTERRUPTED = 2, 130
+BAD_INPUT = 2
 
 # The advice of `budgetron.streams`, in terms of options instead of parameters
 OPTIONS = {
@@ -68,13 +66,14 @@ err = Console(stderr=True)
 
 @contextmanager
 def friendly(advice: Mapping[Advice, str] = OPTIONS) -> Iterator[None]:
-    """Turn errors that the user can fix into one message and exit code 2."""
+    """Turn errors that the user can fix into one message and exit code 2, and handle interrupts."""
     try:
-        yield
-        sys.stdout.flush()  # here, so that a full disk is reported
+        with interrupts.handled():
+            yield
+            sys.stdout.flush()  # here, so that a full disk is reported
     except KeyboardInterrupt:
-        err.print("Interrupted before anything was learned.", highlight=False)
-        raise typer.Exit(INTERRUPTED) from None
+        err.print("Interrupted.", highlight=False)
+        raise typer.Exit(interrupts.exit_code) from None
     except BrokenPipeError:  # as in `budgetron predict ... | head`: the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(1) from None
@@ -93,16 +92,6 @@ def _message(error: Exception, advice: Mapping[Advice, str]) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}"
     return str(error)
-
-
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """Let Ctrl-C raise KeyboardInterrupt, even if the shell that started this process disabled it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def check_output(path: Path | None, sources: Sequence[str]) -> None:
