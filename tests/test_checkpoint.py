@@ -320,15 +320,25 @@ def test_pipes_and_invalid_options(tmp_path, table):
 
 @pytest.mark.skipif(os.name != "posix", reason="needs flock")
 def test_one_run_per_folder(half):
-    import fcntl
+    script = """
+import sys, time
+from pathlib import Path
+from budgetron.cli._checkpoint import _locked
 
-    descriptor = os.open(half[0] / "checkpoint", os.O_RDONLY)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
+with _locked(Path(sys.argv[1])):
+    print("locked", flush=True)
+    time.sleep(100)
+"""
+    folder, options = half
+    command = [sys.executable, "-c", script, folder / "checkpoint"]
+    other = subprocess.Popen(command, stdout=subprocess.PIPE)
     try:
-        assert "another run uses" in refused(half[0], *half[1])
+        assert other.stdout.readline() == b"locked\n"
+        assert "another run uses" in refused(folder, *options)
     finally:
-        os.close(descriptor)
-    in_folder(half[0], *half[1])
+        other.kill()  # like `kill -9`; the system removes the lock
+        other.communicate()
+    in_folder(folder, *options)
 
 
 @pytest.mark.parametrize("name", ["replace", "open", "fsync"])

@@ -6,6 +6,7 @@ import struct
 import subprocess
 import sys
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ import budgetron
 from budgetron import streams
 from budgetron._persistence import archive
 from budgetron.cli import app
+
+HERE = Path(__file__).parent
 
 # Reads each path in three ways; with little memory, so that an endless or huge file fails early.
 READ_ALL = """
@@ -144,3 +147,54 @@ def test_a_prediction_uses_model_and_encoder_of_the_same_file(tmp_path, monkeypa
     assert done.exit_code == 0, done.output
     assert done.stdout == expected
     assert CliRunner().invoke(app, predict).stdout != expected
+
+
+SAVE_OFTEN = """
+import sys
+import budgetron
+from test_files_attack import model_of
+
+model = model_of(int(sys.argv[1]))
+for _ in range(20):
+    budgetron.save(model, sys.argv[2], extras={"budget": model.budget})
+"""
+
+
+def model_of(budget):
+    X, y = streams.two_gaussians(300, random_state=0)
+    return budgetron.Forgetron(budget=budget, gamma=1.0).fit(X, y)
+
+
+def test_processes_and_threads_save_and_load_one_path(tmp_path):
+    path, models, expected = tmp_path / "m", {budget: model_of(budget) for budget in (10, 50, 90)}, []
+    for budget, model in models.items():
+        budgetron.save(model, path, extras={"budget": budget})
+        expected.append(path.read_bytes())
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, [HERE, HERE.parent, *sys.path]))}
+    savers = [
+        subprocess.Popen([sys.executable, "-c", SAVE_OFTEN, str(budget), path], env=environment)
+        for budget in (10, 50)
+    ]
+    loads = []
+
+    def save_often():
+        while not done():
+            budgetron.save(models[90], path, extras={"budget": 90})
+
+    def load_often():
+        while not done():
+            loads.append((archive.load_with_extras(path), path.read_bytes()))
+
+    def done():
+        return all(saver.poll() is not None for saver in savers)
+
+    with ThreadPoolExecutor(3) as pool:
+        for future in [pool.submit(save_often), pool.submit(load_often), pool.submit(load_often)]:
+            future.result(timeout=100)
+    assert [saver.returncode for saver in savers] == [0, 0]
+    assert [found.name for found in tmp_path.iterdir()] == ["m"]
+    assert loads
+    for (model, extras), data in loads:
+        assert extras == {"budget": model.budget}
+        assert model.support_vectors_.tobytes() == models[model.budget].support_vectors_.tobytes()
+        assert data in expected
