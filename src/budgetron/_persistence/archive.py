@@ -385,6 +385,16 @@ def _fetcher(
 _header_lock = threading.Lock()
 
 
+def _reset_lock() -> None:
+    """Start without users: in a forked child, the thread that had the lock does not exist."""
+    global _header_lock
+    _header_lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_lock)
+
+
 def _allocate(stream: _Hashed, length: int, i: int) -> Array:
     """Read the header of a member of this length, and return an array for the contents that follow."""
     require(npy.read_magic(stream) == (1, 0), f"array {i} is not in version 1.0")
