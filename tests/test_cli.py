@@ -720,13 +720,13 @@ def test_indices_from_zero(rows_and_models):
 
 
 def wait_until_idle(process):
-    """Wait until the process has worked, and then has been idle for a second."""
+    """Wait until the process has worked, and then has slept for a second."""
     worked, since = 0, time.monotonic()
     deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and (worked < 100 or time.monotonic() - since < 1.0):
+    while time.monotonic() < deadline and (not worked or time.monotonic() - since < 1.0):
         fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
         now = int(fields[11]) + int(fields[12])  # hundredths of a second of processor time
-        if now != worked:
+        if now != worked or fields[0] != "S":  # a process that waits for a processor does not sleep
             worked, since = now, time.monotonic()
         time.sleep(0.05)
 
