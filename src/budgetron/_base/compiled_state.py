@@ -38,8 +38,11 @@ from budgetron._util.checks import (
     require_moderate,
     require_names,
 )
+from budgetron._util.numbers import largest
 
 __all__ = ["kernel_hypothesis", "linear_hypothesis"]
+
+NO_ROUNDS = np.zeros(0, np.int64)
 
 
 def kernel_hypothesis(rule: Rule, kernel: Kernel, found: object, d: int, dtype: np.dtype[Any]) -> Learner:
@@ -89,9 +92,8 @@ def _check_coefficients(state: State, fresh: State, supports: Supports) -> None:
     require_moderate(state["coef"], state["factor"], "coefficients")
     for name in ("tail", "values", "gram"):
         require_moderate(state[name], state["factor"], name)
-    require(
-        not state["coef"][supports.order[supports.m :]].any(), "the coefficient of a free slot should be 0"
-    )
+    free = state["coef"][supports.order[supports.m :]]
+    require(largest(free) == 0.0, "the coefficient of a free slot should be 0")
     require(
         (state["projection"] is None) == (fresh["projection"] is None),
         "the projection is missing or unexpected",
@@ -105,9 +107,9 @@ def _restore_history(state: State, supports: Supports, rounds: int) -> None:
         (state["departed"] is not None) == has_history,
         "removed supports are kept with averages and journals only",
     )
-    room = 0
-    all_rounds = supports.rounds[supports.order[: supports.m]]
+    room, all_rounds = 0, NO_ROUNDS
     if has_history:
+        all_rounds = supports.rounds[supports.order[: supports.m]]
         found = state["departed"]
         require(isinstance(found, dict), "removed supports should be a table of names")
         order = found.get("order")

@@ -78,10 +78,10 @@ class StatefulEstimator(CheckedEstimator):
             self.set_learned_state(learned)
         # In the order of the state, so that the pickle of a copy has the same bytes.
         found = self.__dict__
-        order = [name for name in state if name in found]
-        if order != [name for name in found if name in state]:
-            for name in order:
-                found[name] = found.pop(name)
+        if [*found][: len(state)] != [*state]:
+            for name in state:
+                if name in found:
+                    found[name] = found.pop(name)
 
 
 def _under_names_of(names: Iterable[str], state: State) -> State:
