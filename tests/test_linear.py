@@ -16,7 +16,9 @@ from sklearn.linear_model import PassiveAggressiveClassifier, SGDClassifier
 from sklearn.utils.fixes import parse_version
 
 import budgetron
-from budgetron import linear
+from budgetron import CalibratedClassifier, linear
+from budgetron._base.access import add_features
+from budgetron.batch import AveragedClassifier
 from budgetron.experts import WeightedMajority
 
 TIE = 1e-10
@@ -381,6 +383,80 @@ def test_arow_variance_stays_positive_on_any_scale():
     model = linear.AROW().fit(*stream("random"))
     sigma = model._learners[0].covariance.matrix()
     assert np.linalg.eigvalsh(sigma).min() > 0
+
+
+def wide_stream(d, n=60, seed=0):
+    """Return sparse rows of d features with three classes that depend on the first ones."""
+    rng = np.random.default_rng(seed)
+    X = csr_array(np.where(rng.random((n, d)) < 0.02, rng.normal(size=(n, d)), 0.0))
+    return X, np.digitize(X[:, :50].sum(axis=1), [-0.5, 0.5])
+
+
+@pytest.mark.parametrize(("d", "kind"), [(3, "full"), (1000, "full"), (1001, "diagonal")])
+def test_the_covariance_is_chosen_by_the_number_of_features(d, kind):
+    X, y = wide_stream(d)
+    model, chosen = linear.AROW().fit(X, y), linear.AROW(covariance=kind).fit(X, y)
+    np.testing.assert_array_equal(model.coef_, chosen.coef_)
+    assert model.nbytes_ == chosen.nbytes_
+    assert linear.AROW().covariance == "auto"
+    assert pickle.loads(pickle.dumps(model)).covariance == "auto"
+    # A class that appears later has a covariance of the same kind.
+    labels = np.where(y == 2, 7, y)
+    for learner in (model, chosen):
+        learner.partial_fit(X, labels, admit=True)
+    np.testing.assert_array_equal(model.coef_, chosen.coef_)
+    assert model.nbytes_ == chosen.nbytes_
+
+
+def test_wide_rows_need_little_memory_by_default():
+    X = csr_array((np.ones(4), (np.arange(4), np.arange(4))), shape=(4, 50_000))
+    assert linear.AROW().fit(X, [0, 1, 2, 3]).nbytes_ < 20 * 50_000 * 8
+
+
+@pytest.mark.parametrize("wrap", [lambda learner: learner, CalibratedClassifier, AveragedClassifier])
+def test_added_features_may_make_the_covariance_diagonal(wrap, tmp_path):
+    X, y = wide_stream(1001)
+    narrow, wide = X[:, :1000].tocsr(), X
+    model = wrap(linear.AROW(r=0.5)).fit(narrow, y)
+    before, coef = [rule.covariance.matrix() for rule in model._learners], weights(model)
+    rounds, mistakes = model.rounds_, model.mistakes_
+    add_features(model, 1001)
+    # The variances and weights stay; those of the new feature are as at the start.
+    for rule, sigma in zip(model._learners, before, strict=True):
+        assert rule.covariance is None
+        np.testing.assert_array_equal(rule.extra["sigma"], np.append(sigma.diagonal(), 1.0))
+    np.testing.assert_array_equal(weights(model), np.pad(coef, ((0, 0), (0, 1))))
+    assert (model.rounds_, model.mistakes_) == (rounds, mistakes)
+    assert model.nbytes_ < 3 * 1001 * 8 * 6
+    # The rounds after it are those of the diagonal rule from this state on.
+    twin = linear.AROW(r=0.5, covariance="diagonal").partial_fit(wide[:1], y[:1], classes=[0, 1, 2])
+    for copied, rule in zip(twin._learners, model._learners, strict=True):
+        copied.__setstate__(copy.deepcopy(rule).__getstate__() | {"average": None})
+    budgetron.save(model, tmp_path / "model")
+    loaded = budgetron.load(tmp_path / "model")
+    for learner in (model, loaded, twin):
+        learner.partial_fit(wide, y)
+    np.testing.assert_array_equal(weights(model), weights(twin))
+    np.testing.assert_array_equal(weights(loaded), weights(twin))
+
+
+def test_a_chosen_covariance_stays_as_features_are_added():
+    X, y = wide_stream(1000)
+    full = linear.AROW(covariance="full").fit(X, y)
+    add_features(full, 1001)
+    assert all(rule.covariance.d == 1001 for rule in full._learners)
+    wide = linear.AROW().fit(*wide_stream(1001))
+    add_features(wide, 1010)
+    assert all(len(rule.extra["sigma"]) == 1010 for rule in wide._learners)
+
+
+def test_a_state_with_another_covariance_is_refused():
+    X, y = stream("random")
+    model = linear.AROW(covariance="diagonal").fit(X, y)
+    state = model.learned_state()
+    state["_started_with"]["covariance"] = "auto"
+    with pytest.raises(ValueError, match="rule's own arrays"):
+        linear.AROW().set_learned_state(state)
 
 
 def test_failed_round_changes_nothing():

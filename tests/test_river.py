@@ -249,6 +249,17 @@ def test_bad_rows_change_nothing(cls, x, y, message):
     assert pickle.dumps(model) == before
 
 
+def test_arow_takes_thousands_of_features_one_after_the_other(tmp_path):
+    model = linear.AROW(max_features=3000)
+    for t in range(90):
+        model.learn_one({f"f{t}_{j}": 1.0 for j in range(30)} | {"sign": t % 2 - 0.5}, t % 2)
+    assert len(model.to_parts()["features"]) == 2701
+    assert model.nbytes_ < 2701 * 8 * 6
+    assert [model.predict_one({"sign": sign}) for sign in (-0.5, 0.5)] == [0, 1]
+    budgetron.save(model, tmp_path / "model")
+    assert budgetron.load(tmp_path / "model").covariance == "auto"
+
+
 # ---------------------------------------------------------------------- calibration
 
 

@@ -112,10 +112,6 @@ class CalibratedClassifier(LearnerWrapper):
         self._share_hypotheses()
         self._mistakes = learner._mistakes
 
-    def _add_features(self, d: int) -> None:
-        self.learner_._add_features(d)
-        self.n_features_in_ = d
-
     def _count(self, X: Matrix, codes: Codes, margins: Floats, start: int) -> None:
         observe(self.sigmoids_, margins, codes)
 

@@ -133,6 +133,11 @@ class LearnerWrapper(OnlineClassifier):
             "first one; give all classes in the first call"
         )
 
+    def _add_features(self, d: int) -> None:
+        self.learner_._add_features(d)
+        self._share_hypotheses()
+        self.n_features_in_ = d
+
     def _rounds(self, batch: Batch) -> None:
         self.learner_._rounds(batch)
 

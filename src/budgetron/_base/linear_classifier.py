@@ -25,16 +25,22 @@ class LinearClassifier(OnlineClassifier):
         """Return the algorithm with this learner's parameters, for d features, of float32 if `single`."""
         raise NotImplementedError(f"{type(self).__name__} must define _rule")
 
+    def _for_features(self, d: int) -> LinearClassifier:
+        """Return a learner whose rule does not depend on the number of features, and is right for d."""
+        return self
+
     def new_rule(self, d: int, dtype: np.dtype[Any]) -> LinearRule:
         """Return a new hypothesis of this learner over d features of this type."""
-        return self._rule(d, dtype == np.float32)
+        return self._for_features(d)._rule(d, dtype == np.float32)
 
     def _make(self, X: Matrix, outputs: int) -> list[LinearRule]:
         return [self.new_rule(X.shape[1], X.dtype) for _ in range(outputs)]
 
     def _restore(self, states: list[object], found: State, dtype: np.dtype[Any]) -> list[LinearRule]:
+        learner = self._for_features(found["n_features_in_"])
+
         def make_rule(d: int) -> LinearRule:
-            return self.new_rule(d, dtype)
+            return learner.new_rule(d, dtype)
 
         return [linear_hypothesis(make_rule, state, found["n_features_in_"]) for state in states]
 

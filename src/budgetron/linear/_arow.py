@@ -1,7 +1,7 @@
 """AROW, adaptive regularization of weights: a second-order learner that is not in the five papers."""
 
 from numbers import Real
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import cython
 import numpy as np
@@ -12,6 +12,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from budgetron._base.linear_classifier import LinearClassifier
 from budgetron._base.parameters import Constraints
+from budgetron._util.checks import State
+
+# With covariance="auto", the covariance is full up to this many features. At the limit it takes 4 MB per
+# class, and an update takes about a million multiplications.
+MOST_FULL = 1000
 
 
 @cython.cclass
@@ -113,16 +118,17 @@ class AROW(LinearClassifier):
 
     It keeps a Gaussian distribution over weight vectors. Each margin error moves its mean and reduces its
     variance along the example. Use it for correlated features, features of different scale, and noisy labels,
-    where it is clearly the best of the linear learners. With thousands of features use
-    ``covariance="diagonal"``.
+    where it is clearly the best of the linear learners.
 
     Parameters
     ----------
     r : float, default=1.0
         Regularization: larger values mean smaller steps. The result seldom depends much on it.
-    covariance : {"full", "diagonal"}, default="full"
-        "full" keeps the d x d covariance: the fewest mistakes, for up to some hundreds of features.
-        "diagonal" keeps one variance per feature: for wide sparse rows.
+    covariance : {"auto", "full", "diagonal"}, default="auto"
+        "full" keeps the d x d covariance: the fewest mistakes. "diagonal" keeps one variance per feature: for
+        wide rows. "auto" is "full" up to 1000 features and "diagonal" above. If features that are added later
+        (as river does) bring their number above 1000, "auto" changes from "full" to "diagonal": the variances
+        stay, and the covariances are dropped.
 
     Notes
     -----
@@ -157,12 +163,32 @@ class AROW(LinearClassifier):
 
     _parameter_constraints: ClassVar[Constraints] = {
         "r": [Interval(Real, 0.0, None, closed="neither")],
-        "covariance": [StrOptions({"full", "diagonal"})],
+        "covariance": [StrOptions({"auto", "full", "diagonal"})],
     }
 
-    def __init__(self, r: float = 1.0, covariance: str = "full") -> None:
+    def __init__(self, r: float = 1.0, covariance: str = "auto") -> None:
         self.r = r
         self.covariance = covariance
 
+    def _for_features(self, d: int) -> "AROW":
+        if self.covariance != "auto":
+            return self
+        return AROW(self.r, "full" if d <= MOST_FULL else "diagonal")
+
     def _rule(self, d: int, single: bool) -> FullRule | DiagonalRule:
         return (FullRule if self.covariance == "full" else DiagonalRule)(d, single, self.r)
+
+    def _add_features(self, d: int) -> None:
+        if self._started_with["covariance"] == "auto" and self.n_features_in_ <= MOST_FULL < d:
+            self._learners = [diagonal_rule(rule, self.r) for rule in self._learners]
+        LinearClassifier._add_features(self, d)
+
+
+@cython.annotation_typing(False)
+def diagonal_rule(rule: FullRule, r: float) -> DiagonalRule:
+    """Return the rule with the same weights and variances, but without covariances."""
+    state = cast(State, rule.__getstate__())
+    sigma = state["covariance"].matrix().diagonal().copy()
+    diagonal = DiagonalRule(rule.n_features, rule.dtype == np.float32, r)
+    diagonal.__setstate__(state | {"covariance": None, "extra": {"sigma": sigma}})
+    return diagonal
