@@ -17,6 +17,7 @@ import budgetron
 import budgetron.river
 from budgetron import BudgetClassifier, SecondOrderProjectron, linear
 from budgetron._base.access import hypotheses_of
+from budgetron._base.sizes import with_params
 from budgetron._util.units import parse_bytes
 from budgetron.portfolio import Plan, _combiner, _experts, _pool, _sizes
 
@@ -479,11 +480,11 @@ def test_the_largest_budget_that_fits(d):
                 expert = _experts.KernelExpert("", model, standardised=False)
                 full = 1500 if expert.second_order else _experts.MOST_RECENT
                 budget = _sizes.largest_budget(_sizes.bytes_of_budget(model, row), share, 1, full)
-                used = _sizes.with_params(model, budget=max(budget, 1)).new_learner(row).nbytes
+                used = with_params(model, budget=max(budget, 1)).new_learner(row).nbytes
                 if budget:
                     assert used <= share
                 if budget < full:
-                    larger = _sizes.with_params(model, budget=budget + 90).new_learner(row)
+                    larger = with_params(model, budget=budget + 90).new_learner(row)
                     assert larger.nbytes > share
 
 
@@ -494,7 +495,7 @@ def test_padding_of_slabs_is_included_in_the_estimate(dtype):
     expert = _experts.KernelExpert("", SecondOrderProjectron(gamma=1.0, linear=False), standardised=False)
     size = _sizes.bytes_of_budget(expert.model, row)
     for budget in (64, 240, 495, 496, 505, 511, 1007, 1008, 1015, 1022, 1023):
-        used = _sizes.with_params(expert.model, budget=budget).new_learner(row).nbytes
+        used = with_params(expert.model, budget=budget).new_learner(row).nbytes
         assert used <= size(budget)
 
 

@@ -16,9 +16,12 @@ import forked
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 import budgetron
 from budgetron import BudgetClassifier, Forgetron, evaluate, linear, river, streams
+from budgetron._base.access import bytes_needed
+from budgetron.cli import _memory, app
 from budgetron.cli._predict import MODEL_ADVICE
 from budgetron.cli._sources import BUNDLED
 from budgetron.cli._terminal import OPTIONS
@@ -779,3 +782,90 @@ def test_missing_packages_of_the_command_line_are_reported(tmp_path):
     assert done.stderr.decode().strip() == (
         "budgetron: the command line needs typer: pip install 'budgetron[cli]'"
     )
+
+
+# ---------------------------------------------------------------------- memory
+
+
+@pytest.fixture
+def in_memory_of(monkeypatch):
+    """Return a function that runs the command, in this process, as if so many bytes were available."""
+
+    def run(size, *arguments):
+        monkeypatch.setattr(_memory, "available_bytes", lambda: size)
+        done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+        return done.output, done.exit_code
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory):
+    """Return a LIBSVM file of 3,000 features and 4 classes."""
+    path = tmp_path_factory.mktemp("data") / "wide.libsvm"
+    path.write_text("".join(f"{t % 4} {t % 4 + 1}:1 {t + 10}:1 3000:0.5\n" for t in range(40)))
+    return path
+
+
+def test_compare_skips_learners_that_do_not_fit(wide, in_memory_of):
+    learners = ["-l", "arow:covariance=full", "-l", "arow", "-l", "forgetron"]
+    output, code = in_memory_of(100 * 2**20, "compare", wide, *learners, "--json")
+    assert code == 0
+    # Twice 4 classes of 4 d^2 bytes
+    skipped, results = output.splitlines()
+    assert skipped == (
+        "Skipped linear.AROW(covariance='full'): learning rows of 3,001 features and 4 classes needs about "
+        "276 MB, and 100 MB are available; give covariance=diagonal"
+    )
+    results = json.loads(results)["streams"][str(wide)]["results"]
+    assert [result["learner"] for result in results] == ["linear.AROW(covariance='auto')", "Forgetron"]
+
+
+def test_compare_skips_learners_that_do_not_fit_together(wide, in_memory_of):
+    forgetron = bytes_needed(Forgetron(200), next(iter(streams.read(wide)))[0], 4)
+    learners = ["-l", "forgetron", "-l", "stoptron"]
+    output, code = in_memory_of(int(3.5 * forgetron), "compare", wide, *learners, "--json")
+    assert code == 0
+    skipped, results = output.splitlines()
+    assert skipped.startswith("Skipped Stoptron")
+    assert "give a smaller --budget" in skipped
+    results = json.loads(results)["streams"][str(wide)]["results"]
+    assert [result["learner"] for result in results] == ["Forgetron"]
+
+
+def test_compare_skips_a_budget_classifier_with_too_little_memory(wide, in_memory_of):
+    output, code = in_memory_of(2**40, "compare", wide, "-l", "budget:memory=64kB", "-l", "arow", "--json")
+    assert code == 0
+    skipped, results = output.splitlines()
+    assert skipped.startswith("Skipped BudgetClassifier: memory must be at least")
+    results = json.loads(results)["streams"][str(wide)]["results"]
+    assert [result["learner"] for result in results] == ["linear.AROW"]
+
+
+@pytest.mark.parametrize("command", ["run", "compare"])
+def test_a_command_without_a_learner_that_fits_is_refused(command, wide, in_memory_of):
+    output, code = in_memory_of(100 * 2**20, command, wide, "-l", "arow:covariance=full")
+    assert code == 2
+    reason = "learning rows of 3,001 features and 4 classes needs about 276 MB, and 100 MB are available"
+    assert output.startswith(f"budgetron: linear.AROW: {reason}")
+
+
+def test_tune_refuses_budgets_that_do_not_fit(wide, in_memory_of):
+    output, code = in_memory_of(100 * 2**20, "tune", wide, "--budget", "100", "--budget", "10000000")
+    assert code == 2
+    assert "budget 10000000" in output
+
+
+def test_a_run_continues_without_an_estimate(wide, in_memory_of, tmp_path):
+    command = ["run", wide, "-l", "arow", "--checkpoint", tmp_path / "state", "--every", 10]
+    first, _ = in_memory_of(None, *command)
+    again, code = in_memory_of(0, *command)
+    assert code == 0
+    assert "complete after 40 rows" in again
+    assert first.splitlines()[-4:] == again.splitlines()[-4:]
+
+
+def test_wrong_parameters_are_refused_before_the_estimate(wide, in_memory_of):
+    output, code = in_memory_of(0, "compare", wide, "-l", "forgetron:gamma=wide")
+    assert code == 2
+    assert "'gamma' parameter of Forgetron must be" in output

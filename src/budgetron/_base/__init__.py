@@ -13,6 +13,7 @@ Internal. The learners build on it. It imports `_core`, `_util`, `kernels` and `
 `linear_classifier`    the same for linear learners: weights
 `weighted_classifier`  sample weights and class weights
 `learner_wrapper`      classifiers around another learner
+`sizes`                bytes of a hypothesis that does not exist yet
 `theorems`             how a learner declares its theorems
 `batches`, `trace`     the input and the results of a batch
 `past_hypotheses`      all hypotheses of a run, from a journal

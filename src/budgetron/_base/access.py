@@ -21,6 +21,7 @@ from budgetron._util.types import Floats, Label, Matrix, Row, Rows
 __all__ = [
     "add_class",
     "add_features",
+    "bytes_needed",
     "check_parameters",
     "checked_rows",
     "close_batch",
@@ -85,6 +86,15 @@ def n_supports(model: OnlineClassifier) -> int:
 def row_dtype(model: OnlineClassifier) -> np.dtype[np.floating]:
     """Return the floating-point type in which a fitted model computes."""
     return model._fitted()[0].dtype
+
+
+def bytes_needed(model: OnlineClassifier, X: Matrix, n_classes: int) -> int:
+    """Return about the bytes of an unfitted learner on rows like X, at its budget or else at the start.
+
+    Raises `MemoryTooSmallError` if it may use less memory than it needs.
+    """
+    rows = X if X.dtype == np.float32 else X.astype(np.float64, copy=False)
+    return model._bytes_needed(rows, n_classes if n_classes > 2 else 1)
 
 
 def theorems_of(model: OnlineClassifier, radius: float) -> list[DeclaredTheorem]:

@@ -18,6 +18,7 @@ from budgetron._base.compiled_state import kernel_hypothesis
 from budgetron._base.fitted_estimator import UNUSED, FittedEstimator
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.parameters import MOST_SUPPORTS, Constraints
+from budgetron._base.sizes import SLOTS, Prepare, as_it_is, bytes_of_budget, with_params
 from budgetron._core.group import LearnerGroup
 from budgetron._core.kernel import Kernel
 from budgetron._core.rounds import Learner
@@ -34,6 +35,9 @@ WIDE, SPARSE = 1000, 32
 
 # More threads than any machine has.
 MOST_THREADS = 4096
+
+# The core learns rows in blocks of at most this length; for their non-zeros there must be room.
+BLOCK_ROWS = 128
 
 # From this number of rows on, the classes of a batch share their kernel values, and threads may share rows.
 SHARED_ROWS = 32
@@ -130,6 +134,25 @@ class KernelClassifier(OnlineClassifier):
     def _new_hypothesis(self, generator: np.random.Generator) -> Learner:
         one = self._learners[0]
         return Learner(one.kernel, self._rule(generator), one.n_features, one.dtype, one.supports.sparse)
+
+    def _bytes_needed(self, X: Matrix, outputs: int, prepare: Prepare = as_it_is) -> int:
+        def make(n: int) -> Learner:
+            # The width does not matter, and a generator of the caller must not be used.
+            (learner,) = with_params(self, budget=n, gamma=1.0, random_state=0)._make(X, 1)
+            prepare(learner)
+            return learner
+
+        budget = self.get_params(deep=False).get("budget")
+        if not budget:
+            return outputs * make(0).nbytes
+        slots = budget + 1
+        one = bytes_of_budget(make)(budget, -slots % SLOTS)
+        if make(1).supports.sparse:
+            # At most: two rows of all features for single rounds, and for the non-zeros of the supports and
+            # of a block half more room than they need.
+            one += 2 * X.shape[1] * X.dtype.itemsize
+            one += round(1.5 * (slots + BLOCK_ROWS) * X.nnz / X.shape[0] * (4 + X.dtype.itemsize))
+        return outputs * one
 
     def _rounds(self, batch: Batch) -> None:
         outputs = range(len(self._learners))

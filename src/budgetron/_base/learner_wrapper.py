@@ -16,6 +16,7 @@ from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._base.linear_classifier import LinearClassifier
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.protocol import Hypothesis, HypothesisWithHistory
+from budgetron._base.sizes import Prepare, as_it_is, with_params
 from budgetron._base.trace import Trace
 from budgetron._util.checks import State, require
 from budgetron._util.interrupts import defer_interrupts
@@ -86,6 +87,9 @@ class LearnerWrapper(OnlineClassifier):
         self.learner_ = learner
         hypotheses: Sequence[Hypothesis] = learner._learners
         return hypotheses
+
+    def _bytes_needed(self, X: Matrix, outputs: int, prepare: Prepare = as_it_is) -> int:
+        return self.learner._bytes_needed(X, outputs, with_params(self)._prepare)
 
     def _share_hypotheses(self) -> None:
         """Use the hypotheses of `learner_`, after it has replaced them."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from budgetron._base.compiled_state import linear_hypothesis
 from budgetron._base.online_classifier import OnlineClassifier
+from budgetron._base.sizes import Prepare, as_it_is, bytes_of_width
 from budgetron._core.linear import LinearRule
 from budgetron._util.checks import State
 from budgetron._util.types import Floats, Matrix
@@ -46,6 +47,16 @@ class LinearClassifier(OnlineClassifier):
 
     def _new_hypothesis(self, generator: np.random.Generator) -> LinearRule:
         return self.new_rule(self._learners[0].n_features, self._learners[0].dtype)
+
+    def _bytes_needed(self, X: Matrix, outputs: int, prepare: Prepare = as_it_is) -> int:
+        learner = self._for_features(X.shape[1])
+
+        def make(n: int) -> LinearRule:
+            rule = learner.new_rule(n, X.dtype)
+            prepare(rule)
+            return rule
+
+        return outputs * bytes_of_width(make, X.shape[1])
 
     def _fitted(self) -> Sequence[LinearRule]:
         super()._fitted()

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from budgetron._base.batches import predicted_codes, refuse_unknown
 from budgetron._base.class_admission import ClassAdmission
+from budgetron._base.sizes import Prepare, as_it_is
 from budgetron._base.theorems import DeclaredTheorem
 from budgetron._base.trace import Trace
 from budgetron._core.kernel import Kernel
@@ -36,6 +37,16 @@ class OnlineClassifier(ClassifierMixin, ClassAdmission):
 
     # Whether `decision_function` is the hypothesis that predicts the next round.
     _predicts_as_it_learns: ClassVar[bool] = True
+
+    # ------------------------------------------------------------------ memory
+
+    def _bytes_needed(self, X: Matrix, outputs: int, prepare: Prepare = as_it_is) -> int:
+        """Return about the bytes of this learner with this many outputs, before it has learned any rows.
+
+        For a learner without a budget these are the bytes at the start. `prepare` is called with each
+        hypothesis that is made for the estimate.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define _bytes_needed")
 
     # ------------------------------------------------------------------ theorems
 

@@ -14,6 +14,7 @@ from budgetron.batch import AveragedClassifier
 from budgetron.cli import _options as opt
 from budgetron.cli._checkpoint import checkpoint_in
 from budgetron.cli._learners import DEFAULTS, choose_learner, learners_of, with_memory
+from budgetron.cli._memory import refuse_large
 from budgetron.cli._output import exit_if_interrupted, grid, present, suggest, suggest_tuning
 from budgetron.cli._pass import Certificates, Pass, certificates_of, check_certificate, learn, learn_blocks
 from budgetron.cli._prefix import open_prefix
@@ -118,7 +119,16 @@ def compare(
         passes: dict[str, Pass] = {}
         certificates: dict[str, Certificates] = {}
         for name in source:
-            done = learn(name, settings, models, rows=rows, window=window, delay=delay, keep=certified)
+            done = learn(
+                name,
+                settings,
+                models,
+                rows=rows,
+                window=window,
+                delay=delay,
+                keep=certified,
+                skip_large=True,
+            )
             title = done.blocks.name
             if title in passes:
                 title = f"{title} ({len(passes) + 1})"
@@ -162,6 +172,7 @@ def tune(
         if "budget" not in parameters:
             budgets, models = [0], {(0, g): models[budgets[0], g] for g in widths}
         named = {f"budget {b}, gamma {g}": model for (b, g), model in models.items()}
+        refuse_large(named, blocks.first.X, len(blocks.classes))
         done = learn_blocks(blocks, named, f"tune {blocks.name}", 1000, 0)
         errors = {key: result.error_rate for key, result in zip(models, done.comparison, strict=True)}
         least = min(errors.values())

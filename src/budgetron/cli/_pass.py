@@ -14,6 +14,7 @@ from budgetron.certificates import Certificate, certify
 from budgetron.cli._checkpoint import Checkpoint
 from budgetron.cli._interrupts import interrupts
 from budgetron.cli._learners import Learners, scales_rows
+from budgetron.cli._memory import refuse_large, without_large
 from budgetron.cli._prefix import Block, Prefix, Rows, open_prefix
 from budgetron.cli._sources import Source, description
 from budgetron.cli._terminal import err, progress
@@ -56,10 +57,12 @@ def learn(
     keep: bool,
     checkpoint: Checkpoint | None = None,
     save: Callable[[Pass], None] | None = None,
+    skip_large: bool = False,
 ) -> Pass:
     """Run clones of the learners over a stream; with a checkpoint, continue from there.
 
-    `save` is called with the result before an interrupt can end the command.
+    `save` is called with the result before an interrupt can end the command. Learners that do not fit in
+    memory are skipped with a message if `skip_large`, and else are an error.
     """
     settings, unscaled = _choose_scaling(settings, models, checkpoint)
     blocks = open_prefix(
@@ -73,7 +76,13 @@ def learn(
     clones = {name: clone(model) for name, model in models.items()}
     if checkpoint is not None:
         clones = {name: checkpoint.model(model) for name, model in clones.items()}
-    return learn_blocks(blocks, clones, blocks.name, window, delay, checkpoint, unscaled, save)
+    if skip_large:
+        clones, reasons = without_large(clones, blocks.first.X, len(blocks.classes))
+        for name, reason in reasons.items():
+            err.print(f"Skipped {name}: {reason}", highlight=False, markup=False, soft_wrap=True)
+    else:
+        refuse_large(clones, blocks.first.X, len(blocks.classes))
+    return learn_blocks(blocks, clones, blocks.name, window, delay, checkpoint, unscaled & clones.keys(), save)
 
 
 def _choose_scaling(

@@ -15,6 +15,7 @@ from budgetron import bounds
 from budgetron._base.batches import Batch
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.protocol import Hypothesis
+from budgetron._base.sizes import MemoryTooSmallError, Prepare, as_it_is, with_params
 from budgetron._base.theorems import DeclaredTheorem, ExpertsTheorem
 from budgetron._core.calibration import calibrate, log_odds, sigmoids, sound
 from budgetron._util.blocks import row_blocks
@@ -160,10 +161,14 @@ class BudgetClassifier(OnlineClassifier):
         except TooLittleMemoryError as error:
             enough = outputs * (error.needed + self.sigmoids_.nbytes)
             hint = ", or hash the features (FeatureHasher, of scikit-learn or river)" if error.d > 100 else ""
-            raise ValueError(
+            raise MemoryTooSmallError(
                 f"memory must be at least {enough:,} bytes for {max(outputs, 2)} classes and rows of "
                 f"{error.d:,} features; it is {parse_bytes(self.memory):,}. Use more{hint}"
             ) from None
+
+    def _bytes_needed(self, X: Matrix, outputs: int, prepare: Prepare = as_it_is) -> int:
+        with_params(self, random_state=0)._make(X, outputs)  # raises an error if the memory is too small
+        return parse_bytes(self.memory)
 
     def _new_hypothesis(self, generator: np.random.Generator) -> Portfolio:
         outputs = max(len(self._learners) + 1, 3)

@@ -9,6 +9,7 @@ import numpy as np
 
 from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._base.linear_classifier import LinearClassifier
+from budgetron._base.sizes import with_params
 from budgetron._core.distances import Distances
 from budgetron._core.linear import LinearRule
 from budgetron._core.rounds import Learner
@@ -17,7 +18,7 @@ from budgetron._util.types import Floats, Ints, Matrix
 from budgetron.kernelized import PassiveAggressive, SecondOrderProjectron
 from budgetron.linear import AROW
 from budgetron.linear import PassiveAggressive as LinearPassiveAggressive
-from budgetron.portfolio._sizes import bytes_of_budget, largest_budget, with_params
+from budgetron.portfolio._sizes import bytes_of_budget, largest_budget
 from budgetron.portfolio._views import Views
 
 __all__ = ["MOST_RECENT", "WIDE", "Expert", "KernelExpert", "Plan", "compiled_state", "experts_for"]

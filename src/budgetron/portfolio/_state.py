@@ -8,6 +8,7 @@ import numpy as np
 
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.part_state import check_generator_state
+from budgetron._base.sizes import with_params
 from budgetron._util.checks import (
     MOST_ROUNDS,
     State,
@@ -22,7 +23,6 @@ from budgetron.linear import AROW
 from budgetron.portfolio._experts import WIDE, Expert, KernelExpert, Plan
 from budgetron.portfolio._pool import FEWEST_ROWS, MOST_ROWS, ExpertPool
 from budgetron.portfolio._portfolio import Portfolio
-from budgetron.portfolio._sizes import with_params
 from budgetron.portfolio._views import Scaler
 
 __all__ = ["portfolio_of"]

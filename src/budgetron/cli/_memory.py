@@ -1,0 +1,63 @@
+"""Which learners fit in memory: estimated before anything is learned."""
+
+from __future__ import annotations
+
+from budgetron._base.access import bytes_needed, check_parameters
+from budgetron._base.online_classifier import OnlineClassifier
+from budgetron._base.sizes import MemoryTooSmallError
+from budgetron._util.memory import available_bytes
+from budgetron._util.units import format_bytes
+from budgetron.cli._learners import Learner, Learners
+from budgetron.cli._prefix import Rows
+
+__all__ = ["refuse_large", "without_large"]
+
+# A batch may work on a copy of the model, and learners that share kernel values store their supports again.
+COPIES = 2
+
+
+def refuse_large(models: Learners, X: Rows, n_classes: int) -> None:
+    """Raise `ValueError` if a learner does not fit in memory."""
+    for name, reason in _too_large(models, X, n_classes).items():
+        raise ValueError(f"{name}: {reason}")
+
+
+def without_large(models: Learners, X: Rows, n_classes: int) -> tuple[Learners, dict[str, str]]:
+    """Return the learners that fit in memory together, and for each of the others the reason."""
+    reasons = _too_large(models, X, n_classes)
+    kept = {name: model for name, model in models.items() if name not in reasons}
+    if not kept:
+        refuse_large(models, X, n_classes)
+    return kept, reasons
+
+
+def _too_large(models: Learners, X: Rows, n_classes: int) -> dict[str, str]:
+    """Return why learners do not fit, by name; those before them have taken their part of the memory."""
+    left, reasons = available_bytes(), {}
+    for name, model in models.items():
+        if not isinstance(model, OnlineClassifier) or model.__sklearn_is_fitted__():
+            continue  # unknown, or in memory already
+        check_parameters(model)
+        try:
+            needed = COPIES * bytes_needed(model, X, n_classes)
+        except MemoryTooSmallError as error:
+            reasons[name] = str(error)
+            continue
+        if left is not None and needed > left:
+            rows = f"{X.shape[1]:,} features and {n_classes} classes"
+            reasons[name] = (
+                f"learning rows of {rows} needs about {format_bytes(needed)}, and {format_bytes(left)} are "
+                f"available; {_advice(model)}"
+            )
+        elif left is not None:
+            left -= needed
+    return reasons
+
+
+def _advice(model: Learner) -> str:
+    parameters = model.get_params()
+    if parameters.get("covariance") == "full":
+        return "give covariance=diagonal"
+    if any(name.split("__")[-1] == "budget" for name in parameters):
+        return "give a smaller --budget, fewer learners, or hash the features"
+    return "give fewer learners, or hash the features"
