@@ -54,6 +54,9 @@ cdef extern from "simd.h" nogil:
 # the sum of the hypotheses is a difference that loses as many digits as the factor does.
 cdef double SMALLEST_FACTOR = 1e-100, SMALLEST_AVERAGED = 1e-4
 
+# Features must be smaller, so that weights and their squares cannot overflow.
+cdef double LARGEST = 1e75
+
 # A norm below this share of its peak has lost too many digits, and is recomputed.
 cdef double CANCELLED = 1e-7
 
@@ -526,7 +529,9 @@ cdef double open_row(LinearRule rule, real* x) except? -1:
     cdef Py_ssize_t k
     cdef double margin
     for k in range(rule.n):
-        if not isfinite(x[k]):
+        if not fabs(x[k]) < LARGEST:
+            if isfinite(x[k]):
+                raise ValueError(f"features must be below {LARGEST:g}; scale them")
             raise ValueError(f"x must be finite; feature {rule.place(k)} is {x[k]}")
     margin = rule.factor * dot_row(x, rule.index, rule.n, rule._weights)
     if not isfinite(margin):

@@ -87,6 +87,8 @@ cdef class SingleRound:
         else:
             open_dense(block, <double*> block._dense, 1)
             rule.margin = margin_of(self, rule, <double*> self.values)
+        if not isfinite(self.square()):  # a support is stored with its squared norm
+            raise ValueError("the squared norm of x is not finite; scale the features")
         return rule.margin
 
     cdef double square(self):
