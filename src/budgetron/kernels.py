@@ -59,13 +59,16 @@ class Normalized:
     def __post_init__(self) -> None:
         if not callable(self.kernel) and self.kernel not in NAMES:
             raise ValueError(f"kernel must be a function or one of {NAMES}; got {self.kernel!r}")
+        if isinstance(self.kernel, str):
+            object.__setattr__(self, "kernel", str(self.kernel))  # also of numpy.str_
 
 
 def resolve(kernel: str | KernelFunction | Normalized, gamma: float, degree: int, coef0: float) -> Kernel:
     """Return the compiled kernel for a learner's parameters."""
     normalized = isinstance(kernel, Normalized)
     base = kernel.kernel if isinstance(kernel, Normalized) else kernel
-    return Kernel(base, gamma, degree, coef0, normalized)
+    # The compiled kernel needs the exact type, not a subclass like numpy.str_.
+    return Kernel(str(base) if isinstance(base, str) else base, gamma, degree, coef0, normalized)
 
 
 def resolve_gamma(gamma: float | str, X: Matrix) -> float:
