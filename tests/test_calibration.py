@@ -1,6 +1,7 @@
 """Calibration: the sigmoid's updates, the unchanged learner, and the quality of the probabilities."""
 
 import copy
+import pickle
 
 import numpy as np
 import pytest
@@ -9,9 +10,17 @@ from scipy.special import expit
 from sklearn.datasets import load_digits
 from sklearn.metrics import log_loss
 
-from budgetron import CalibratedClassifier, Forgetron, KernelPerceptron, VotedKernelPerceptron, linear
+import budgetron
+from budgetron import (
+    BudgetClassifier,
+    CalibratedClassifier,
+    Forgetron,
+    KernelPerceptron,
+    VotedKernelPerceptron,
+    linear,
+)
 from budgetron._core.calibration import calibrate, log_odds, mirror, sigmoids, sound
-from budgetron.batch import AveragedClassifier
+from budgetron.batch import AveragedClassifier, PenalizedRiskClassifier
 from budgetron.calibration import with_class_added
 
 
@@ -151,3 +160,46 @@ def test_predict_proba_refers_to_the_calibrated_classifier(model):
         match=rf"{type(model).__name__} does not provide probabilities.* CalibratedClassifier\(learner\)",
     ):
         model.predict_proba([[1.0]])
+
+
+WRAPPERS = [CalibratedClassifier, AveragedClassifier, PenalizedRiskClassifier]
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+def test_parameters_that_do_not_change_what_is_learned_may_change(wrapper, tmp_path):
+    X, y = stream("random", 120)
+    model = wrapper(Forgetron(9, gamma=0.5)).fit(X[:60], y[:60])
+    twin = wrapper(Forgetron(9, gamma=0.5)).fit(X[:60], y[:60]).partial_fit(X[60:], y[60:])
+    assert model.set_params(learner__n_jobs=2) is model
+    assert model.learner_.n_jobs == 2
+    budgetron.save(model, tmp_path / "model")
+    for copied in (budgetron.load(tmp_path / "model"), pickle.loads(pickle.dumps(model)), model):
+        assert copied.learner_.n_jobs == copied.learner.n_jobs == 2
+        copied.partial_fit(X[60:], y[60:]).play(X[0], y[0])
+        copied.set_params(learner__n_jobs=None)
+        assert copied.learner_.n_jobs is None
+        copied.learner.n_jobs = 3  # also without set_params, from the next batch on
+        assert copied.partial_fit(X[:1], y[:1]).learner_.n_jobs == 3
+    twin.play(X[0], y[0])
+    twin.partial_fit(X[:1], y[:1])
+    np.testing.assert_array_equal(model.decision_function(X), twin.decision_function(X))
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+def test_other_parameters_of_a_learner_must_not_change(wrapper):
+    X, y = stream("random", 60)
+    for change in ({"learner__budget": 7}, {"learner__gamma": 2.0}, {"learner": Forgetron(9, gamma=0.5)}):
+        model = wrapper(Forgetron(9, gamma=0.5)).fit(X, y).set_params(**change)
+        with pytest.raises(ValueError, match=r"learner.* changed since the first call"):
+            model.partial_fit(X, y)
+    if wrapper is CalibratedClassifier:
+        model = wrapper(BudgetClassifier("300kB", random_state=0)).fit(X, y).set_params(learner__memory="1MB")
+        with pytest.raises(ValueError, match="learner__memory changed since the first call"):
+            model.partial_fit(X, y)
+
+
+def test_a_wrong_number_of_threads_is_refused():
+    X, y = stream("random", 60)
+    model = CalibratedClassifier(Forgetron(9, gamma=0.5)).fit(X, y).set_params(learner__n_jobs=0)
+    with pytest.raises(ValueError, match="n_jobs must be"):
+        model.partial_fit(X, y)

@@ -119,11 +119,15 @@ class FittedEstimator(StatefulEstimator):
         changed = [
             name
             for name, value in self._started_with.items()
-            if name not in self._free_parameters and now.get(name) is not value and now.get(name) != value
+            if not self._may_change(name) and now.get(name) is not value and now.get(name) != value
         ]
         if changed:
             self._validate_params()
             raise ValueError(f"{', '.join(changed)} changed since the first call; call fit to start again")
+
+    def _may_change(self, name: str) -> bool:
+        """Return whether this parameter may change between calls."""
+        return name in self._free_parameters
 
     def _draws(self) -> bool:
         """Return whether hypotheses draw random numbers: those with the parameter `random_state` do."""

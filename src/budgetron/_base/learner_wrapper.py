@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -75,6 +75,37 @@ class LearnerWrapper(OnlineClassifier):
                 f"use {type(self).__name__} with a single kernel or linear learner"
             )
         self.learner._validate_params()
+
+    def set_params(self, **params: object) -> Self:
+        """Set parameters; ``learner__name`` is that of the learner.
+
+        Those that do not change what is learned, like ``learner__n_jobs``, may be set at any time, and apply
+        to `learner_` as well.
+
+        Parameters
+        ----------
+        **params : dict
+            The parameters by name.
+
+        Returns
+        -------
+        self
+        """
+        super().set_params(**params)
+        self._pass_on_free_parameters()
+        return self
+
+    def _pass_on_free_parameters(self) -> None:
+        if self.__sklearn_is_fitted__() and isinstance(self.learner, type(self.learner_)):
+            for name in self.learner_._free_parameters:
+                setattr(self.learner_, name, getattr(self.learner, name))
+
+    def _may_change(self, name: str) -> bool:
+        return name.startswith("learner__") and self.learner_._may_change(name.removeprefix("learner__"))
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._pass_on_free_parameters()  # also of a learner that was changed without `set_params`
 
     def _make(self, X: Matrix, outputs: int) -> Sequence[Hypothesis]:
         learner = clone(self.learner)

@@ -72,7 +72,8 @@ class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, StatefulEstimator):
     Attributes
     ----------
     learners_ : list of classifiers
-        The learners after the last round.
+        The learners after the last round. Parameters that may change at any time, like `n_jobs`, are set on
+        these: ``model.learners_[0].set_params(n_jobs=2)``.
     learner_mistakes_ : ndarray of shape (n_learners,)
         Number of rounds in which each learner predicted the wrong class.
     algorithms_ : list of expert algorithms
