@@ -13,6 +13,7 @@ import budgetron
 from budgetron import CalibratedClassifier, Forgetron, RandomizedBudgetPerceptron, linear
 from budgetron._base.access import add_class, hypotheses_of
 from budgetron.batch import AveragedClassifier
+from budgetron.experts import ExpertClassifier
 
 LEARNERS = [cls() for cls in budgetron.learners() + linear.learners()]
 
@@ -211,3 +212,79 @@ def test_averages_cannot_add_classes():
     model = AveragedClassifier(linear.Perceptron()).partial_fit(X[:50], y[:50], [0, 1])
     with pytest.raises(ValueError, match="give all classes in the first call"):
         model.partial_fit(X, y, admit=True)
+
+
+# ---------------------------------------------------------------------- labels that are compared exactly
+
+LARGE = 2**53
+
+
+def experts_of_two():
+    return ExpertClassifier([linear.Perceptron(), linear.AROW()])
+
+
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [
+        (np.array([LARGE, LARGE + 1]), np.array([LARGE, LARGE + 1], np.uint64)),
+        (np.array([LARGE, LARGE + 1], np.uint64), np.array([LARGE, LARGE + 1])),
+        (np.array([-1, LARGE + 1]), np.array([LARGE + 1, LARGE + 1], np.uint64)),
+        (np.array([1, 2**63 + 1], np.uint64), [1, 2**63 + 1]),
+        ([1, 2**63 + 1], np.array([1, 2**63 + 1], np.uint64)),
+        ([-1, 2**63 + 1], [2**63 + 1, -1]),
+        ([2**70, 2**70 + 1], [2**70 + 1, 2**70]),
+        (np.array([2**70, 1], object), [1, 2**70]),
+        (np.array([1, 2], object), [1, 2]),
+        ([1, 2], np.array([1, 2], object)),
+        ([False, True], [0, 1]),
+        ([0, 1], np.array([False, True])),
+        ([0, 1], [0.0, 1.0]),
+        ([0.0, 1.0], np.array([0, 1], np.uint64)),
+        ([0.0, 1.0], np.array([0.0, 1.0], np.float32)),
+    ],
+)
+@pytest.mark.parametrize("make", [linear.Perceptron, experts_of_two])
+def test_equal_labels_of_any_type_are_equal(make, first, later):
+    X = np.eye(2)
+    model = make().fit(X, first)
+    plain = sorted({int(label) for label in np.asarray(first, object)})
+    assert model.classes_.tolist() == plain
+    places = [plain.index(int(label)) for label in np.asarray(later, object)]
+    for _ in range(3):
+        model.partial_fit(X, later, classes=first)
+    expected = make().fit(X, [plain.index(int(label)) for label in np.asarray(first, object)])
+    for _ in range(3):
+        expected.partial_fit(X, places)
+    np.testing.assert_array_equal(model.decision_function(X), expected.decision_function(X))
+    assert [plain.index(label) for label in model.predict(X).tolist()] == expected.predict(X).tolist()
+
+
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [
+        ([5, LARGE + 1], np.array([5, LARGE], np.float64)),
+        ([5, LARGE + 1], np.array([5, LARGE], np.uint64)),
+        (np.array([5, 2**63 + 1], np.uint64), [5, -1]),
+        ([5, 2**70], [5, 2**70 + 1]),
+        ([1, 2], ["1", "2"]),
+        (["1", "2"], [1, 2]),
+        ([1, 2], [1.0, np.nan]),
+    ],
+)
+def test_different_labels_are_different(first, later):
+    model = linear.Perceptron().fit(np.eye(2), first)
+    with pytest.raises(ValueError, match=r"y must contain only the classes|NaN"):
+        model.partial_fit(np.eye(2), later)
+    with pytest.raises(ValueError, match=r"classes are .* since the first call|needs at least two"):
+        model.partial_fit(np.eye(2), first, classes=[1, 2, 3])
+
+
+def test_large_integers_become_classes(tmp_path):
+    X = np.eye(3)
+    for make in (linear.Perceptron, lambda: CalibratedClassifier(linear.AROW())):
+        model = make().partial_fit(X[:2], [5, 6], admit=True)
+        model.partial_fit(X, [2**63 + 1, 5, 2**70], admit=True)
+        assert model.classes_.tolist() == [5, 6, 2**63 + 1, 2**70]
+        model.partial_fit(X, np.array([2**63 + 1, 5, 6], np.uint64)).play(X[0], np.uint64(2**63 + 1))
+        budgetron.save(model, tmp_path / "model")
+        assert budgetron.load(tmp_path / "model").classes_.tolist() == model.classes_.tolist()

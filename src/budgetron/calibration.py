@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -106,7 +107,7 @@ class CalibratedClassifier(LearnerWrapper):
 
     def _admit(self, label: Label) -> None:
         learner = self.learner_
-        self.sigmoids_ = with_class_added(self.sigmoids_, int(np.searchsorted(self.classes_, label)))
+        self.sigmoids_ = with_class_added(self.sigmoids_, bisect_left(self.classes_.tolist(), label))
         learner._admit(label)
         self._set_classes(learner.classes_)
         self._share_hypotheses()

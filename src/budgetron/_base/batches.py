@@ -12,13 +12,17 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
 
 from budgetron._util.sparse import check_sparse
-from budgetron._util.types import Codes, Floats, Ints, Labels, Matrix, Rows
+from budgetron._util.types import Codes, Floats, Ints, Label, Labels, Matrix, Rows
 
 __all__ = [
     "Batch",
+    "are_integers",
     "canonical",
     "check_classes",
+    "check_same_classes",
     "encode",
+    "joined_labels",
+    "label_array",
     "largest_square",
     "ledger_columns",
     "predicted_codes",
@@ -102,9 +106,39 @@ def canonical(X: Matrix, ordered: bool) -> Matrix:
     return X
 
 
+def label_array(labels: ArrayLike) -> ArrayLike:
+    """Return labels; integers that NumPy would convert to floats or objects, as integers if they fit."""
+    if isinstance(labels, list | tuple):
+        found = np.asarray(labels)
+        values = list(labels) if found.ndim == 1 and found.dtype.kind in "fO" else []
+    else:
+        found = labels if isinstance(labels, np.ndarray) else np.asarray(labels)
+        values = found.tolist() if found.ndim == 1 and found.dtype.kind == "O" else []
+    if not values or not all(isinstance(value, int | np.integer) for value in values):
+        return labels
+    least, most = min(map(int, values)), max(map(int, values))
+    for dtype in (np.int64, np.uint64):
+        if np.iinfo(dtype).min <= least and most <= np.iinfo(dtype).max:
+            return np.array(values, dtype)
+    return np.array([int(value) for value in values], object)
+
+
+def joined_labels(classes: Labels, more: list[Label]) -> Labels:
+    """Return the classes, and then the other labels, without loss of digits."""
+    labels = [*classes.tolist(), *more]
+    return np.asarray(label_array(np.array(labels, object) if classes.dtype == object else labels))
+
+
+def are_integers(labels: Labels) -> bool:
+    """Return whether labels are integers or truth values, also those that no type of NumPy can hold."""
+    if labels.dtype.kind == "O":
+        return all(isinstance(label, int) for label in labels.tolist())
+    return labels.dtype.kind in "biu"
+
+
 def check_classes(model: object, classes: ArrayLike | None) -> Labels:
     """Return the classes, sorted; raise `ValueError` if there are fewer than two."""
-    given = np.asarray(classes)
+    given = np.asarray(None if classes is None else label_array(classes))
     if given.ndim == 1 and len(given) > 1 and given.dtype.kind in "biufU" and np.all(given[1:] > given[:-1]):
         return given.copy()
     unique = np.unique(given)
@@ -116,9 +150,16 @@ def check_classes(model: object, classes: ArrayLike | None) -> Labels:
     return unique
 
 
+def check_same_classes(model: object, classes: ArrayLike, known: Labels) -> None:
+    """Raise `ValueError` if the classes are not those of the first call."""
+    found = check_classes(model, classes).tolist()
+    if found != known.tolist():
+        raise ValueError(f"classes are {known.tolist()} since the first call; got {found}")
+
+
 def encode(y: Labels, classes: Labels) -> Codes:
     """Return the index of each label in the classes."""
-    if y.dtype.kind in "biuf" and classes.dtype.kind in "biuf":
+    if _compares_exactly(y, classes):
         codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
         unknown = classes[codes] != y
     else:  # by Python's equality: NumPy would compare the number 1 and the text "1" as text
@@ -131,6 +172,14 @@ def encode(y: Labels, classes: Labels) -> Codes:
             f"y must contain only the classes {classes.tolist()}; row {row} has {y.tolist()[row]!r}"
         )
     return codes
+
+
+def _compares_exactly(y: Labels, classes: Labels) -> bool:
+    """Return whether NumPy compares these labels as numbers, and without making floats of large integers."""
+    types = (y.dtype, classes.dtype)
+    if not all(dtype.kind in "biuf" for dtype in types):
+        return False
+    return np.result_type(*types).kind != "f" or not any(d.kind in "iu" and d.itemsize == 8 for d in types)
 
 
 def signed_margin(margins: Floats, codes: Codes, *, multiclass: bool) -> Floats:

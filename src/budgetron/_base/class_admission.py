@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import column_or_1d
 
+from budgetron._base.batches import joined_labels, label_array
 from budgetron._base.protocol import Hypothesis
 from budgetron._base.rounds import RoundPlayer
 from budgetron._util.types import Label, Rows
@@ -26,11 +27,12 @@ class ClassAdmission(RoundPlayer):
         self, X: Rows, y: ArrayLike, classes: ArrayLike | None, weights: ArrayLike | None = None
     ) -> None:
         """Learn a batch in parts; each part starts where a class is seen for the first time."""
-        labels = column_or_1d(y)
+        labels = column_or_1d(label_array(y))
         in_order = labels[np.sort(np.unique(labels, return_index=True)[1])]
         first = not self.__sklearn_is_fitted__()
         if first:
-            classes = np.union1d(in_order[:2] if classes is None else np.asarray(classes), in_order[:1])
+            given = in_order[:2] if classes is None else np.asarray(label_array(classes))
+            classes = joined_labels(given, in_order[:1].tolist())
         known = set(np.asarray(classes).tolist()) if first else set(self._codes)
         new = [label for label in in_order.tolist() if label not in known]
         if not new:
@@ -71,8 +73,7 @@ class ClassAdmission(RoundPlayer):
             hypotheses.insert(0, self._mirror(hypotheses[0], self._generators(2)[1]))
         new = self._new_hypothesis(self._generators(len(hypotheses) + 1)[-1])
         new.set_round_count(rounds)
-        added = np.array([label], object if self.classes_.dtype == object else None)
-        classes = np.append(self.classes_, added)
+        classes = joined_labels(self.classes_, [label])
         order = np.argsort(classes, kind="stable")
         self._set_classes(classes[order])
         self._learners = [[*hypotheses, new][i] for i in order]

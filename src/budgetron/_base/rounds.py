@@ -14,8 +14,11 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from budgetron._base.batches import (
     Batch,
+    are_integers,
     check_classes,
+    check_same_classes,
     encode,
+    label_array,
     largest_square,
     ledger_columns,
     predicted_codes,
@@ -131,17 +134,15 @@ class RoundPlayer(FittedEstimator):
         self._check_parameters()
         first = not self.__sklearn_is_fitted__()
         rows, labels = self._check_labelled_rows(X, y)
-        if first and labels.dtype.kind not in "biu":  # integers are classes; later labels are compared
+        if first and not are_integers(labels):  # integers are classes; later labels are compared
             check_classification_targets(labels)
         if first and classes is None:
             if not classes_from_y:
                 raise ValueError("classes must be given in the first call of partial_fit")
             classes = labels
         known = check_classes(self, classes) if first else self.classes_
-        if not first and classes is not None and not np.array_equal(check_classes(self, classes), known):
-            raise ValueError(
-                f"classes are {known.tolist()} since the first call; got {np.unique(classes).tolist()}"
-            )
+        if not first and classes is not None:
+            check_same_classes(self, classes, known)
         codes = encode(labels, known)
         importances = self._importances(rows, labels, weights)
         if first:
@@ -189,7 +190,7 @@ class RoundPlayer(FittedEstimator):
         return self._validated(X)
 
     def _check_labelled_rows(self, X: Rows, y: ArrayLike) -> tuple[Matrix, Labels]:
-        rows, labels = self._validated(X, y)
+        rows, labels = self._validated(X, label_array(y))
         return rows, labels
 
     def _validated(self, X: Rows, y: ArrayLike | Literal["no_validation"] = "no_validation") -> Any:
@@ -223,8 +224,8 @@ class RoundPlayer(FittedEstimator):
                 return self._play_first(x, y, classes)
             got = y.item() if isinstance(y, np.generic) else y
             raise ValueError(f"y must be one of the classes {self.classes_.tolist()}; got {got!r}") from None
-        if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
-            raise ValueError(f"classes are {self.classes_.tolist()} since the first call; got {classes!r}")
+        if classes is not None:
+            check_same_classes(self, classes, self.classes_)
         importance = self._importance(y)
         if len(hypotheses) == 1:
             return hypotheses[0].play(x, 1.0 if code else -1.0, importance)

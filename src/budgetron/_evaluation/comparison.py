@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from budgetron._base.access import open_batch
-from budgetron._base.batches import check_classes, encode
+from budgetron._base.batches import check_classes, encode, label_array
 from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._evaluation.classifier import Classifier, Estimator, traces_its_predictions
@@ -126,7 +126,7 @@ class Comparison:
         `own_rows` has, by name, other features of the same rows for learners that do not take `X`. Kernel
         learners that share their kernel take `X`.
         """
-        labels = np.asarray(y)
+        labels = np.asarray(label_array(y))
         codes = encode(labels, self.classes)
         if self._cohort is not None:
             before = self._cohort.seconds.copy()

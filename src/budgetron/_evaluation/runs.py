@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import check_consistent_length
 
+from budgetron._base.batches import label_array
 from budgetron._evaluation.classifier import Estimator
 from budgetron._evaluation.comparison import Comparison
 from budgetron._evaluation.names import Learners, named_learners
@@ -132,7 +133,7 @@ def _blocks(stream: Source, classes: ArrayLike | None) -> tuple[Iterable[tuple[R
             raise ValueError("the stream has no labels; evaluation needs the label of every row")
         return stream, classes
     X, y = stream
-    X, labels = X if hasattr(X, "shape") else np.asarray(X), np.asarray(y)
+    X, labels = X if hasattr(X, "shape") else np.asarray(X), np.asarray(label_array(y))
     check_consistent_length(X, labels)
     blocks = ((X[rows], labels[rows]) for rows in row_blocks(len(labels), BLOCK))
     return blocks, labels if classes is None else classes

@@ -18,8 +18,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from budgetron._base.access import predicts_as_it_learns
 from budgetron._base.batches import (
+    are_integers,
     check_classes,
+    check_same_classes,
     encode,
+    label_array,
     predicted_codes,
     refuse_unknown,
     signed_margin,
@@ -232,15 +235,16 @@ class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, StatefulEstimator):
         first = not self.__sklearn_is_fitted__()
         if not first:
             self._check_parameters_unchanged()
-        X, labels = validated(self, X, y, dtype=(np.float64, np.float32), reset=first)
+        X, labels = validated(self, X, label_array(y), dtype=(np.float64, np.float32), reset=first)
         if first:
             self._validate_params()
-            check_classification_targets(labels)
+            if not are_integers(labels):
+                check_classification_targets(labels)
             if classes is None and not classes_from_y:
                 raise ValueError("classes must be given in the first call of partial_fit")
             self._start(check_classes(self, labels if classes is None else classes))
-        elif classes is not None and not np.array_equal(check_classes(self, classes), self.classes_):
-            raise ValueError(f"classes are {self.classes_.tolist()} since the first call; got {classes!r}")
+        elif classes is not None:
+            check_same_classes(self, classes, self.classes_)
         return X, labels
 
     def _check_parameters_unchanged(self) -> None:
