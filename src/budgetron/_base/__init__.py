@@ -15,6 +15,7 @@ Internal. The learners build on it. It imports `_core`, `_util`, `kernels` and `
 `learner_wrapper`      classifiers around another learner
 `sizes`                bytes of a hypothesis that does not exist yet
 `theorems`             how a learner declares its theorems
+`large_values`         errors about values that are too large
 `batches`, `trace`     the input and the results of a batch
 `past_hypotheses`      all hypotheses of a run, from a journal
 `compiled_state`       compiled hypotheses from outside state, checked; `part_state` for their parts

@@ -39,6 +39,8 @@ class Batch:
     Attributes
     ----------
     X : matrix of shape (n, d)
+    square : float
+        An upper bound of the squared norms of the rows.
     codes : ndarray of shape (n,)
         The labels, as indices into the classes.
     signs : list of ndarray of shape (n,)
@@ -50,6 +52,7 @@ class Batch:
     """
 
     X: Matrix
+    square: float
     codes: Codes
     signs: list[Floats]
     margins: Floats | None
@@ -61,6 +64,7 @@ class Batch:
         """Return some of the rounds, with results in the same arrays."""
         return Batch(
             self.X[rows],
+            self.square,
             self.codes[rows],
             [sign[rows] for sign in self.signs],
             None if self.margins is None else self.margins[:, rows],

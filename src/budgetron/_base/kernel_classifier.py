@@ -16,6 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from budgetron._base.batches import Batch
 from budgetron._base.compiled_state import kernel_hypothesis
 from budgetron._base.fitted_estimator import UNUSED, FittedEstimator
+from budgetron._base.large_values import refuse_large_squares
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.parameters import MOST_SUPPORTS, Constraints
 from budgetron._base.sizes import SLOTS, Prepare, as_it_is, bytes_of_budget, with_params
@@ -153,6 +154,10 @@ class KernelClassifier(OnlineClassifier):
             one += 2 * X.shape[1] * X.dtype.itemsize
             one += round(1.5 * (slots + BLOCK_ROWS) * X.nnz / X.shape[0] * (4 + X.dtype.itemsize))
         return outputs * one
+
+    def _refuse_large(self, X: Matrix, square: float) -> None:
+        if not square < np.inf:  # a support is stored with its squared norm
+            refuse_large_squares(X)
 
     def _rounds(self, batch: Batch) -> None:
         outputs = range(len(self._learners))

@@ -159,6 +159,9 @@ class LearnerWrapper(OnlineClassifier):
     def _importance(self, label: Label) -> float:
         return self.learner_._importance(label)
 
+    def _refuse_large(self, X: Matrix, square: float) -> None:
+        self.learner._refuse_large(X, square)
+
     def _check_class_weight(self, classes: Labels) -> None:
         self.learner._check_class_weight(classes)
 

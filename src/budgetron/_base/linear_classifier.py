@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from budgetron._base.compiled_state import linear_hypothesis
+from budgetron._base.large_values import refuse_large_features
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.sizes import Prepare, as_it_is, bytes_of_width
 from budgetron._core.linear import LinearRule
@@ -15,6 +16,9 @@ from budgetron._util.checks import State
 from budgetron._util.types import Floats, Matrix
 
 __all__ = ["LinearClassifier"]
+
+# Features must be smaller, so that weights and their squares cannot overflow.
+LARGEST = 1e75
 
 
 class LinearClassifier(OnlineClassifier):
@@ -57,6 +61,10 @@ class LinearClassifier(OnlineClassifier):
             return rule
 
         return outputs * bytes_of_width(make, X.shape[1])
+
+    def _refuse_large(self, X: Matrix, square: float) -> None:
+        if not square < LARGEST**2:
+            refuse_large_features(X, LARGEST)
 
     def _fitted(self) -> Sequence[LinearRule]:
         super()._fitted()

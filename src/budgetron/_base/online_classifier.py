@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from budgetron._base.batches import predicted_codes, refuse_unknown
 from budgetron._base.class_admission import ClassAdmission
+from budgetron._base.large_values import name_large_value
 from budgetron._base.sizes import Prepare, as_it_is
 from budgetron._base.theorems import DeclaredTheorem
 from budgetron._base.trace import Trace
@@ -170,11 +171,12 @@ class OnlineClassifier(ClassifierMixin, ClassAdmission):
         """
         check_is_fitted(self)
         checked = self._check_rows(X)
-        with one_thread():
-            margins = self._margins(checked)
-        if not np.isfinite(margins).all():
-            row = int(np.flatnonzero(~np.isfinite(margins).all(axis=0))[0])
-            raise ValueError(f"f(x) of row {row} is not finite: its features are too large; scale them")
+        with name_large_value(checked):
+            with one_thread():
+                margins = self._margins(checked)
+            if not np.isfinite(margins).all():
+                row = int(np.flatnonzero(~np.isfinite(margins).all(axis=0))[0])
+                raise ValueError(f"f(x) of row {row} is not finite; scale the features")
         return margins[0] if len(margins) == 1 else margins.T.copy()
 
     def _decide(self, hypothesis: Any, X: Matrix) -> Floats:

@@ -26,6 +26,7 @@ from budgetron._base.batches import (
     validated,
 )
 from budgetron._base.fitted_estimator import FittedEstimator
+from budgetron._base.large_values import name_large_value, refuse_infinity, refuse_large_row
 from budgetron._base.protocol import Hypothesis
 from budgetron._base.trace import Trace
 from budgetron._util.interrupts import defer_interrupts
@@ -52,6 +53,9 @@ class RoundPlayer(FittedEstimator):
     def _importance(self, label: Label) -> float:
         """Return the weight of a row of this class."""
         return 1.0
+
+    def _refuse_large(self, X: Matrix, square: float) -> None:
+        """Raise `ValueError` if a value is too large to learn; squared norms of rows are at most `square`."""
 
     def _check_class_weight(self, classes: Labels) -> None:
         """Refuse weights of labels that are not classes."""
@@ -107,6 +111,7 @@ class RoundPlayer(FittedEstimator):
         start = self.rounds_
         try:
             with (
+                name_large_value(batch.X),
                 restore_hypotheses_on_error(self._learners, batch_may_fail(self._learners, batch)),
                 one_thread(),
             ):
@@ -144,6 +149,8 @@ class RoundPlayer(FittedEstimator):
         if not first and classes is not None:
             check_same_classes(self, classes, known)
         codes = encode(labels, known)
+        square = largest_square(rows)
+        self._refuse_large(rows, square)
         importances = self._importances(rows, labels, weights)
         if first:
             if not admit:  # otherwise other classes may follow
@@ -154,6 +161,7 @@ class RoundPlayer(FittedEstimator):
         shape = (outputs, len(codes))
         return Batch(
             X=rows,
+            square=square,
             codes=codes,
             signs=[np.where(codes == c, 1.0, -1.0) for c in (range(outputs) if outputs > 1 else [1])],
             margins=np.empty(shape) if trace or outputs > 1 else None,
@@ -196,7 +204,13 @@ class RoundPlayer(FittedEstimator):
     def _validated(self, X: Rows, y: ArrayLike | Literal["no_validation"] = "no_validation") -> Any:
         first = not self.__sklearn_is_fitted__()
         dtype = (np.float64, np.float32) if first else self._learners[0].dtype
-        return validated(self, X, y, dtype=dtype, order="C", reset=first)
+        try:
+            with np.errstate(over="ignore"):  # an error says more than NumPy's warning
+                return validated(self, X, y, dtype=dtype, order="C", reset=first)
+        except (ValueError, OverflowError):
+            # scikit-learn does not say where, and not whether a value is infinite or only too large.
+            refuse_infinity(X, _type_of(X) if first else self._learners[0].dtype)
+            raise
 
     # ------------------------------------------------------------------ single rounds
 
@@ -227,12 +241,17 @@ class RoundPlayer(FittedEstimator):
         if classes is not None:
             check_same_classes(self, classes, self.classes_)
         importance = self._importance(y)
-        if len(hypotheses) == 1:
-            return hypotheses[0].play(x, 1.0 if code else -1.0, importance)
-        margins = np.array([hypothesis.open_round(x) for hypothesis in hypotheses])
-        with restore_hypotheses_on_error(hypotheses, any(hypothesis.may_fail() for hypothesis in hypotheses)):
-            for i, hypothesis in enumerate(hypotheses):
-                hypothesis.close_round(1.0 if i == code else -1.0, importance)
+        try:
+            if len(hypotheses) == 1:
+                return hypotheses[0].play(x, 1.0 if code else -1.0, importance)
+            margins = np.array([hypothesis.open_round(x) for hypothesis in hypotheses])
+            may_fail = any(hypothesis.may_fail() for hypothesis in hypotheses)
+            with restore_hypotheses_on_error(hypotheses, may_fail):
+                for i, hypothesis in enumerate(hypotheses):
+                    hypothesis.close_round(1.0 if i == code else -1.0, importance)
+        except ValueError as error:
+            refuse_large_row(x, hypotheses[0].dtype, error)
+            raise
         self._mistakes += int(signed_margin(margins[None, :], np.array([code]), multiclass=True)[0] <= 0.0)
         return margins
 
@@ -260,12 +279,16 @@ class RoundPlayer(FittedEstimator):
         return self._check_rows(row.reshape((1, -1)).tocsr() if issparse(row) else row.reshape(1, -1))
 
 
+def _type_of(X: Rows) -> np.dtype[Any]:
+    """Return the type in which rows are computed with, if they are the first."""
+    return np.dtype(np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64)
+
+
 def batch_may_fail(hypotheses: Sequence[Hypothesis], batch: Batch) -> bool:
     """Return whether a round of this batch might overflow, or call a kernel function that fails."""
     if batch.importances is not None:
         return True
-    largest = largest_square(batch.X)
-    return not all(hypothesis.is_safe(largest) for hypothesis in hypotheses)
+    return not all(hypothesis.is_safe(batch.square) for hypothesis in hypotheses)
 
 
 @contextmanager

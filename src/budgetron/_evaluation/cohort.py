@@ -13,6 +13,7 @@ from budgetron._base import access
 from budgetron._base.access import kernel_hypotheses_of as hypotheses
 from budgetron._base.batches import Batch
 from budgetron._base.kernel_classifier import KernelClassifier
+from budgetron._base.large_values import name_large_value
 from budgetron._base.rounds import batch_may_fail, restore_hypotheses_on_error
 from budgetron._base.trace import Trace
 from budgetron._core.group import LearnerGroup
@@ -62,7 +63,7 @@ class Cohort:
             if self._identities() != self._grouped:
                 self._find_groups()
             traces = []
-            with one_thread(), defer_interrupts():
+            with name_large_value(batches[0].X), one_thread(), defer_interrupts():
                 for group, members in self._groups:
                     self._learn(group, members, batches)
                 for i, (model, batch) in enumerate(pairs):

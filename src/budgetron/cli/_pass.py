@@ -10,6 +10,7 @@ from scipy.sparse import issparse, vstack
 from sklearn.base import clone
 
 from budgetron._base.kernel_classifier import KernelClassifier
+from budgetron._base.large_values import LargeValueError
 from budgetron.certificates import Certificate, certify
 from budgetron.cli._checkpoint import Checkpoint
 from budgetron.cli._interrupts import interrupts
@@ -121,7 +122,11 @@ def learn_blocks(
     with interrupts.held():
         with progress(blocks, title, comparison) as show:
             for block in interrupts.until_interrupted(remaining):
-                comparison.learn(block.X, block.y, dict.fromkeys(unscaled, block.unscaled))
+                before = comparison[0].rounds
+                try:
+                    comparison.learn(block.X, block.y, dict.fromkeys(unscaled, block.unscaled))
+                except LargeValueError as error:
+                    raise error.at(after=before) from None
                 blocks.learned(block)
                 if checkpoint is not None:
                     checkpoint.learned(block, comparison, blocks)

@@ -25,8 +25,8 @@ from budgetron.portfolio._views import Views
 
 __all__ = ["Portfolio"]
 
-# Larger features could not be squared and summed over a long stream.
-LARGEST = 1e100
+# Larger features could not be squared and summed: over a long stream, or over the features of a float32 row.
+LARGEST = {"float32": 1e17, "float64": 1e75}
 
 
 class Portfolio:
@@ -157,9 +157,10 @@ class Portfolio:
 
     def _check_size(self, X: Matrix) -> Matrix:
         """Refuse features that are too large; return the rows as an array, unless rows are wide."""
-        if float(np.abs(X.data if issparse(X) else X).max(initial=0.0)) > LARGEST:
+        limit = LARGEST[self.dtype.name]
+        if float(np.abs(X.data if issparse(X) else X).max(initial=0.0)) > limit:
             raise ValueError(
-                f"features must be below {LARGEST:g}, so that their squares can be summed; scale them"
+                f"features must be below {limit:g}, so that their squares can be summed; scale them"
             )
         if self.pool.scaler is None:
             return X

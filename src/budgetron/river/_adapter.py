@@ -26,6 +26,7 @@ from budgetron._base.access import (
     row_dtype,
 )
 from budgetron._base.batches import predicted_codes
+from budgetron._base.large_values import LargeValueError
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._core.calibration import log_odds, sigmoids, sound
 from budgetron._util.checks import State, own_copy, raise_invalid_state, require_names
@@ -107,13 +108,16 @@ class RiverClassifier(base.MiniBatchClassifier):
     def _play(self, x: Features, y: Label) -> None:
         row = self._row(x)
         code = self._code_of(y)
-        if not self._is_fitted():
-            margins = self._model.play(row, code, classes=[0, 1])
-        elif predicts_as_it_learns(self._model):
-            margins = self._model.play(row, code)
-        else:  # the margin of the round is not that of the prediction
-            margins = self._margins_of(row)
-            self._model.play(row, code)
+        try:
+            if not self._is_fitted():
+                margins = self._model.play(row, code, classes=[0, 1])
+            elif predicts_as_it_learns(self._model):
+                margins = self._model.play(row, code)
+            else:  # the margin of the round is not that of the prediction
+                margins = self._margins_of(row)
+                self._model.play(row, code)
+        except LargeValueError as error:
+            raise error.at(name=repr(self._features.name(error.feature))) from None
         if self._sigmoids is not None:
             observe(self._sigmoids, np.asarray(margins, np.float64).reshape(1, -1), np.array([code]))
 
@@ -160,7 +164,11 @@ class RiverClassifier(base.MiniBatchClassifier):
                 self._code_of(labels[start])
                 codes = np.array([self._codes[label] for label in labels[start:stop]])
                 rows = self._features.rows(X, values[start:stop], self._dtype())
-                trace = self._model.progressive_fit(rows, codes, None if self._is_fitted() else [0, 1])
+                try:
+                    trace = self._model.progressive_fit(rows, codes, None if self._is_fitted() else [0, 1])
+                except LargeValueError as error:
+                    name = repr(self._features.name(error.feature))
+                    raise error.at(name=name, after=start) from None
                 if self._sigmoids is not None:
                     observe(self._sigmoids, trace.margins, codes)
 

@@ -41,6 +41,10 @@ class FeatureColumns:
     def __contains__(self, name: Hashable) -> bool:
         return name in self.columns
 
+    def name(self, column: int) -> Hashable:
+        """Return the feature in a column."""
+        return list(self.columns)[column]
+
     def knows_all(self, x: Features) -> bool:
         """Return whether every feature of a row has a column."""
         return all(map(self.columns.__contains__, x))
