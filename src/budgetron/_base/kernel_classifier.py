@@ -61,7 +61,8 @@ class KernelClassifier(OnlineClassifier):
     n_jobs : int, default=None
         Number of threads that compute the kernel values of a batch, in learning and prediction: None is 1
         (but see `joblib.parallel_config`), -1 is all cores. They exist only during the call. BLAS is
-        limited to one thread meanwhile. May be changed at any time.
+        limited to one thread meanwhile. May be changed at any time. It may change the last bits of the
+        results.
     """
 
     _parameter_constraints: ClassVar[Constraints] = {

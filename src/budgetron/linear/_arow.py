@@ -141,6 +141,11 @@ class AROW(LinearClassifier):
     the variance v, each divided by 2 r. With a diagonal covariance the minimum is at
     1 / Sigma_ii += x_i^2 / r instead. tau in the ledger is alpha.
 
+    Variances only become smaller: after many margin errors, steps along the directions of these rows are
+    small, and the learner adapts slowly to a stream that changes. After a million rows of one class alone, a
+    full covariance needed 460,000 rows of the other class to predict nine of ten correctly, and a diagonal
+    one 5,000. For streams that change, use `PassiveAggressive` or `BudgetClassifier`.
+
     The full covariance is stored as a product of triangular factors, so that it stays positive for features
     of any scale.
 
