@@ -83,7 +83,9 @@ def learn(
             err.print(f"Skipped {name}: {reason}", highlight=False, markup=False, soft_wrap=True)
     else:
         refuse_large(clones, blocks.first.X, len(blocks.classes))
-    return learn_blocks(blocks, clones, blocks.name, window, delay, checkpoint, unscaled & clones.keys(), save)
+    return learn_blocks(
+        blocks, clones, blocks.name, window, delay, checkpoint, unscaled & clones.keys(), save
+    )
 
 
 def _choose_scaling(
