@@ -73,8 +73,8 @@ class FittedEstimator(StatefulEstimator):
     def nbytes_(self) -> int:
         """Bytes of all numbers that the model keeps: rows, coefficients, and what its rounds need.
 
-        The Python objects around them take more: about 2 kB for a linear learner of two classes, and up to 4 kB
-        for a kernel learner, whatever its size.
+        The Python objects around them take about 2 kB for a linear learner of two classes, and up to 4 kB for
+        a kernel learner, whatever its size.
         """
         return sum(hypothesis.nbytes for hypothesis in self._fitted())
 
