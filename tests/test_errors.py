@@ -427,3 +427,18 @@ def plain_text(value):
     if isinstance(value, budgetron.Forgetron):
         return budgetron.Forgetron(9)
     return str(value) if isinstance(value, str) else value
+
+
+@pytest.mark.parametrize("form", [np.asarray, csr_array])
+def test_variance_that_overflows(form):
+    huge = form(np.where(np.arange(len(Y))[:, None] == 5, 1e200, X))
+    model = budgetron.Forgetron(5, kernel="laplacian")  # whose values do not overflow
+    with pytest.raises(ValueError, match="variance of the first batch, which overflows"):
+        model.fit(huge, Y)
+    assert not hasattr(model, "gamma_")
+
+
+def test_gamma_is_finite_if_the_variance_is_tiny():
+    model = budgetron.Forgetron(5, kernel="linear").fit(X * 1e-160, Y)
+    assert model.gamma_ == np.finfo(float).max
+    assert copy.deepcopy(model).gamma_ == model.gamma_

@@ -16,6 +16,7 @@ exp(-||x - x'||^2 / (2 sigma^2)); this is "rbf" with gamma = 1 / (2 sigma^2).
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -76,9 +77,23 @@ def resolve_gamma(gamma: float | str, X: Matrix) -> float:
     if gamma == "auto":
         return 1.0 / float(X.shape[1])
     if gamma == "scale":
-        if issparse(X):
-            variance = float(X.multiply(X).mean(dtype=np.float64) - X.mean(dtype=np.float64) ** 2)
-        else:
-            variance = float(np.var(X, dtype=np.float64))
-        return 1.0 / (float(X.shape[1]) * variance) if variance > 0.0 else 1.0
+        return _gamma_of_variance(_variance(X), X.shape[1])
     return float(gamma)
+
+
+def _variance(X: Matrix) -> float:
+    with np.errstate(over="ignore", invalid="ignore"):
+        if issparse(X):
+            return float(X.multiply(X).mean(dtype=np.float64) - X.mean(dtype=np.float64) ** 2)
+        return float(np.var(X, dtype=np.float64))
+
+
+def _gamma_of_variance(variance: float, d: int) -> float:
+    if not np.isfinite(variance):
+        raise ValueError(
+            'gamma="scale" needs the variance of the first batch, which overflows; scale the features, or '
+            "set gamma to a number"
+        )
+    if variance <= 0.0:
+        return 1.0
+    return min(1.0 / float(d) / variance, sys.float_info.max)
