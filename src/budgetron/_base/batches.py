@@ -94,7 +94,9 @@ def validated(
     scikit-learn and SciPy use them.
     """
     ordered = issparse(X) and check_sparse(X)
-    found = validate_data(model, X, y, accept_sparse="csr", **options)
+    # A value too large for the type becomes infinite, and infinite values are refused.
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = validate_data(model, X, y, accept_sparse="csr", **options)
     rows = found[0] if isinstance(found, tuple) else found
     if issparse(rows):
         rows = canonical(rows, ordered if rows is X else check_sparse(rows))
