@@ -206,3 +206,36 @@ def test_unknown_keywords_are_refused_by_name(model):
     for method in ("fit", "partial_fit"):
         with pytest.raises(TypeError, match=rf"\.{method}\(\) got an unexpected keyword argument 'epochs'"):
             getattr(model, method)(X, y, epochs=3)
+
+
+@pytest.mark.parametrize(
+    "model", [PassiveAggressive(gamma=0.5), linear.PassiveAggressive(), linear.OnlineSVM()]
+)
+def test_a_batch_may_have_only_weights_of_0(model):
+    X, y = stream("random", 60)
+    weights = np.arange(60) % 3.0
+    whole = clone(model).partial_fit(X, y, [-1, 1], weights)
+    rows = clone(model)
+    for t in range(60):
+        rows.partial_fit(X[t : t + 1], y[t : t + 1], [-1, 1], weights[t : t + 1])
+    assert (rows.rounds_, rows.mistakes_) == (whole.rounds_, whole.mistakes_)
+    np.testing.assert_allclose(rows.decision_function(X), whole.decision_function(X), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (np.inf, "sample_weight contains infinity"),
+        (np.nan, "sample_weight contains NaN"),
+        (-1, "must not be negative; that of row 0 is -1"),
+        ([1.0, 2.0, -3.0], "must not be negative; that of row 2 is -3"),
+        ([1.0, 2.0], r"shape \(3,\), one per row; got shape \(2,\)"),
+        ([[1.0], [2.0], [3.0]], r"got shape \(3, 1\)"),
+    ],
+)
+def test_invalid_weights_of_rows(weights, message):
+    X, y = stream("random", 50)
+    model = PassiveAggressive(gamma=0.5).fit(X, y)
+    with pytest.raises(ValueError, match=message):
+        model.partial_fit(X[:3], y[:3], sample_weight=weights)
+    assert model.rounds_ == 50

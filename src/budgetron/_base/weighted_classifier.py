@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from numbers import Real
+from numbers import Number, Real
 from typing import Any, Never, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils.validation import check_array
 
 from budgetron._base.batches import refuse_unknown
 from budgetron._base.online_classifier import OnlineClassifier
@@ -74,7 +74,7 @@ class WeightedClassifier(OnlineClassifier):
     def _importances(self, X: Matrix, labels: Labels, weights: ArrayLike | None) -> Floats | None:
         if weights is None and self.class_weight is None:
             return None
-        given = _check_sample_weight(weights, X, dtype=np.float64, ensure_non_negative=True)
+        given = checked_weights(weights, X.shape[0])
         # Not by scikit-learn's function, which requires every weighted class to occur in the batch.
         of_class = self.class_weight or {}
         importances: Floats = given * [of_class.get(label, 1.0) for label in labels.tolist()]
@@ -100,3 +100,21 @@ class WeightedClassifier(OnlineClassifier):
                     f"class_weight must give each class a finite number that is not negative; got {weight!r} "
                     f"for {label!r}"
                 )
+
+
+def checked_weights(weights: ArrayLike | None, n: int) -> Floats:
+    """Return the weights of n rows, after checking them.
+
+    Not by scikit-learn's function, which refuses weights that are all 0, as those of a single row may be.
+    """
+    if weights is None or isinstance(weights, Number):
+        weights = np.full(n, 1.0 if weights is None else weights)
+    given: Floats = check_array(weights, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
+    if given.shape != (n,):
+        raise ValueError(
+            f"sample_weight must be a number, or have shape ({n},), one per row; got shape {given.shape}"
+        )
+    if (given < 0.0).any():
+        row = int(np.flatnonzero(given < 0.0)[0])
+        raise ValueError(f"sample_weight must not be negative; that of row {row} is {given[row]}")
+    return given
