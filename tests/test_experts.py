@@ -298,3 +298,27 @@ def test_votes_refuse_losses():
         Halving().play_losses([[0, 1]])
     with pytest.raises(AttributeError, match="has not seen any advice"):
         _ = Halving().weights_
+
+
+@pytest.mark.parametrize("algorithm", [Halving(), WeightedMajority(), ExponentialWeights(), Prod()])
+def test_invalid_advice_of_one_round(algorithm):
+    for advice in (0.5, [[0.0, 1.0]], np.zeros((1, 1, 2))):
+        for call in (algorithm.predict, lambda advice: algorithm.update(advice, 1.0)):
+            with pytest.raises(ValueError, match="advice of one round must have shape"):
+                call(advice)
+    with pytest.raises(ValueError, match="advice must be real numbers"):
+        algorithm.predict([1j, 0.0])
+    with pytest.raises(ValueError, match="outcomes must be real numbers"):
+        algorithm.update([1.0, 0.0], 1j)
+    assert not hasattr(algorithm, "rounds_")
+
+
+def test_a_loss_function_that_fails_in_the_first_round_changes_nothing():
+    def loss(prediction, outcome):
+        return np.full(np.broadcast(prediction, outcome).shape, 2.0)
+
+    algorithm = ExponentialWeights(loss=loss)
+    with pytest.raises(ValueError, match="loss function's values must be in"):
+        algorithm.play(np.zeros((2, 3)), [0.0, 1.0])
+    assert not hasattr(algorithm, "n_experts_")  # so another number of experts is possible
+    assert algorithm.set_params(loss="absolute").play(np.zeros((2, 4)), [0.0, 1.0]).losses.shape == (2,)

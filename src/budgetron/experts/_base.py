@@ -148,7 +148,7 @@ class ExpertAlgorithm(StatefulEstimator):
         -------
         float
         """
-        rows = self._check_advice(np.asarray(advice, np.float64)[None, :])
+        rows = self._check_advice(one_round(advice))
         self._begin(rows.shape[1])
         return float(self._predict_rows(self.weights_[None, :], rows)[0])
 
@@ -165,7 +165,7 @@ class ExpertAlgorithm(StatefulEstimator):
         float
             The algorithm's loss in the round.
         """
-        trace = self.play(np.asarray(advice, np.float64)[None, :], np.array([outcome], np.float64))
+        trace = self.play(one_round(advice), [outcome])
         return float(trace.losses[0])
 
     # ------------------------------------------------------------------ many rounds
@@ -182,16 +182,17 @@ class ExpertAlgorithm(StatefulEstimator):
         -------
         ExpertTrace
         """
-        rows = self._check_advice(np.asarray(advice, np.float64))
-        results = self._check_range(np.asarray(outcomes, np.float64), "outcomes")
+        rows = self._check_advice(numbers(advice, "advice"))
+        results = self._check_range(numbers(outcomes, "outcomes"), "outcomes")
         if results.shape != (len(rows),):
             raise ValueError(
                 f"outcomes must have shape ({len(rows)},), one per row of advice; got {results.shape}"
             )
-        self._begin(rows.shape[1])
-        losses = self._check_losses(
-            self._loss_function()(rows, results[:, None]), "the loss function's values"
-        )
+        with restore_on_error(self, dict(self.__dict__)):  # a loss function of the caller may fail
+            self._begin(rows.shape[1])
+            losses = self._check_losses(
+                self._loss_function()(rows, results[:, None]), "the loss function's values"
+            )
         return self._play(losses, rows, results)
 
     def play_losses(self, losses: ArrayLike) -> ExpertTrace:
@@ -207,7 +208,7 @@ class ExpertAlgorithm(StatefulEstimator):
         -------
         ExpertTrace
         """
-        rows = self._check_losses(np.asarray(losses, np.float64), "losses")
+        rows = self._check_losses(losses, "losses")
         if rows.ndim != 2:
             raise ValueError(f"losses must have shape (n_rounds, n_experts); got {rows.shape}")
         self._check_width(rows)
@@ -319,8 +320,24 @@ class ExpertAlgorithm(StatefulEstimator):
             raise ValueError(f"{name} must be {kind}; the value at {where} is {values[where]}")
         return values
 
-    def _check_losses(self, values: Vector, name: str) -> Vector:
-        return self._check_range(np.asarray(values, np.float64), name)
+    def _check_losses(self, values: ArrayLike, name: str) -> Vector:
+        return self._check_range(numbers(values, name), name)
+
+
+def numbers(values: ArrayLike, name: str) -> Vector:
+    """Return values as an array of float64."""
+    found = np.asarray(values)
+    if found.dtype.kind == "c":  # NumPy would discard the imaginary part
+        raise ValueError(f"{name} must be real numbers; got complex ones")
+    return found.astype(np.float64, copy=False)
+
+
+def one_round(advice: ArrayLike) -> Vector:
+    """Return the advice of one round as an array of one row."""
+    row = numbers(advice, "advice")
+    if row.ndim != 1:
+        raise ValueError(f"the advice of one round must have shape (n_experts,); got {row.shape}")
+    return row[None, :]
 
 
 def normalized(log_weights: Vector) -> Vector:
