@@ -713,3 +713,12 @@ def test_the_memory_named_in_the_error_is_sufficient(classes):
     assert BudgetClassifier(memory=required).fit(X, y).nbytes_ <= required
     with pytest.raises(ValueError, match=f"at least {required:,} bytes"):
         BudgetClassifier(memory=required - classes).fit(X, y)
+
+
+@pytest.mark.parametrize("form", [np.asarray, csr_array])
+def test_rows_that_are_not_numbers_are_refused_by_play(form):
+    X, y = noisy(80)
+    model = BudgetClassifier("300kB", random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="x must hold numbers; got an array of dtype complex128"):
+        model.play(form(X[:1] + 1j), y[0])
+    assert model.rounds_ == 80

@@ -193,18 +193,24 @@ class Portfolio:
 
     def _check_row(self, x: Row) -> Matrix:
         """Return one row as a matrix of one row, after checking it."""
-        d, shape = self.n_features, x.shape if issparse(x) else np.shape(x)
-        if shape[-1:] != (d,) or shape[:-1] not in ((), (1,)):
-            raise ValueError(f"x must be one row of {d} features; got an array of shape {shape}")
+        given: Any = x if issparse(x) else np.asarray(x)
+        d = self.n_features
+        if given.shape[-1:] != (d,) or given.shape[:-1] not in ((), (1,)):
+            raise ValueError(f"x must be one row of {d} features; got an array of shape {given.shape}")
+        if given.dtype.kind not in "fiub":
+            raise ValueError(f"x must hold numbers; got an array of dtype {given.dtype}")
         row: Matrix
-        if issparse(x):
-            check_sparse(x)
-            row = x.reshape((1, -1)).tocsr().astype(self.dtype)
-            row = canonical(row, check_sparse(row))
-            values, features = row.data, row.indices
-        else:
-            row = np.asarray(x, self.dtype).reshape(1, -1).copy()
-            values, features = row[0], np.arange(d)
+        with np.errstate(
+            over="ignore"
+        ):  # a value too large for the type becomes infinite, and is refused below
+            if issparse(given):
+                check_sparse(given)
+                row = given.reshape((1, -1)).tocsr().astype(self.dtype)
+                row = canonical(row, check_sparse(row))
+                values, features = row.data, row.indices
+            else:
+                row = given.astype(self.dtype).reshape(1, -1)
+                values, features = row[0], np.arange(d)
         wrong = np.flatnonzero(~np.isfinite(values))
         if len(wrong):
             raise ValueError(f"x must be finite; feature {features[wrong[0]]} is {values[wrong[0]]}")
