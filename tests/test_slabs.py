@@ -1,8 +1,10 @@
 """Storage of supports: wide sparse rows, threads, projections, sharing between classes."""
 
 import copy
+import multiprocessing
 import pickle
 
+import joblib
 import numpy as np
 import pytest
 from cases import CASES, stream, with_budget
@@ -10,6 +12,7 @@ from scipy.sparse import csr_array, random_array
 
 import budgetron
 from budgetron import evaluate
+from budgetron._base.access import thread_count
 
 
 def text_like(n, d, nonzeros, seed=0):
@@ -170,6 +173,17 @@ def test_n_jobs_may_change_and_must_be_an_integer():
     assert_same_models(model, budgetron.Forgetron(10).fit(X[:100], y[:100]).partial_fit(X[100:], y[100:]))
     with pytest.raises(ValueError, match="n_jobs"):
         budgetron.Forgetron(10, n_jobs=1.5).fit(X, y)
+
+
+def test_all_cores_in_a_process_that_may_not_start_others(monkeypatch):
+    # As in a `multiprocessing.Pool`. Threads are allowed there, so joblib must not warn about processes.
+    X, y = stream("random")
+    monkeypatch.setitem(multiprocessing.current_process()._config, "daemon", True)
+    model = budgetron.Forgetron(10, gamma=0.5, n_jobs=-1).fit(X, y)
+    assert thread_count(model) == joblib.cpu_count()
+    with joblib.parallel_config(n_jobs=3):
+        assert thread_count(model.set_params(n_jobs=None)) == 3
+    assert thread_count(model) == 1
 
 
 # ---------------------------------------------------------------------- projections

@@ -7,7 +7,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from joblib import effective_n_jobs
+from joblib.parallel import get_active_backend
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from scipy.sparse import vstack as sparse_vstack
@@ -188,8 +188,11 @@ class KernelClassifier(OnlineClassifier):
         n = self.n_jobs
         if n is not None and (not isinstance(n, Integral) or n == 0):
             raise ValueError(f"n_jobs must be None, -1 or a number of threads; got {n!r}")
-        # The meaning of None and -1 depends on the context, and to look it up takes time.
-        return min(int(n if n is not None and n > 0 else effective_n_jobs(n)), MOST_THREADS)
+        if n is None or n < 0:  # the meaning depends on the context, and to look it up takes time
+            default = get_active_backend()[1]
+            # In some contexts no processes may be started, but threads may.
+            n = get_active_backend(prefer="threads")[0].effective_n_jobs(default if n is None else n)
+        return min(int(n), MOST_THREADS)
 
     def _fitted(self) -> Sequence[Learner]:
         super()._fitted()
