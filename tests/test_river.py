@@ -404,3 +404,22 @@ def test_every_learner_has_an_adapter():
     # All learners, and BudgetClassifier
     assert len(ADAPTERS) == len(budgetron.learners()) + len(budgetron.linear.learners()) + 1
     assert all(cls.__doc__ for cls in ADAPTERS)
+
+
+@pytest.mark.parametrize("cls", [river.Forgetron, linear.Perceptron, linear.VotedPerceptron])
+def test_rows_must_be_dicts_and_tables_data_frames(cls):
+    model = cls()
+    model.learn_many(pd.DataFrame({"a": [1.0, 2.0], "b": [0.0, 1.0]}), pd.Series([1, 0]))
+    table = pd.DataFrame([[1.0, np.nan], [2.0, 3.0]], columns=["a", "a"])
+    for row in (["a", "b"], [1.0], None, table.iloc[0]):
+        with pytest.raises(TypeError, match=r"must be a dict|not iterable"):
+            model.learn_one(row, 1)
+    with pytest.raises(TypeError, match="must be a dict"):
+        model.predict_one(["a", "b"])
+    # A loop over dicts would use the last value of the row, if it has one.
+    for call in (lambda X: model.learn_many(X, pd.Series([1, 0])), model.predict_many):
+        with pytest.raises(ValueError, match="feature 'a' is the name of several columns"):
+            call(table)
+        with pytest.raises(TypeError, match="must be a pandas DataFrame; got ndarray"):
+            call(table.to_numpy())
+    assert estimator_of(model).rounds_ == 2

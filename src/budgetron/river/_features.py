@@ -51,6 +51,7 @@ class FeatureColumns:
 
     def add(self, x: Features, limit: int) -> None:
         """Give the new features of a row a column. If there is an error, none of them gets one."""
+        _require_mapping(x)
         new = [name for name in x if name not in self.columns]
         total = len(self.columns) + len(new)
         if total > limit:
@@ -76,6 +77,7 @@ class FeatureColumns:
                 return row
             except (KeyError, TypeError, ValueError):
                 pass  # other features, or a value that is not a number; the loop below reports it
+        _require_mapping(x)
         for name, value in x.items():
             column = self.columns.get(name)
             if column is not None:
@@ -102,6 +104,11 @@ class FeatureColumns:
 
 def table_values(X: pd.DataFrame) -> NDArray[np.float64]:
     """Return the values of a data frame; NaN where there is no value."""
+    if not hasattr(X, "columns"):
+        raise TypeError(f"X must be a pandas DataFrame; got {type(X).__name__}")
+    if not X.columns.is_unique:
+        twice = X.columns[X.columns.duplicated()][0]
+        raise ValueError(f"feature {twice!r} is the name of several columns of X; a row has one value of it")
     try:
         values: NDArray[np.float64] = X.to_numpy(np.float64, na_value=np.nan)
     except (TypeError, ValueError):
@@ -114,6 +121,11 @@ def table_values(X: pd.DataFrame) -> NDArray[np.float64]:
         row, column = (int(i) for i in np.argwhere(infinite)[0])
         raise ValueError(f"features must be finite; feature {X.columns[column]!r} of row {row} is infinite")
     return values
+
+
+def _require_mapping(x: object) -> None:
+    if not isinstance(x, Mapping):
+        raise TypeError(f"a row must be a dict of features and their values; got {x!r}")
 
 
 def _number(name: Hashable, value: object) -> float:
