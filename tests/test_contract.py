@@ -9,7 +9,8 @@ import pytest
 import budgetron
 from budgetron import BudgetClassifier, CalibratedClassifier, kernelized, linear
 from budgetron._base.access import add_features, hypotheses_of
-from budgetron.batch import AveragedClassifier
+from budgetron.batch import AveragedClassifier, PenalizedRiskClassifier
+from budgetron.experts import ExpertClassifier
 
 LEARNERS = {
     **{cls.__name__: cls for cls in kernelized.learners()},
@@ -210,3 +211,21 @@ def test_the_state_of_a_wrapper_is_checked(wrapper):
                 wrapper.__new__(wrapper).__setstate__(state | {"sigmoids_": sigmoids})
     loaded = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        AveragedClassifier(budgetron.Forgetron(5, gamma=0.5)),
+        PenalizedRiskClassifier(linear.Perceptron()),
+        CalibratedClassifier(linear.AROW()),
+        ExpertClassifier([linear.Perceptron(), linear.AROW()]),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_copy_shares_no_learner(model):
+    X, y = stream()
+    model.fit(X[:50], y[:50])
+    before = pickle.dumps(model)
+    copy.copy(model).partial_fit(X[50:], y[50:])
+    assert pickle.dumps(model) == before

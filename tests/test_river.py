@@ -423,3 +423,17 @@ def test_rows_must_be_dicts_and_tables_data_frames(cls):
         with pytest.raises(TypeError, match="must be a pandas DataFrame; got ndarray"):
             call(table.to_numpy())
     assert estimator_of(model).rounds_ == 2
+
+
+@pytest.mark.parametrize("cls", ADAPTERS, **names)
+def test_a_copy_shares_no_learner(cls):
+    model = small(cls)
+    stream = list(rows(200))
+    for x, y in stream[:100]:
+        model.learn_one(x, y)
+    before = [model.predict_proba_one(x) for x, _ in stream]
+    other = copy.copy(model)
+    for x, y in stream[100:]:  # with new features and a third label
+        other.learn_one(x, y)
+    assert [model.predict_proba_one(x) for x, _ in stream] == before
+    assert estimator_of(model).rounds_ == 100

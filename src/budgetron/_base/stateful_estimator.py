@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from budgetron._base.parameters import CheckedEstimator
 from budgetron._util.checks import State, own_copy, raise_invalid_state, require, require_no_arrays
@@ -46,6 +47,10 @@ class StatefulEstimator(CheckedEstimator):
         state: State = super().__getstate__()
         stored = {name: value for name, value in state.items() if name not in self._derived_names}
         return stored | (self.learned_state() or {})
+
+    def __copy__(self) -> Self:
+        # A shallow copy would share the learners inside, and count only some of the rounds that they learn.
+        return copy.deepcopy(self)
 
     def __setstate__(self, state: State) -> None:
         before = dict(self.__dict__)

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Hashable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -306,6 +306,10 @@ class RiverClassifier(base.MiniBatchClassifier):
             self._sigmoids = sigmoids
 
     # ------------------------------------------------------------------ internals
+
+    def __copy__(self) -> Self:
+        # A shallow copy would share the learner, and count only some of the rounds that it learns.
+        return copy.deepcopy(self)
 
     def _unchanged_on_error(self) -> AbstractContextManager[None]:
         return restore_on_error(self, copy.deepcopy(self.__dict__))
