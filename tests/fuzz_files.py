@@ -13,7 +13,6 @@ import faulthandler
 import hashlib
 import io
 import json
-import multiprocessing
 import os
 import random
 import re
@@ -30,6 +29,7 @@ from pathlib import Path
 
 import numpy as np
 from scipy.sparse import csr_array, random_array
+from supervisor import supervise
 
 import budgetron
 from budgetron import CalibratedClassifier, ModelFileError, experts, files, linear, river
@@ -41,8 +41,8 @@ from budgetron.kernels import Normalized
 MEASURED = 50
 # Loading may use FEW_BYTES, plus TIMES the size of the file.
 FEW_BYTES, TIMES = 1 << 21, 20
-# Processor time allowed for one file, and time without a result after which the process hangs, in seconds.
-LONGEST, SILENCE = 1.0, 60.0
+# Processor time allowed for one file, in seconds.
+LONGEST = 1.0
 # Bytes that the process may allocate after its start.
 ROOM = 1 << 29
 
@@ -436,8 +436,8 @@ def memory_of_load(path):
     return peak
 
 
-def worker(connection, seed, start, stop):
-    """Carry out attacks start to stop - 1, and send the outcome of each."""
+def worker(reporter, seed, numbers):
+    """Carry out attacks, and report the outcome of each."""
     faulthandler.enable()
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
@@ -449,9 +449,9 @@ def worker(connection, seed, start, stop):
             outcome = try_out(data, path)
             assert outcome == "used", f"file {i}: {outcome}"
         limit_memory()
-        connection.send((start - 1, "ready", ""))
-        for number in range(start, stop):
-            connection.send((number, *run_attack(contents, path, seed, number)))
+        reporter.ready()
+        for number in numbers:
+            reporter.result(number, *run_attack(contents, path, seed, number))
 
 
 def limit_memory():
@@ -469,39 +469,12 @@ def limit_memory():
 def run(count, seed=0, report=None):
     """Carry out attacks 0 to count - 1; return the number of each outcome, and the failures."""
     outcomes, failures = Counter(), {}
-    context = multiprocessing.get_context("spawn")
-    number = -1
-    while number < count - 1:
-        receiver, sender = context.Pipe(duplex=False)
-        process = context.Process(target=worker, args=(sender, seed, number + 1, count))
-        process.start()
-        sender.close()
-        ready = False
-        try:
-            while number < count - 1 or not ready:
-                if not receiver.poll(SILENCE):
-                    raise TimeoutError
-                number, outcome, failure = receiver.recv()
-                if outcome == "ready":
-                    ready = True
-                    continue
-                outcomes[outcome] += 1
-                if failure:
-                    failures[number] = failure
-                if report:
-                    report(number, outcome, failure)
-        except (EOFError, TimeoutError) as error:
-            if not ready:
-                raise RuntimeError("the files are invalid before any attack") from error
-            number += 1
-            outcomes["failed"] += 1
-            hung = isinstance(error, TimeoutError)
-            failures[number] = "the process hangs" if hung else "the process died"
-            if report:
-                report(number, "failed", failures[number])
-        finally:
-            process.kill()
-            process.join()
+    for number, outcome, failure in supervise(worker, (seed,), range(count)):
+        outcomes[outcome] += 1
+        if failure:
+            failures[number] = failure
+        if report:
+            report(number, outcome, failure)
     return outcomes, failures
 
 
