@@ -1,5 +1,6 @@
 # make demo      compare learners on two streams: tables, and a report to open in a browser
 # make test      run the whole test suite
+# make attack    run 20000 random sequences of calls against all models; ATTACK_ARGS="500 --seed 7" runs others
 # make quick     run a selection of the tests (pytest -m quick) in less than a minute
 # make lint      run ruff, import-linter, mypy, and the check of the compiled core's stubs
 # make sanitize  run the tests with a core that checks memory accesses and arithmetic; needs gcc with its sanitizers
@@ -16,13 +17,17 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 SOURCES := $(shell find src -type f -not -name '*.pyc') meson.build pyproject.toml
 
-.PHONY: demo test quick sanitize lint bench docs clean
+.PHONY: demo test attack quick sanitize lint bench docs clean
 
 demo: .venv/installed
 	$(BIN)/budgetron compare data:digits data:two-gaussians --budget 50 --report demo.html
 
 test: .venv/installed
 	$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST_ARGS)
+
+ATTACK_ARGS ?= 20000 --processes 2
+attack: .venv/installed
+	$(BIN)/python tests/attack/run.py $(ATTACK_ARGS)
 
 quick: .venv/installed
 	$(BIN)/python -m pytest -m quick $(PYTEST_ARGS)

@@ -1,0 +1,64 @@
+"""Rows of huge values: what a model accepts it can copy, and what it refuses leaves no trace."""
+
+import copy
+
+import numpy as np
+import pytest
+from states import assert_equal, frozen
+
+import budgetron
+from budgetron import linear
+from budgetron.batch import AveragedClassifier
+
+ROWS, LABELS = np.array([[1.0, 2.0], [2.0, -1.0], [0.5, 1.0]]), [0, 1, 1]
+
+
+@pytest.mark.xfail(reason="the core stores a support whose squared norm overflows, and no state may hold one")
+@pytest.mark.parametrize(("dtype", "size"), [(np.float64, 1e200), (np.float32, 1e25)])
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
+def test_a_support_whose_square_overflows(kernel, dtype, size):
+    for play in (False, True):
+        model = budgetron.Forgetron(3, kernel=kernel, gamma=0.5)
+        row = np.array([size, 1.0], dtype)
+        try:
+            if play:
+                model.play(row, 1, classes=[0, 1])
+            else:
+                model.partial_fit(row[None], [1], classes=[0, 1])
+        except ValueError:
+            continue
+        copy.deepcopy(model)
+
+
+@pytest.mark.xfail(reason="learning has no limit of weights, and a state has")
+@pytest.mark.parametrize("learner", [linear.Perceptron(), linear.OnlineSVM(), linear.AROW()])
+def test_large_weights(learner):
+    model = copy.deepcopy(learner).fit(ROWS, LABELS)
+    row = np.array([1e100, 1.0])
+    for label in (0, 1):
+        try:
+            model.play(row, label)
+        except ValueError:
+            continue
+        copy.deepcopy(model)
+
+
+@pytest.mark.xfail(
+    reason="the largest norms of an average, and AROW's directions, are set before the round fails"
+)
+@pytest.mark.parametrize(
+    "learner",
+    [linear.VotedPerceptron(), AveragedClassifier(linear.OnlineSVM()), linear.AROW()],
+)
+def test_a_row_that_play_refuses_leaves_no_trace(learner):
+    refused = 0
+    for size in (1e160, 1e200, 1e308):
+        for label in (0, 1):
+            model = copy.deepcopy(learner).fit(ROWS, LABELS)
+            before = frozen(model)
+            try:
+                model.play(np.array([size, size / 2]), label)
+            except ValueError:
+                refused += 1
+                assert_equal(before, frozen(model))
+    assert refused
