@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 from sklearn.datasets import load_digits
 
 from budgetron._base.access import hypotheses_of
+from budgetron._base.batches import signed_margin
 
 X, Y = load_digits(n_class=4, return_X_y=True)
 X, Y = X[:300] / 16, np.array(["zero", "one", "two", "three"])[Y[:300]]
@@ -83,3 +84,8 @@ def test_labels_of_different_types():
         assert model.play(X[0], y[0]) == twin.play(X[0], y.tolist()[0])
         assert model.mistakes_ == twin.mistakes_
         np.testing.assert_array_equal(model.dual_coef_, twin.dual_coef_)
+
+
+def test_margins_whose_difference_overflows():
+    huge = np.array([[1.7e308, -1.7e308, 0.0]] * 2)
+    assert signed_margin(huge, np.array([0, 1]), multiclass=True).tolist() == [1.7e308, -np.inf]

@@ -200,7 +200,8 @@ def signed_margin(margins: Floats, codes: Codes, *, multiclass: bool) -> Floats:
     others = margins.copy()
     np.put_along_axis(others, places, -np.inf, axis=-1)
     right: Floats = np.take_along_axis(margins, places, axis=-1)[..., 0]
-    right -= others.max(axis=-1)
+    with np.errstate(over="ignore"):  # an infinite difference has the right sign
+        right -= others.max(axis=-1)
     return right
 
 
