@@ -290,15 +290,3 @@ def test_winnow_with_large_learning_rates():
             expected = np.array([row[i:].sum() for row, i in zip(wrong, births, strict=True)])
             # They may differ where a weight underflows to 0.
             assert np.mean(best.losses_[: len(births)] != expected) < 0.02
-
-
-def test_margins_of_past_hypotheses_that_overflow_are_mistakes():
-    # Winnow's own margins do not overflow, because its weights sum to 1.
-    rng = np.random.default_rng(9)
-    X, y = rng.normal(size=(8, 3)), rng.integers(2, size=8)
-    X[-3:] *= 1e308 / 4
-    model = PenalizedRiskClassifier(linear.Winnow(eta=0.4, balanced=True))
-    model.partial_fit(X, y, classes=[0, 1])
-    left = model.rounds_ - model.births_
-    assert (model.losses_ <= left).all()
-    assert model.losses_[0] == 8  # the first hypothesis is 0

@@ -429,9 +429,9 @@ def plain_text(value):
     return str(value) if isinstance(value, str) else value
 
 
-@pytest.mark.parametrize("form", [np.asarray, csr_array])
-def test_variance_that_overflows(form):
-    huge = form(np.where(np.arange(len(Y))[:, None] == 5, 1e200, X))
+def test_variance_that_overflows():
+    # The squared norm of each row is finite, but not their sum.
+    huge = np.where(np.arange(len(Y))[:, None] < 50, [1e154, *np.zeros(X.shape[1] - 1)], X)
     model = budgetron.Forgetron(5, kernel="laplacian")  # whose values do not overflow
     with pytest.raises(ValueError, match="variance of the first batch, which overflows"):
         model.fit(huge, Y)
@@ -442,15 +442,3 @@ def test_gamma_is_finite_if_the_variance_is_tiny():
     model = budgetron.Forgetron(5, kernel="linear").fit(X * 1e-160, Y)
     assert model.gamma_ == np.finfo(float).max
     assert copy.deepcopy(model).gamma_ == model.gamma_
-
-
-@pytest.mark.parametrize("form", [np.asarray, csr_array])
-@pytest.mark.parametrize("learner", [budgetron.Forgetron(5, gamma=0.5), linear.AROW()])
-def test_values_too_large_for_float32(learner, form):
-    # Warnings are errors in the tests: NumPy must not warn before the error.
-    model = copy.deepcopy(learner).fit(X.astype(np.float32), Y)
-    for wrong in (1e200, np.array([1e200, -1e200, 0.0])):
-        for method in (model.decision_function, lambda rows: model.partial_fit(rows, Y)):
-            with pytest.raises(ValueError, match="too large for dtype"):
-                method(form(with_bad_value(wrong, column=slice(None))))
-    assert model.rounds_ == len(Y)

@@ -229,11 +229,11 @@ class PenalizedRiskClassifier(LearnerWrapper):
         losses = np.zeros(len(births), np.int64)
         losses[: len(self.losses_)] = self.losses_
         for block in blocks_for_margins(len(births) * len(runs), X.shape[0]):
-            with np.errstate(over="ignore", invalid="ignore"):
-                values = [run.margins(X[block], births) for run in runs]
-                stacked = np.stack(values, axis=-1) if len(runs) > 1 else values[0]
-                margins_of_right = signed_margin(stacked, codes[block], multiclass=len(runs) > 1)
-            wrong = ~(margins_of_right > 0.0)  # also if a margin overflows
+            values = [run.margins(X[block], births) for run in runs]
+            if len(runs) > 1:
+                wrong = signed_margin(np.stack(values, axis=-1), codes[block], multiclass=True) <= 0.0
+            else:
+                wrong = signed_margin(values[0], codes[block], multiclass=False) <= 0.0
             t = start + np.arange(block.start, block.stop)
             young = int(np.searchsorted(births, t[0]))  # these candidates start within this block
             wrong[young:] &= births[young:, None] <= t

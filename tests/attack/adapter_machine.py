@@ -2,7 +2,7 @@
 
 import numpy as np
 import pandas as pd
-from checks import keeps_record, refuses, strict
+from checks import refuses, strict
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from loop import GAP, TOLERANCE, same_parts
@@ -232,8 +232,6 @@ class AdapterMachine(RuleBasedStateMachine):
     def huge_values(self, size):
         """A huge value is learned or refused; a refusal changes nothing."""
         report_step()
-        if keeps_record(self.model.to_parts()["model"]):
-            return
         before, model = frozen(self.model), COPIES["deepcopy"](self.model)
         try:
             with strict():

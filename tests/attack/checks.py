@@ -5,9 +5,6 @@ from contextlib import contextmanager
 
 from states import assert_equal, frozen
 
-from budgetron import VotedKernelPerceptron, linear
-from budgetron.batch import AveragedClassifier
-
 
 @contextmanager
 def strict():
@@ -30,11 +27,3 @@ def refuses(model, call):
         raise AssertionError("the call was accepted")
     assert_equal(before, frozen(model))
     assert list(vars(model)) == attributes
-
-
-def keeps_record(model):
-    """Return whether a row that `play` refuses may be recorded: in an average, or in AROW's directions."""
-    learner = getattr(model, "learner", model)
-    return isinstance(model, AveragedClassifier) or isinstance(
-        learner, VotedKernelPerceptron | linear.VotedPerceptron | linear.AROW
-    )

@@ -7,7 +7,7 @@ import invalid
 import joblib
 import numpy as np
 import pandas as pd
-from checks import keeps_record, refuses, strict
+from checks import refuses, strict
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from loop import Loop, assert_same
@@ -350,7 +350,7 @@ class ClassifierMachine(RuleBasedStateMachine):
                 model.partial_fit(X, self.good_labels(len(X)), self.first_classes())
         except ValueError:
             assert_equal(before, frozen(model))
-        if hasattr(model, "play") and self.loop is not None and not keeps_record(model):
+        if hasattr(model, "play") and self.loop is not None:
             before = frozen(model)
             try:
                 with strict(), np.errstate(over="ignore"):  # float64 values may be too large for float32

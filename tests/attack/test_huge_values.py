@@ -13,7 +13,6 @@ from budgetron.batch import AveragedClassifier
 ROWS, LABELS = np.array([[1.0, 2.0], [2.0, -1.0], [0.5, 1.0]]), [0, 1, 1]
 
 
-@pytest.mark.xfail(reason="the core stores a support whose squared norm overflows, and no state may hold one")
 @pytest.mark.parametrize(("dtype", "size"), [(np.float64, 1e200), (np.float32, 1e25)])
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
 def test_a_support_whose_square_overflows(kernel, dtype, size):
@@ -30,7 +29,6 @@ def test_a_support_whose_square_overflows(kernel, dtype, size):
         copy.deepcopy(model)
 
 
-@pytest.mark.xfail(reason="learning has no limit of weights, and a state has")
 @pytest.mark.parametrize("learner", [linear.Perceptron(), linear.OnlineSVM(), linear.AROW()])
 def test_large_weights(learner):
     model = copy.deepcopy(learner).fit(ROWS, LABELS)
@@ -43,9 +41,6 @@ def test_large_weights(learner):
         copy.deepcopy(model)
 
 
-@pytest.mark.xfail(
-    reason="the largest norms of an average, and AROW's directions, are set before the round fails"
-)
 @pytest.mark.parametrize(
     "learner",
     [linear.VotedPerceptron(), AveragedClassifier(linear.OnlineSVM()), linear.AROW()],

@@ -89,6 +89,8 @@ def refuse_large_row(x: Row, dtype: np.dtype[Any], error: ValueError) -> None:
         if issparse(x):
             check_sparse(x)
         row = x.reshape((1, -1)) if issparse(x) else np.reshape(x, (1, -1))
+        if row.dtype.kind not in "fiub":
+            return
         refuse_infinity(row, dtype)
         with name_large_value(row.astype(dtype)):
             raise error
