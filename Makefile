@@ -1,6 +1,7 @@
 # make demo      compare learners on two streams: tables, and a report to open in a browser
 # make test      run the whole test suite
-# make attack    run 20000 random sequences of calls against all models; ATTACK_ARGS="500 --seed 7" runs others
+# make attack    run 20000 random sequences of calls against all models (ATTACK_ARGS="500 --seed 7" runs others), and
+#                every change of a single field of every state
 # make quick     run a selection of the tests (pytest -m quick) in less than a minute
 # make lint      run ruff, import-linter, mypy, and the check of the compiled core's stubs
 # make sanitize  run the tests with a core that checks memory accesses and arithmetic; needs gcc with its sanitizers
@@ -28,6 +29,7 @@ test: .venv/installed
 ATTACK_ARGS ?= 20000 --processes 2
 attack: .venv/installed
 	$(BIN)/python tests/attack/run.py $(ATTACK_ARGS)
+	$(BIN)/python tests/attack/hostile_states.py --processes 2
 
 quick: .venv/installed
 	$(BIN)/python -m pytest -m quick $(PYTEST_ARGS)

@@ -1,20 +1,20 @@
 """Attack every class with every change of a single field of its state.
 
-    python tests/attack/hostile_states.py            all changes of all models
-    python tests/attack/hostile_states.py Forgetron  only models whose class has this text in its name
+    python tests/attack/hostile_states.py [--processes P]   all changes of all models
+    python tests/attack/hostile_states.py Forgetron         only of classes with this in their name
+    python tests/attack/hostile_states.py --replay TASK     run one task again, here, and print each change
 
 A state is refused with a `ValueError`, or it makes a model that can be used, and that the file loader would
 accept. (A file has no place for Python functions and for attributes of the user's own, which pickle keeps;
-`save` refuses them with a `TypeError`.) Each model is attacked in a process of its own, so that a crash is
-detected and reported with the change that caused it.
+`save` refuses them with a `TypeError`.) Tasks run in other processes, so that a crash or a hang is detected,
+and reported with the task that caused it.
 """
 
+import argparse
 import faulthandler
-import multiprocessing
 import pickle
 import sys
 import tempfile
-import time
 import warnings
 from collections import Counter
 from contextlib import suppress
@@ -29,13 +29,14 @@ if __name__ == "__main__":
 
 from corruption import corrupted_states
 from fuzz_files import models
+from supervisor import supervise_several
 
 import budgetron
 from budgetron.experts import ExpertAlgorithm
 from budgetron.river import RiverClassifier
 
-# Seconds that one state may take.
-LONGEST = 30.0
+# Tasks per model.
+PARTS = 20
 
 
 def name_of(model):
@@ -112,8 +113,11 @@ def outcome(model, state, path):
     return "used"
 
 
-def attack(number, step, offset, progress=None):
-    """Attack model `number` with every `step`-th change; return the outcomes, and the failures by change."""
+def attack(number, step, offset, announce=lambda change: None):
+    """Attack model `number` with every `step`-th change; return the outcomes, and the failures by change.
+
+    `announce` is called with each change before it is tried.
+    """
     model = list(models())[number]
     outcomes, failures = Counter(), {}
     with tempfile.TemporaryDirectory() as folder:
@@ -121,8 +125,7 @@ def attack(number, step, offset, progress=None):
         for i, (what, state) in enumerate(corrupted_states(model)):
             if i % step != offset % step:
                 continue
-            if progress is not None:
-                progress.send(("attack", what))
+            announce(what)
             found = outcome(model, state, path)
             outcomes[found if found in ("refused", "used") else "wrong"] += 1
             if found not in ("refused", "used"):
@@ -130,57 +133,44 @@ def attack(number, step, offset, progress=None):
     return outcomes, failures
 
 
-def _work(pipe, number, step, offset):
+def worker(reporter, tasks):
     faulthandler.enable()
-    pipe.send(("done", *attack(number, step, offset, pipe)))
-
-
-def run(numbers, step=1, offset=0, report=None):
-    """Attack the models with these numbers; return the outcomes and failures by (class, change)."""
-    context = multiprocessing.get_context("spawn")
-    names = [name_of(model) for model in models()]
-    outcomes, failures = Counter(), {}
-    for number in numbers:
-        ours, theirs = context.Pipe(duplex=False)
-        worker = context.Process(target=_work, args=(theirs, number, step, offset))
-        worker.start()
-        theirs.close()
-        what = "the first change"
-        while True:
-            try:
-                kind, *rest = ours.recv() if ours.poll(LONGEST) else ("hang",)
-            except EOFError:
-                kind = "died"
-            if kind == "attack":
-                what = rest[0]
-            elif kind == "done":
-                outcomes += rest[0]
-                failures |= {(names[number], change): wrong for change, wrong in rest[1].items()}
-                break
-            else:
-                worker.kill()
-                failures[names[number], what] = f"the process {kind}"
-                break
-        worker.join()
-        if report is not None:
-            report(number, names[number], outcomes)
-    return outcomes, failures
+    reporter.ready()
+    for task in tasks:
+        number, part = divmod(task, PARTS)
+        outcomes, failures = attack(number, PARTS, part, lambda change: reporter.is_alive())
+        lines = [f"{change}: {wrong}" for change, wrong in failures.items()]
+        reporter.result(task, outcomes, "\n".join(lines))
 
 
 def main():
-    wanted = sys.argv[1] if len(sys.argv) > 1 else ""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("name", nargs="?", default="", help="a part of the names of classes")
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--replay", type=int, metavar="TASK", help="run one task again, in this process")
+    options = parser.parse_args()
+    if options.replay is not None:
+        faulthandler.enable()
+        print(attack(options.replay // PARTS, PARTS, options.replay % PARTS, announce=print))
+        return 0
     names = [name_of(model) for model in models()]
-    start = time.monotonic()
-
-    def report(number, name, outcomes):
-        counts = ", ".join(f"{count} {kind}" for kind, count in sorted(outcomes.items()))
-        print(f"{number + 1}/{len(names)} {name}: {counts}; {time.monotonic() - start:.0f} s", flush=True)
-
-    outcomes, failures = run([i for i, name in enumerate(names) if wanted in name], report=report)
-    for (name, change), wrong in failures.items():
-        print(f"{name}: {change}: {wrong}")
-    print(f"{sum(outcomes.values())} states: {dict(outcomes)}; {len(failures)} failures")
-    return 1 if failures else 0
+    numbers = [number for number, name in enumerate(names) if options.name in name]
+    tasks = [number * PARTS + part for number in numbers for part in range(PARTS)]
+    total, failed = Counter(), 0
+    for done, (task, outcomes, failure) in enumerate(
+        supervise_several(options.processes, worker, (), tasks), 1
+    ):
+        total += outcomes if isinstance(outcomes, Counter) else Counter(wrong=1)
+        if failure:
+            failed += 1
+            print(f"--replay {task} ({names[task // PARTS]}): {failure}", flush=True)
+        if done % (5 * PARTS) == 0 or done == len(tasks):
+            counts = ", ".join(f"{count} {kind}" for kind, count in sorted(total.items()))
+            print(f"{done} of {len(tasks)} tasks: {counts}", flush=True)
+    print(f"{total.total()} states; {failed} tasks failed")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
