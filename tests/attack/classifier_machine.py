@@ -222,6 +222,8 @@ class ClassifierMachine(RuleBasedStateMachine):
         report_step()
         if (how == "file" and not self.variant.savable) or (how == "skops" and self.variant.foreign):
             return
+        if how == "pickle with buffers" and self.variant.foreign:
+            return  # a learner of scikit-learn keeps the read-only arrays that it gets, and cannot learn
         before = frozen(self.model)
         with strict():
             other = COPIES[how](self.model)
