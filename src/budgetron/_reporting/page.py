@@ -8,6 +8,9 @@ from collections.abc import Sequence
 
 __all__ = ["document", "escape", "percent", "rounds_text", "scroll", "table"]
 
+# Control characters, and those that change the direction of writing.
+CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
 STYLE = """
 :root {
   --ink: #1b1f24; --soft: #59636e; --line: #d9dee4; --paper: #fff; --wash: #f4f6f8;
@@ -129,7 +132,7 @@ footer { margin-top: 3rem; padding-top: 1rem; border-top: 1px solid var(--line);
 def escape(text: object) -> str:
     """Escape text for any place in a page, also inside quotes."""
     plain = str(text).encode("utf-8", "replace").decode()  # a lone surrogate cannot be encoded
-    return html.escape(re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", "\ufffd", plain))
+    return html.escape(CONTROL.sub("\ufffd", plain))
 
 
 def percent(share: float) -> str:

@@ -2,18 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
+from budgetron.cli._console import visible
 from budgetron.cli._learn import compare, run, tune
 from budgetron.cli._papers import datasets, reproduce
 from budgetron.cli._predict import predict
 
 __all__ = ["app"]
 
+
+class _Commands(TyperGroup):
+    """The commands. Errors in the arguments, which typer prints, show control characters as escapes."""
+
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        with _visible_messages():
+            return super().make_context(*args, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _visible_messages():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _visible_messages() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if isinstance(message := getattr(error, "message", None), str):  # where click has its messages
+            error.message = "\n".join(map(visible, message.split("\n")))  # type: ignore[attr-defined]
+        raise
+
+
 app = typer.Typer(
+    cls=_Commands,
     help="Classify endless streams in fixed memory.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

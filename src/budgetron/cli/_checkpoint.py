@@ -174,7 +174,7 @@ class Checkpoint:
             self._source_changed(blocks, f"its first {stored['rows']:,} rows are not those that were learned")
         self.saved = self.rows
         progress = "complete" if stored["done"] else "continuing"
-        err.print(f"{self.path}: {progress} after {self.rows:,} rows", highlight=False, soft_wrap=True)
+        err.print(f"{self.path}: {progress} after {self.rows:,} rows")
 
     def learned(self, block: Block, comparison: Comparison, blocks: Prefix) -> None:
         """Record that a block was learned, and write the file if it is time.

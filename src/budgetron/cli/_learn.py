@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Annotated
 
 import typer
@@ -83,7 +84,7 @@ def run(
         certificates = {title: certificates_of(done)} if certified else {}
         present({title: done}, certificates, report_to, as_json)
         if save is not None and not as_json:
-            err.print(f"Saved: {save} ({format_bytes(save.stat().st_size)})", highlight=False)
+            err.print(f"Saved: {save} ({format_bytes(save.stat().st_size)})")
     exit_if_interrupted(done.complete, done.comparison)
 
 
@@ -184,7 +185,7 @@ def tune(
             tried = [{"budget": b or None, "gamma": g, "error_rate": e} for (b, g), e in errors.items()]
             advice = {"budget": enough or None, "gamma": width, "error_rate": error}
             result = {"stream": blocks.name, "rounds": rounds, "tried": tried, "advice": advice}
-            out.print_json(json.dumps(result))
+            sys.stdout.write(json.dumps(result) + "\n")
         else:
             title = f"{blocks.name}: error %, {rounds:,} rounds"
             out.print(grid(errors, budgets, widths, (enough, width), title))

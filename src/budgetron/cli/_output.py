@@ -10,6 +10,7 @@ from pathlib import Path
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from budgetron import report
 from budgetron.certificates import Certificate
@@ -48,12 +49,12 @@ def present(
         return
     for name, done in passes.items():
         if not err.is_terminal:
-            err.print(description(done.blocks.stream), highlight=False, markup=False, soft_wrap=True)
+            err.print(description(done.blocks.stream))
         out.print(results_table(done.comparison.results, f"{name}: {done.comparison[0].rounds:,} rounds"))
         for learner, entry in certificates.get(name, {}).items():
-            out.print(f"{learner}: {entry}", markup=False, highlight=False)
+            out.print_lines(f"{learner}: {entry}")
     if report_to is not None:
-        err.print(f"Report: {report_to}", highlight=False)
+        err.print(f"Report: {report_to}")
 
 
 def _print_json(passes: dict[str, Pass], certificates: dict[str, Certificates]) -> None:
@@ -82,7 +83,7 @@ def suggest_tuning(best: Result, source: str, settings: Source) -> None:
 
 def suggest(arguments: Sequence[str], reason: str) -> None:
     """Print the command to run next."""
-    err.print(f"Next: {shlex.join(['budgetron', *arguments])}  ({reason})", highlight=False, soft_wrap=True)
+    err.print(f"Next: {shlex.join(['budgetron', *arguments])}  ({reason})")
 
 
 def grid(
@@ -100,7 +101,7 @@ def grid(
     for width in widths:
         cells = {budget: f"{100 * errors[budget, width]:.2f}" for budget in budgets}
         marked = [
-            f"[bold green]{cell}[/]" if (budget, width) == chosen else cell for budget, cell in cells.items()
+            Text(cell, "bold green") if (budget, width) == chosen else cell for budget, cell in cells.items()
         ]
         table.add_row(f"{width:g}", *marked)
     return table
@@ -109,5 +110,5 @@ def grid(
 def exit_if_interrupted(complete: bool, comparison: Comparison) -> None:
     """Exit with the code of an interrupt, if the pass was interrupted."""
     if not complete:
-        err.print(f"Interrupted after {comparison[0].rounds:,} rounds.", highlight=False)
+        err.print(f"Interrupted after {comparison[0].rounds:,} rounds.")
         raise typer.Exit(interrupts.exit_code)

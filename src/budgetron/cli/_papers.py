@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Annotated, Protocol
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
 from rich.table import Table
 
 from budgetron import datasets as sets
+from budgetron.cli._console import LiteralColumn
 from budgetron.cli._interrupts import interrupts
 from budgetron.cli._sources import BUNDLED
 from budgetron.cli._terminal import err, friendly, out
@@ -54,7 +55,7 @@ def datasets(
         out.print(table)
         folder = os.environ.get("BUDGETRON_DATA")
         where = f"The data folder is {folder}." if folder else "BUDGETRON_DATA is not set to a data folder."
-        err.print(f"{where} Other data sets are downloaded from OpenML when they are used.", highlight=False)
+        err.print(f"{where} Other data sets are downloaded from OpenML when they are used.")
 
 
 def _where(record: sets.Available) -> str:
@@ -96,7 +97,7 @@ def reproduce(
     """
     from budgetron.experiments import reproduce as run
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (LiteralColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with friendly(), Progress(*columns, console=err, disable=not err.is_terminal) as progress:
         task = progress.add_task("starting", total=None)
 
@@ -108,11 +109,11 @@ def reproduce(
             result = run(page, only or None, quick=quick, workers=jobs, watch=watch)
         except KeyboardInterrupt:
             progress.stop()
-            err.print("Interrupted. The same command continues from here.", highlight=False)
+            err.print("Interrupted. The same command continues from here.")
             raise typer.Exit(interrupts.exit_code) from None
     for table in result.tables.values():
-        out.print(table.to_text(), markup=False, highlight=False)
+        out.print_lines(table.to_text())
     for study, reason in result.missing.items():
-        err.print(f"{study} was not run: {reason}", markup=False, highlight=False)
+        err.print(f"{study} was not run: {reason}")
     for path in result.files:
-        err.print(f"Written: {path}", highlight=False)
+        err.print(f"Written: {path}")

@@ -80,7 +80,7 @@ def learn(
     if skip_large:
         clones, reasons = without_large(clones, blocks.first.X, len(blocks.classes))
         for name, reason in reasons.items():
-            err.print(f"Skipped {name}: {reason}", highlight=False, markup=False, soft_wrap=True)
+            err.print(f"Skipped {name}: {reason}")
     else:
         refuse_large(clones, blocks.first.X, len(blocks.classes))
     return learn_blocks(
@@ -117,7 +117,7 @@ def learn_blocks(
     """Learn block by block, with a progress line, until the end or an interrupt."""
     comparison = Comparison(models, blocks.classes, window=window, delay=delay)
     if err.is_terminal:  # printed early: whoever sees a column read wrongly can stop at once
-        err.print(description(blocks.stream), highlight=False, markup=False, soft_wrap=True)
+        err.print(description(blocks.stream))
     remaining = iter(blocks)
     if checkpoint is not None:
         checkpoint.resume(comparison, blocks, remaining)

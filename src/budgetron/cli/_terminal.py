@@ -11,21 +11,21 @@ from typing import Protocol
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     Progress,
     SpinnerColumn,
     TaskID,
-    TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
 from rich.table import Table
+from rich.text import Text
 
 from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._util.atomic import check_target
 from budgetron._util.units import format_bytes
+from budgetron.cli._console import LiteralColumn, SafeConsole
 from budgetron.cli._interrupts import interrupts
 from budgetron.evaluate import Comparison, Result
 from budgetron.streams import Advice, StreamError
@@ -60,8 +60,8 @@ OPTIONS = {
 }
 
 # Results go to standard output, everything else to standard error.
-out = Console(soft_wrap=True)
-err = Console(stderr=True)
+out = SafeConsole()
+err = SafeConsole(stderr=True)
 
 
 @contextmanager
@@ -72,7 +72,7 @@ def friendly(advice: Mapping[Advice, str] = OPTIONS) -> Iterator[None]:
             yield
             sys.stdout.flush()  # here, so that a full disk is reported
     except KeyboardInterrupt:
-        err.print("Interrupted.", highlight=False)
+        err.print("Interrupted.")
         raise typer.Exit(interrupts.exit_code) from None
     except BrokenPipeError:  # as in `budgetron predict ... | head`: the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -81,8 +81,7 @@ def friendly(advice: Mapping[Advice, str] = OPTIONS) -> Iterator[None]:
         if isinstance(error, OSError) and error.filename is None and error.strerror:
             error.filename = "standard output"
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        message = f"budgetron: {_message(error, advice)}"
-        err.print(message, style="red", markup=False, highlight=False, soft_wrap=True)
+        err.print(f"budgetron: {_message(error, advice)}", style="red")
         raise typer.Exit(BAD_INPUT) from None
 
 
@@ -124,9 +123,9 @@ def progress(rows: _Rows, title: str, comparison: Comparison) -> Iterator[Callab
     before = comparison[0].rounds  # of the run that this one continues
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        LiteralColumn("{task.description}"),
         BarColumn(bar_width=16),
-        TextColumn("{task.fields[figures]}"),
+        LiteralColumn("{task.fields[figures]}"),
         TimeElapsedColumn(),
         TimeRemainingColumn(compact=True),
     )
@@ -171,7 +170,7 @@ def results_table(results: Sequence[Result], title: str) -> Table:
     table.add_column("learner", overflow="fold", min_width=26)
     recent = f"last\n{results[0].window:,}"
     for column in ("error\n%", recent, "bal.\nacc. %", "\nsupports", "\nmemory", "rounds/\nsecond"):
-        table.add_column(column, justify="right", no_wrap=True)
+        table.add_column(Text(column), justify="right", no_wrap=True)
     for result in sorted(results, key=lambda result: result.error_rate):
         table.add_row(
             result.name,
