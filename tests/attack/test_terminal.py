@@ -2,6 +2,7 @@
 
 import atexit
 import csv
+import io
 import json
 import os
 import re
@@ -108,6 +109,21 @@ def test_commands_that_learn(folder, command, arguments, code, expected):
     assert code == 0 or text.count("\n") == 1
 
 
+def test_predict(folder):
+    done = run("predict", FOLDER + ".model", PATH, "--margins", cwd=folder)
+    assert done.returncode == 0
+    rows = list(csv.reader(io.StringIO(done.stdout.decode(), newline="")))
+    assert {row[0] for row in rows[1:]} == set(LABELS)  # a file gets the labels unchanged
+    done.stdout = b""
+    check_literal(done, "200 rows predicted")
+    done = run("predict", FOLDER + ".model", "absent" + PATH, cwd=folder)
+    assert done.returncode == 2
+    check_literal(done, PATH)
+    done = run("predict", PATH, PATH, cwd=folder)
+    assert done.returncode == 2
+    check_literal(done, PATH)
+
+
 def test_reproduce_and_datasets(folder):
     done = run("reproduce", FOLDER, cwd=folder)
     assert done.returncode == 2
@@ -204,15 +220,21 @@ def on_terminal(arguments, cwd):
     return process.wait(timeout=60), printed.decode()
 
 
-def test_progress_on_a_terminal(folder):
-    code, text = on_terminal(["run", PATH, "-t", "y", "-l", "arow"], folder)
+@pytest.mark.parametrize("command", ["run", "predict"])
+def test_progress_and_predictions_on_a_terminal(folder, command):
+    arguments = {
+        "run": ["run", PATH, "-t", "y", "-l", "arow"],
+        "predict": ["predict", FOLDER + ".model", PATH],
+    }
+    code, text = on_terminal(arguments[command], folder)
     assert code == 0, text
     for sequence in ("\x1b]0;", "\x1b[31m", "\x1b[5m", "\x9b", "\u202e", "\x07"):
         assert sequence not in text
     assert SHOWN[LABELS[0]] in text
-    assert "\x1b[" in text  # colours of rich itself
-    assert f"opening {SHOWN[PATH]}" in text
-    assert text.count(SHOWN[PATH]) >= 4  # opening, how it is read, progress, and the title of the table
+    if command == "run":
+        assert "\x1b[" in text  # colours of rich itself
+        assert f"opening {SHOWN[PATH]}" in text
+        assert text.count(SHOWN[PATH]) >= 4  # opening, how it is read, progress, and the title of the table
 
 
 def test_a_task_of_a_progress_line_is_literal():
@@ -300,3 +322,39 @@ def test_errors_end_in_one_message(capsys, error, expected):
         raise error
     assert end.value.exit_code == 2
     assert capsys.readouterr() == ("", expected + "\n")
+
+
+# ---------------------------------------------------------------------- spreadsheets
+
+
+def test_formulas_in_predictions(tmp_path):
+    labels = ["=cmd|' /C calc'!A0", "@SUM(1)", "-1", "+1e5", "\tx", "plain", "-x"]
+    with open(tmp_path / "t.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["a", *(f"b{i}" for i in range(len(labels))), "y"])
+        for i in range(40 * len(labels)):
+            place = i % len(labels)
+            writer.writerow([i % 5, *(int(place == j) for j in range(len(labels))), labels[place]])
+    done = run("run", "t.csv", "-t", "y", "-l", "projectron++", "--save", "m", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+    def predictions(*options):
+        done = run("predict", "m", "t.csv", *options, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        return list(csv.reader(io.StringIO(done.stdout.decode(), newline="")))[1:]
+
+    unchanged = [row[0] for row in predictions()]
+    assert set(unchanged) == set(labels)
+    escaped = predictions("--escape-formulas", "--margins")
+    expected = {
+        "=cmd|' /C calc'!A0": "'=cmd|' /C calc'!A0",
+        "@SUM(1)": "'@SUM(1)",
+        "\tx": "'\tx",
+        "-x": "'-x",
+    }
+    assert [row[0] for row in escaped] == [expected.get(label, label) for label in unchanged]
+    margins = [float(cell) for row in escaped for cell in row[1:]]  # numbers stay numbers
+    assert min(margins) < 0
+    done = run("predict", "m", "t.csv", "--escape-formulas", "--json", cwd=tmp_path)
+    assert done.returncode == 2
+    assert b"--escape-formulas is for CSV" in done.stderr

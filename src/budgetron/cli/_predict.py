@@ -6,9 +6,10 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import Annotated, TextIO, TypeAlias
 
 import numpy as np
 import typer
@@ -18,6 +19,7 @@ from budgetron import streams
 from budgetron._persistence.archive import load_with_extras
 from budgetron._util.atomic import atomic_write
 from budgetron.cli import _options as opt
+from budgetron.cli._console import visible
 from budgetron.cli._learners import Learner
 from budgetron.cli._prefix import LabelArray, State
 from budgetron.cli._sources import check_path, delimiter_of, open_named
@@ -25,6 +27,12 @@ from budgetron.cli._terminal import OPTIONS, check_output, err, friendly
 from budgetron.streams import Advice, Stream
 
 __all__ = ["predict"]
+
+# A function that returns what is written to a cell of CSV.
+Cell: TypeAlias = Callable[[object], object]
+
+# Spreadsheets evaluate cells that begin with one of these, some also after a line break or a tab.
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 # The model determines what is an option in the other commands.
 MODEL_ADVICE = OPTIONS | {
@@ -58,6 +66,14 @@ def predict(
     as_json: Annotated[
         bool, typer.Option("--json", help="Write one JSON object per row instead of CSV.")
     ] = False,
+    escape_formulas: Annotated[
+        bool,
+        typer.Option(
+            "--escape-formulas",
+            help="Write ' before labels that a spreadsheet would evaluate as formulas: those that begin with "
+            "= + - @ and are not numbers. For CSV files that are opened in a spreadsheet.",
+        ),
+    ] = False,
 ) -> None:
     """Predict the rows of a file with a saved model, one line per row.
 
@@ -67,24 +83,28 @@ def predict(
     """
     with friendly(MODEL_ADVICE):
         check_output(output, [source, str(model)])
+        if escape_formulas and as_json:
+            raise ValueError("--escape-formulas is for CSV; leave it out, or leave out --json")
         learned, extras = load_with_extras(model)
         if getattr(learned, "classes_", None) is None:  # a river adapter, or a learner that was not fitted
             raise ValueError(
                 f"{model}: this model cannot predict rows of a file; use it in Python (budgetron.load)"
             )
         stream = _open(learned, extras or {}, source, target, format, header, delimiter, missing)
+        to_terminal = output is None and sys.stdout.isatty()
+        cell = partial(_cell, escape_formulas=escape_formulas, to_terminal=to_terminal)
         if output is None:
-            wrong, labelled, rows = _write(sys.stdout, learned, stream, margins, as_json)
+            wrong, labelled, rows = _write(sys.stdout, learned, stream, margins, None if as_json else cell)
             sys.stdout.flush()
         else:
             with atomic_write(output) as file:
                 text = io.TextIOWrapper(file, "utf-8", newline="")
-                wrong, labelled, rows = _write(text, learned, stream, margins, as_json)
+                wrong, labelled, rows = _write(text, learned, stream, margins, None if as_json else cell)
                 text.detach()  # flushes, and leaves the file open
         summary = f"{rows:,} row{'' if rows == 1 else 's'} predicted"
         if labelled:
             summary += f", error {100 * wrong / labelled:.2f} % on the rows with labels"
-        err.print(summary, highlight=False)
+        err.print(summary)
 
 
 def _open(
@@ -136,17 +156,20 @@ def _open(
 
 
 def _write(
-    text: TextIO, model: Learner, stream: Stream, margins: bool, as_json: bool
+    text: TextIO, model: Learner, stream: Stream, margins: bool, cell: Cell | None
 ) -> tuple[int, int, int]:
-    """Write one line per row; return the number of wrong predictions, of labels and of rows."""
+    """Write one line per row, JSON if there is no function for the cells of CSV.
+
+    Return the number of wrong predictions, of labels and of rows.
+    """
     wrong = labelled = rows = 0
     columns = [f"margin {label}" for label in _outputs(model)] if margins else []
-    if not as_json:
-        text.write(_csv(["prediction", *columns]))
+    if cell is not None:
+        text.write(_csv(["prediction", *columns], cell))
     for X, y in stream:
         predicted = model.predict(X)
         values = model.decision_function(X).reshape(len(predicted), -1) if margins else None
-        for line in _lines(predicted, values, columns, as_json):
+        for line in _lines(predicted, values, columns, cell):
             text.write(line)
         text.flush()  # so that the reader of a pipe gets each block at once
         # Compare as text: a class may be a number in one file and text in another.
@@ -157,14 +180,14 @@ def _write(
 
 
 def _lines(
-    predicted: LabelArray, values: NDArray[np.float64] | None, columns: list[str], as_json: bool
+    predicted: LabelArray, values: NDArray[np.float64] | None, columns: list[str], cell: Cell | None
 ) -> Iterator[str]:
     for i, label in enumerate(predicted.tolist()):
         numbers = [] if values is None else values[i].tolist()
-        if as_json:
+        if cell is None:
             yield json.dumps({"prediction": label} | dict(zip(columns, numbers, strict=True))) + "\n"
         else:
-            yield _csv([label, *numbers])
+            yield _csv([label, *numbers], cell)
 
 
 def _outputs(model: Learner) -> list[object]:
@@ -173,7 +196,25 @@ def _outputs(model: Learner) -> list[object]:
     return labels[1:] if len(labels) == 2 else labels
 
 
-def _csv(fields: list[object]) -> str:
+def _csv(fields: list[object], cell: Cell) -> str:
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerow(fields)
-    return text.getvalue()
+    # Only characters of the line terminator are quoted, so a label with \r needs this one.
+    csv.writer(text, lineterminator="\r\n").writerow([cell(field) for field in fields])
+    return text.getvalue().removesuffix("\r\n") + "\n"
+
+
+def _cell(value: object, *, escape_formulas: bool, to_terminal: bool) -> object:
+    """Return a value as it is written to a cell of CSV. Files get labels unchanged, unless asked for."""
+    if not isinstance(value, str):
+        return value
+    if escape_formulas and value.startswith(FORMULA) and not _is_number(value):
+        value = f"'{value}"
+    return visible(value) if to_terminal else value
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
