@@ -31,10 +31,13 @@ class Server:
             text=True,
         )
 
-    def run(self, arguments, cwd=None):
-        """Run one command and return what `subprocess.run` would return."""
+    def run(self, arguments, cwd=None, broken_pipe=False):
+        """Run one command and return what `subprocess.run` would return.
+
+        With `broken_pipe`, standard output is a pipe whose reader has closed it.
+        """
         with tempfile.TemporaryDirectory() as folder:
-            request = [list(arguments), str(cwd or Path.cwd()), folder]
+            request = [list(arguments), str(cwd or Path.cwd()), folder, broken_pipe]
             self.process.stdin.write(json.dumps(request) + "\n")
             self.process.stdin.flush()
             code = int(self.process.stdout.readline())
@@ -45,7 +48,7 @@ class Server:
         self.process.communicate()
 
 
-def run_child(arguments, cwd, folder):
+def run_child(arguments, cwd, folder, broken_pipe):
     """Run a command in a forked child, with an empty standard input, and exit."""
     code = 1
     try:
@@ -54,6 +57,10 @@ def run_child(arguments, cwd, folder):
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         for channel in (1, 2):
             os.dup2(os.open(os.path.join(folder, str(channel)), os.O_WRONLY | os.O_CREAT), channel)
+        if broken_pipe:
+            reader, writer = os.pipe()
+            os.close(reader)
+            os.dup2(writer, 1)
         sys.argv = ["", *arguments]
         runpy.run_module("budgetron", run_name="__main__", alter_sys=True)
         code = 0

@@ -315,6 +315,10 @@ def test_an_encoding_that_lacks_characters(tmp_path):
     [
         (ValueError("[/red]\x1b[31m\nbudgetron: forged"), r"budgetron: [/red]\x1b[31m\nbudgetron: forged"),
         (FileNotFoundError(2, "No such file", "a\x1b[31m"), r"budgetron: a\x1b[31m: No such file"),
+        (MemoryError(), "budgetron: not enough memory"),
+        (MemoryError("needs 4 GB"), "budgetron: not enough memory: needs 4 GB"),
+        (RecursionError("maximum recursion depth exceeded"), "budgetron: the input is nested too deeply"),
+        (OverflowError("int too large"), "budgetron: a number is too large: int too large"),
     ],
 )
 def test_errors_end_in_one_message(capsys, error, expected):
@@ -322,6 +326,37 @@ def test_errors_end_in_one_message(capsys, error, expected):
         raise error
     assert end.value.exit_code == 2
     assert capsys.readouterr() == ("", expected + "\n")
+
+
+@pytest.mark.parametrize("redirection", [">&-", "2>&-"])
+def test_closed_channels(redirection, tmp_path):
+    command = f'exec "{sys.executable}" -m budgetron datasets {redirection}'
+    done = subprocess.run(["sh", "-c", command], capture_output=True, cwd=tmp_path, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert bool(done.stdout) == (redirection != ">&-")
+    assert bool(done.stderr) == (redirection != "2>&-")
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_reader_that_closes_the_pipe(folder):
+    """As in `budgetron predict ... | head -1`: no traceback, and exit code 1."""
+    with open(folder / PATH, newline="") as file:
+        header, *rows = csv.reader(file)
+    with open(folder / "long.csv", "w", newline="") as file:
+        csv.writer(file).writerows([header, *(rows * 100)])
+    calls = [
+        ["predict", FOLDER + ".model", "long.csv"],
+        ["run", PATH, "-t", "y", "-l", "arow", "--save", "piped.model"],
+        ["datasets"],
+        ["--help"],
+    ]
+    for call in calls:
+        done = server().run(call, folder, broken_pipe=True)
+        errors = done.stderr.decode()
+        assert done.returncode == 1, errors
+        assert "Traceback" not in errors
+        assert "Exception" not in errors
+    assert run("predict", "piped.model", PATH, cwd=folder).returncode == 0  # it was saved before
 
 
 # ---------------------------------------------------------------------- spreadsheets

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -14,8 +16,9 @@ from budgetron.cli._console import visible
 from budgetron.cli._learn import compare, run, tune
 from budgetron.cli._papers import datasets, reproduce
 from budgetron.cli._predict import predict
+from budgetron.cli._terminal import explained
 
-__all__ = ["app"]
+__all__ = ["app", "main"]
 
 
 class _Commands(TyperGroup):
@@ -64,3 +67,15 @@ def _root(
     ] = False,
 ) -> None:
     """Classify endless streams in fixed memory."""
+
+
+def main() -> None:
+    """Run the command line."""
+    for stream in ("stdin", "stdout", "stderr"):
+        if getattr(sys, stream) is None:  # closed by the caller, as in `budgetron ... >&-`
+            setattr(sys, stream, open(os.devnull, "r" if stream == "stdin" else "w"))  # noqa: SIM115
+    try:
+        with explained():  # for what is outside of the commands: arguments, help
+            app()
+    except typer.Exit as error:
+        sys.exit(error.exit_code)

@@ -167,6 +167,6 @@ def _value(text: str) -> Parameter:
     """Return a number, True, False or None if the text is one, and the text itself otherwise."""
     try:
         value = ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, MemoryError, RecursionError):  # the last two: nested very deeply
         return text
     return value if isinstance(value, (int, float, bool, type(None), str)) else text

@@ -35,6 +35,7 @@ __all__ = [
     "OPTIONS",
     "check_output",
     "err",
+    "explained",
     "friendly",
     "out",
     "progress",
@@ -42,6 +43,9 @@ __all__ = [
 ]
 
 BAD_INPUT = 2
+
+# Errors that the user can fix; others are errors of the program.
+FRIENDLY = (ValueError, TypeError, ImportError, OSError, MemoryError, RecursionError, OverflowError)
 
 # The advice of `budgetron.streams`, in terms of options instead of parameters
 OPTIONS = {
@@ -68,16 +72,23 @@ err = SafeConsole(stderr=True)
 def friendly(advice: Mapping[Advice, str] = OPTIONS) -> Iterator[None]:
     """Turn errors that the user can fix into one message and exit code 2, and handle interrupts."""
     try:
-        with interrupts.handled():
+        with explained(advice), interrupts.handled():
             yield
             sys.stdout.flush()  # here, so that a full disk is reported
     except KeyboardInterrupt:
         err.print("Interrupted.")
         raise typer.Exit(interrupts.exit_code) from None
+
+
+@contextmanager
+def explained(advice: Mapping[Advice, str] = OPTIONS) -> Iterator[None]:
+    """Turn errors that the user can fix into one message and exit code 2."""
+    try:
+        yield
     except BrokenPipeError:  # as in `budgetron predict ... | head`: the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(1) from None
-    except (ValueError, TypeError, ImportError, OSError) as error:
+    except FRIENDLY as error:
         if isinstance(error, OSError) and error.filename is None and error.strerror:
             error.filename = "standard output"
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -90,6 +101,12 @@ def _message(error: Exception, advice: Mapping[Advice, str]) -> str:
         return f"{error.problem}; {advice[error.advice]}"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}"
+    if isinstance(error, MemoryError):
+        return f"not enough memory: {error}" if str(error) else "not enough memory"
+    if isinstance(error, RecursionError):
+        return "the input is nested too deeply"
+    if isinstance(error, OverflowError):
+        return f"a number is too large: {error}"
     return str(error)
 
 
