@@ -100,7 +100,8 @@ def read(
     limit : int, optional
         Read no more rows than this.
     block : int, default=4096
-        The largest number of rows in a block.
+        The largest number of rows in a block. Blocks of very wide rows are smaller: a block has at most 2**23
+        features in total, or one row.
 
     Returns
     -------

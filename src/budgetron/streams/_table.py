@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron._util.blocks import row_blocks
+from budgetron._util.units import format_bytes
 from budgetron.streams._base import MAX_CLASSES, Block, LabelArray, Rows, Stream, check_block, check_classes
 from budgetron.streams._bytes import Source, need_pyarrow
 from budgetron.streams._encoder import Category, Columns, Encoder
@@ -19,7 +20,18 @@ from budgetron.streams._errors import Advice, Fault, StreamError
 from budgetron.streams._labels import Labels
 from budgetron.streams._running import Floats
 
-__all__ = ["FIRST_ROWS", "ArrowTable", "ArrowType", "Frame", "Parquet", "Piece", "Reader", "Schema", "Table"]
+__all__ = [
+    "FIRST_ROWS",
+    "ArrowTable",
+    "ArrowType",
+    "Frame",
+    "Parquet",
+    "Piece",
+    "Reader",
+    "Schema",
+    "Table",
+    "check_columns",
+]
 
 # pyarrow has no types. A schema maps the names of columns to their arrow types.
 ArrowTable: TypeAlias = Any
@@ -30,6 +42,12 @@ Schema: TypeAlias = dict[str, ArrowType]
 
 _TRUTH = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}
 FIRST_ROWS = 4096  # the encoder determines the features from these, regardless of the blocks
+
+# The largest number of features in a block, 64 MB. Blocks of wide rows have fewer rows, so that a small file
+# with very many columns or levels does not take much memory.
+BLOCK_VALUES = 1 << 23
+MAX_COLUMNS = 1 << 17
+COLUMN_BYTES = 4096  # what reading one column takes, measured
 
 # A column in which more than this share of the values look like numbers may contain nothing but numbers.
 MOSTLY = 0.5
@@ -139,7 +157,9 @@ class Table(Stream):
         encoder = self.encoder = copy(self.encoder) if self._frozen else copy(self.encoder).reset()
         remaining = self._limit
         # Small blocks are cut from larger ones: encoding has a cost per call, and cuts do not change it.
-        step = self._block * max(1, FIRST_ROWS // self._block)
+        most = max(1, min(FIRST_ROWS, BLOCK_VALUES // self.n_features))
+        size = min(self._block, most)
+        step = size * (most // size)
         for piece in self._reader.pieces(self._types):
             self.position = self._reader.position
             if remaining is not None:  # before encoding, which updates the encoder
@@ -159,7 +179,7 @@ class Table(Stream):
                         X = unscaled = encoder.transform(part, learn=not self._frozen)
                 except Fault as fault:
                     raise fault.at(piece.locate(rows.start + fault.row)) from None
-                for block in row_blocks(len(X), self._block):
+                for block in row_blocks(len(X), size):
                     yield X[block], unscaled[block], None if y is None else y[block]
             if remaining == 0:
                 break
@@ -307,6 +327,15 @@ class Parquet(Reader):
 
 def _row_name(name: str, start: int, row: int) -> str:
     return f"{name}, row {start + row + 1}"
+
+
+def check_columns(name: str, count: int) -> None:
+    """Raise an error if a table has too many columns."""
+    if count > MAX_COLUMNS:
+        raise StreamError(
+            f"{name}: {count:,} columns take about {format_bytes(count * COLUMN_BYTES)} of memory; at most "
+            f"{MAX_COLUMNS:,} columns are read; remove some, or give sparse rows in a LIBSVM file"
+        )
 
 
 def _find_target(name: str, target: str | int | None, columns: list[str], optional: bool) -> str | None:

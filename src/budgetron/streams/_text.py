@@ -8,11 +8,14 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import chain, islice
 
+from budgetron._util.blocks import row_blocks
 from budgetron.streams._bytes import Chunk, Opened, Source, need_pyarrow, records
 from budgetron.streams._errors import Advice, Fault, StreamError
-from budgetron.streams._table import ArrowTable, ArrowType, Piece, Reader, Schema
+from budgetron.streams._table import ArrowTable, ArrowType, Piece, Reader, Schema, check_columns
 
 __all__ = ["Csv", "JsonLines"]
+
+COLUMNS = 4096  # parsed at once, because pyarrow's CSV reader takes about 8 kB per column
 
 
 class Text(Reader):
@@ -143,6 +146,7 @@ class Csv(Text):
         yield from chunks
 
     def _name(self, line: int, record: bytes) -> list[str]:
+        check_columns(self.name, record.count((self.delimiter or ",").encode()) + 1)
         try:
             names = next(csv.reader([record.decode().rstrip("\r\n")], delimiter=self.delimiter or ","))
         except UnicodeDecodeError as error:
@@ -165,6 +169,15 @@ class Csv(Text):
 
     def _parse(self, data: bytes, columns: Schema | None) -> ArrowTable:
         import pyarrow as pa
+
+        names = list(columns or self._names)
+        parts = [self._parse_columns(data, names[at], columns) for at in row_blocks(len(names), COLUMNS)]
+        if len(parts) == 1:
+            return parts[0]
+        return pa.table([column for part in parts for column in part.columns], names)
+
+    def _parse_columns(self, data: bytes, names: list[str], columns: Schema | None) -> ArrowTable:
+        import pyarrow as pa
         from pyarrow import csv as pa_csv
 
         return pa_csv.read_csv(
@@ -174,8 +187,8 @@ class Csv(Text):
             ),
             parse_options=pa_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=b'"' in data),
             convert_options=pa_csv.ConvertOptions(
-                column_types=columns,
-                include_columns=list(columns or ()),
+                column_types=None if columns is None else {name: columns[name] for name in names},
+                include_columns=names,
                 strings_can_be_null=True,
                 check_utf8=False,
             ),

@@ -1,0 +1,195 @@
+"""Hostile input files end in one message and exit code 2, or are read, in bounded memory and time."""
+
+import atexit
+import gzip
+import io
+import os
+import re
+import subprocess
+import sys
+from functools import cache
+
+import forked
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from budgetron import streams
+from budgetron.streams import _table, _text
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and memory limits of Unix")
+
+HEADER = "a,b,y\n"
+BODY = "".join(f"{i % 7}.5,{i * i % 11},{'no' if i % 3 else 'yes'}\n" for i in range(60))
+DIGITS = "9" * 1_000_000
+
+
+@cache
+def server():
+    started = forked.Server(os.environ | {"COLUMNS": "200"})
+    atexit.register(started.close)
+    return started
+
+
+def run(path, *options):
+    target = [] if path.suffix == ".svm" else ["-t", "y"]
+    return server().run(["run", path.name, "-l", "forgetron", "-b", "5", *target, *options], path.parent)
+
+
+def parquet(**columns):
+    file = io.BytesIO()
+    pq.write_table(pa.table(columns), file)
+    return file.getvalue()
+
+
+# ---------------------------------------------------------------------- files that cannot be read
+
+REFUSED = {
+    "empty.csv": ("", "no rows; the file is empty"),
+    "header.csv": (HEADER, "no rows; the file has only a header"),
+    "nul.csv": (b"\0" * 100_000, "no rows"),
+    "nul_value.csv": (f"{HEADER}{BODY}1,\0,yes\n", r"""62: column "b" has '\x00' among numbers"""),
+    "latin.csv": (HEADER.encode() + b"1,\xff,yes\n", ":2: not UTF-8"),
+    "utf16.csv": ((HEADER + BODY).encode("utf-16"), "not UTF-8"),
+    "huge.csv": (f"{HEADER}{BODY}1e400,2,yes\n", ':62: column "a" has inf; numbers must be finite'),
+    "digits.csv": (f"{HEADER}{BODY}{DIGITS},2,yes\n", ':62: column "a" has inf; numbers must be finite'),
+    "duplicate.csv": ("a,a,y\n" + BODY, 'duplicate column "a"'),
+    "long_value.csv": (f"{HEADER}{BODY}{'V' * 10**6},2,yes\n", ':62: column "a" has'),
+    "carriage_return.csv": ((HEADER + BODY).replace("\n", "\r"), "lines must end with a line feed"),
+    "columns.csv": ("," * 200_000 + "y\n", "200,001 columns take about 781 MB of memory; at most 131,072"),
+    "cut.parquet": (parquet(a=[1, 2], y=["a", "b"])[:100], "not a Parquet file"),
+    "line.csv.gz": (gzip.compress(b"x" * (70 << 20), 1), ":1: a line of more than 64 MB"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_with_one_message(tmp_path, name):
+    content, expected = REFUSED[name]
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    done = run(path)
+    text = done.stderr.decode()
+    assert done.returncode == 2, text[-1000:]
+    assert text.count("\n") == 1
+    assert text.startswith("budgetron: ")
+    assert expected in text
+    assert len(text) < 11_000
+
+
+def test_other_sources_that_are_refused(tmp_path):
+    (tmp_path / "folder.csv").mkdir()
+    (tmp_path / "loop.csv").symlink_to("loop.csv")
+    for name in ("folder.csv", "loop.csv", "absent.csv", "n" * 5000, "/dev/null"):
+        done = run(tmp_path / name)
+        assert done.returncode == 2
+        assert re.fullmatch(rb"budgetron: [^\n]+\n", done.stderr)
+
+
+READ = {
+    "bom.csv": b"\xef\xbb\xbf" + (HEADER + BODY).encode(),
+    "line_ends.csv": (HEADER + BODY).replace("\n", "\r\n", 30),
+    "line_in_name.csv": '"a\nx",b,y\n' + BODY,
+    "empty_name.csv": ",b,y\n" + BODY,
+    "long_category.csv": HEADER + "".join(f"{'V' * 100_000}{i % 3},1,{i % 2}\n" for i in range(20)),
+    "null_later.jsonl": '{"y":1,"a":null}\n{"y":0,"a":2}\n',
+    "features.svm": "1 1:1 16777216:1\n-1 2:1\n",
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_read(tmp_path, name):
+    content = READ[name]
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    done = run(path, "--missing", "mean")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("option", ["--rows", "--window"])
+def test_numbers_that_are_too_large(tmp_path, option):
+    (tmp_path / "t.csv").write_text(HEADER + BODY)
+    done = run(tmp_path / "t.csv", option, "9" * 30)
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"budgetron: a number is too large")
+
+
+def test_deeply_nested_parameters(tmp_path):
+    (tmp_path / "t.csv").write_text(HEADER + BODY)
+    done = run(tmp_path / "t.csv", "-l", "forgetron:budget=" + "-" * 50_000 + "1")
+    assert done.returncode == 2
+    assert b"'budget' parameter of Forgetron must be" in done.stderr
+
+
+# ---------------------------------------------------------------------- parts of the readers
+
+
+def test_blocks_of_wide_rows_are_smaller(monkeypatch):
+    rng = np.random.default_rng(0)
+    columns = {f"c{i}": rng.normal(size=300) for i in range(20)} | {"y": np.arange(300) % 2}
+    table = pa.table(columns)
+    whole = [(X, y) for X, y in streams.frame(table, "y")]
+    monkeypatch.setattr(_table, "BLOCK_VALUES", 20 * 7)
+    cut = [(X, y) for X, y in streams.frame(table, "y")]
+    assert {len(y) for _, y in cut} == {7, 300 % 7}
+    for place in (0, 1):
+        joined = [np.concatenate([block[place] for block in blocks]) for blocks in (whole, cut)]
+        np.testing.assert_array_equal(*joined)
+
+
+def test_columns_read_in_groups(monkeypatch):
+    text = "x,z,w,y\n" + "".join(f"{i}.5,k{i % 3},{i},{i % 2}\n" for i in range(50))
+
+    def rows():
+        stream = streams.read(io.BytesIO(text.encode()), "y", format="csv")
+        return stream.feature_names, np.concatenate([X for X, _ in stream])
+
+    names, expected = rows()
+    monkeypatch.setattr(_text, "COLUMNS", 2)
+    assert rows()[0] == names
+    np.testing.assert_array_equal(rows()[1], expected)
+
+
+# ---------------------------------------------------------------------- memory
+
+
+def limited(code, *arguments, limit):
+    """Run Python code in a process with limited memory; return its output and exit code."""
+    import resource  # not on Windows
+
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+    )
+
+
+def test_memory_of_wide_tables(tmp_path):
+    n = 40_000
+    header = ",".join(f"c{i}" for i in range(n))
+    (tmp_path / "wide.csv").write_text(
+        "\n".join([f"{header},y", *(",".join(["1"] * n) + f",{i % 2}" for i in range(4)), ""])
+    )
+    code = (
+        "import resource, sys, pyarrow.csv\n"
+        "from budgetron import streams\n"
+        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024\n"
+        "before = peak()\n"
+        "rows = sum(len(y) for _, y in streams.read(sys.argv[1], 'y'))\n"
+        "print(rows, peak() - before)\n"
+    )
+    done = limited(code, tmp_path / "wide.csv", limit=8 << 30)
+    rows, megabytes = map(int, done.stdout.split())
+    assert rows == 4
+    assert megabytes < 300  # it was 460 when all columns were parsed at once
+
+
+def test_a_learner_that_needs_too_much_memory(tmp_path):
+    (tmp_path / "t.svm").write_text("1 1:1\n-1 2:1\n")
+    code = "import sys; from budgetron.__main__ import main; sys.argv[0] = 'budgetron'; main()"
+    arguments = ["run", tmp_path / "t.svm", "-l", "forgetron", "--features", 2**31]
+    done = limited(code, *arguments, limit=4 << 30)
+    assert done.returncode == 2
+    assert re.fullmatch(r"budgetron: [^\n]*(memory|needs about)[^\n]+\n", done.stderr)
