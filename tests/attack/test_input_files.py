@@ -3,6 +3,7 @@
 import atexit
 import gzip
 import io
+import json
 import os
 import re
 import subprocess
@@ -16,7 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from budgetron import streams
-from budgetron.streams import _table, _text
+from budgetron.streams import StreamError, _table, _text
+from budgetron.streams._bytes import Source
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and memory limits of Unix")
 
@@ -58,6 +60,22 @@ REFUSED = {
     "long_value.csv": (f"{HEADER}{BODY}{'V' * 10**6},2,yes\n", ':62: column "a" has'),
     "carriage_return.csv": ((HEADER + BODY).replace("\n", "\r"), "lines must end with a line feed"),
     "columns.csv": ("," * 200_000 + "y\n", "200,001 columns take about 781 MB of memory; at most 131,072"),
+    "null.jsonl": ("null\n", ":1: not an object"),
+    "null_first.jsonl": ('\nnull\n{"a":1,"y":1}\n', ":2: not an object"),
+    "nested.jsonl": (
+        '{"y":1,"a":' + "[" * 100_000 + "]" * 100_000 + '}\n{"y":2,"a":1}\n',
+        ":1: values are nested more than 100 deep",
+    ),
+    "nested_lines.jsonl": ("[\n" * 100_000, ":1: not JSON"),
+    "nested_strings.jsonl": (
+        '{"y":1}\n{"a":' + '["]",' * 100_000 + "\n",
+        ":2: values are nested more than 100",
+    ),
+    "digits.jsonl": (f'{{"a":1,"y":1}}\n{{"a":{DIGITS},"y":0}}\n', ':2: column "a" has inf'),
+    "names.jsonl": (
+        "".join(f'{{"y":{i % 2},"k{i}":1}}\n' for i in range(6000)),
+        "the first 6,000 rows have 6,001 different names, a table of 275 MB; give sparse rows",
+    ),
     "cut.parquet": (parquet(a=[1, 2], y=["a", "b"])[:100], "not a Parquet file"),
     "line.csv.gz": (gzip.compress(b"x" * (70 << 20), 1), ":1: a line of more than 64 MB"),
 }
@@ -92,6 +110,7 @@ READ = {
     "line_in_name.csv": '"a\nx",b,y\n' + BODY,
     "empty_name.csv": ",b,y\n" + BODY,
     "long_category.csv": HEADER + "".join(f"{'V' * 100_000}{i % 3},1,{i % 2}\n" for i in range(20)),
+    "shallow.jsonl": '{"y":1,"a":1,"s":"[[[{{{\\\\"}\n{"y":0,"a":2,"s":"\\"["}\n' * 100,
     "null_later.jsonl": '{"y":1,"a":null}\n{"y":0,"a":2}\n',
     "features.svm": "1 1:1 16777216:1\n-1 2:1\n",
 }
@@ -124,6 +143,24 @@ def test_deeply_nested_parameters(tmp_path):
 # ---------------------------------------------------------------------- parts of the readers
 
 
+def random_value(rng, depth):
+    """Return a JSON value with strings that look like its syntax, and how deeply it is nested."""
+    kind = rng.integers(3) if depth else 2
+    if kind == 2:
+        return "".join(rng.choice(list('[]{}"\\,:a'), rng.integers(6))), 0
+    values, depths = zip(*(random_value(rng, depth - 1) for _ in range(rng.integers(1, 4))), strict=True)
+    if kind == 1:
+        values = {f"{i}{values[0] if depths[0] == 0 else ''}": value for i, value in enumerate(values)}
+    return values, 1 + max(depths)
+
+
+def test_depth_of_json():
+    rng = np.random.default_rng(0)
+    for _ in range(500):
+        value, depth = random_value(rng, 5)
+        assert _text._depth(json.dumps(value).encode()) == depth
+
+
 def test_blocks_of_wide_rows_are_smaller(monkeypatch):
     rng = np.random.default_rng(0)
     columns = {f"c{i}": rng.normal(size=300) for i in range(20)} | {"y": np.arange(300) % 2}
@@ -148,6 +185,22 @@ def test_columns_read_in_groups(monkeypatch):
     monkeypatch.setattr(_text, "COLUMNS", 2)
     assert rows()[0] == names
     np.testing.assert_array_equal(rows()[1], expected)
+
+
+def test_json_lines_with_few_values_are_cut(monkeypatch):
+    monkeypatch.setattr(_text, "TABLE_VALUES", 40)
+    lines = b'{"y":1,"a":1,"b":2,"c":3}\n{"y":0}\n' + b'{"y":1}\n' * 40 + b'{"y":2}\n'
+
+    def pieces_of(data):
+        reader = _text.JsonLines(Source(io.BytesIO(data)))
+        return list(reader.pieces({name: pa.float64() for name in "yabc"}))
+
+    pieces = pieces_of(lines)
+    assert max(piece.table.num_rows for piece in pieces) == 10
+    assert sum(piece.table.num_rows for piece in pieces) == 43
+    assert pieces[-1].locate(pieces[-1].table.num_rows - 1).endswith(":43")
+    with pytest.raises(StreamError, match=r":2: 11 objects; give one object per line"):
+        pieces_of(b'{"y":1}\n' + b'{"y":1}' * 11 + b"\n")
 
 
 # ---------------------------------------------------------------------- memory

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
+from io import BytesIO
 from itertools import chain, islice
 
+import numpy as np
+
 from budgetron._util.blocks import row_blocks
+from budgetron._util.units import format_bytes
 from budgetron.streams._bytes import Chunk, Opened, Source, need_pyarrow, records
 from budgetron.streams._errors import Advice, Fault, StreamError
 from budgetron.streams._table import ArrowTable, ArrowType, Piece, Reader, Schema, check_columns
 
 __all__ = ["Csv", "JsonLines"]
 
+MAX_DEPTH = 100
+TABLE_VALUES = 1 << 24  # the largest number of values, missing ones included, in a table of JSON lines
 COLUMNS = 4096  # parsed at once, because pyarrow's CSV reader takes about 8 kB per column
+_NAME = re.compile(rb'"([^"\\]*+(?:\\.[^"\\]*+)*+)"\s*+:')
+_NULL = re.compile(rb"\s*null")
+_NO_MARKS = bytes(set(range(256)) - set(b'[]{}"'))
 
 
 class Text(Reader):
@@ -57,13 +67,18 @@ class Text(Reader):
         try:
             for chunk in chunks:
                 self.position = opened.position
-                yield self._piece(chunk, columns)
+                for part in self._parts(chunk, len(columns)):
+                    yield self._piece(part, columns)
         finally:
             opened.close()
 
     def _body(self, opened: Opened) -> Iterator[Chunk]:
         """Return the chunks that have rows."""
         return (chunk for chunk in opened.chunks(self.delimiter) if chunk.data.strip(b"\r\n"))
+
+    def _parts(self, chunk: Chunk, n_columns: int) -> Iterator[Chunk]:
+        """Cut a chunk whose table would take much more memory than its text."""
+        yield chunk
 
     def _piece(self, chunk: Chunk, columns: Schema | None) -> Piece:
         import pyarrow as pa
@@ -75,6 +90,8 @@ class Text(Reader):
             raise StreamError(f"{self.name}:{line}: not UTF-8; convert the file to UTF-8") from error
         try:
             table = self._parse(chunk.data, columns)
+        except MemoryError:  # also an ArrowException
+            raise
         except pa.ArrowException as error:
             raise self._explain(chunk, columns or {}) from error
         return Piece(table, lambda row: f"{self.name}:{self._line(chunk, row)}")
@@ -210,13 +227,26 @@ class Csv(Text):
 
 
 class JsonLines(Text):
-    """A file with one JSON object per line."""
+    """A file with one JSON object per line.
+
+    Values may be nested `MAX_DEPTH` deep. Pyarrow parses them by recursion, so that deeply nested ones would
+    exhaust the stack and end the process. So would `null` in place of the first object.
+    """
 
     def __init__(self, source: Source) -> None:
         need_pyarrow("JSON lines")
         super().__init__(source)
 
     def schema(self) -> Schema:
+        # Rows with different names make a table of mostly missing values, which take memory, too.
+        data = self._first.data
+        n_rows, n_columns = data.count(b"{"), len(set(_NAME.findall(data)))
+        check_columns(self.name, n_columns)
+        if n_rows * n_columns > TABLE_VALUES:
+            raise StreamError(
+                f"{self.name}: the first {n_rows:,} rows have {n_columns:,} different names, a table of "
+                f"{format_bytes(8 * n_rows * n_columns)}; give sparse rows in a LIBSVM file"
+            )
         schema = self._piece(self._first, None).table.schema
         return dict(zip(schema.names, schema.types, strict=True))
 
@@ -228,10 +258,30 @@ class JsonLines(Text):
         # Pyarrow parses text that looks like a date as a date; here it is text.
         return pa.string() if pa.types.is_temporal(kind) or pa.types.is_null(kind) else kind
 
+    def _parts(self, chunk: Chunk, n_columns: int) -> Iterator[Chunk]:
+        most = max(1, TABLE_VALUES // n_columns)
+        if chunk.data.count(b"{") <= most:
+            yield chunk
+            return
+        lines: list[bytes] = []
+        start, rows = chunk.line, 0
+        for number, line in enumerate(BytesIO(chunk.data), chunk.line):
+            more = line.count(b"{")
+            if more > most:
+                raise StreamError(f"{self.name}:{number}: {more:,} objects; give one object per line")
+            if rows + more > most:
+                yield Chunk(b"".join(lines), start)
+                lines, start, rows = [], number, 0
+            lines.append(line)
+            rows += more
+        yield Chunk(b"".join(lines), start)
+
     def _parse(self, data: bytes, columns: Schema | None) -> ArrowTable:
         import pyarrow as pa
         from pyarrow import json as pa_json
 
+        if _depth(data) > MAX_DEPTH or _NULL.match(data):
+            raise pa.ArrowInvalid("would end the process")  # explained by `_fault`
         options: dict[str, object] = {"newlines_in_values": False}
         if columns is not None:
             options |= {"explicit_schema": pa.schema(columns), "unexpected_field_behavior": "ignore"}
@@ -242,6 +292,8 @@ class JsonLines(Text):
         )
 
     def _fault(self, line: str, columns: Schema) -> Fault:
+        if _depth(line.encode()) > MAX_DEPTH:
+            return Fault(0, f"values are nested more than {MAX_DEPTH} deep; give an object without nesting")
         try:
             row = json.loads(line)
         except ValueError:
@@ -255,7 +307,19 @@ class JsonLines(Text):
                     f'column "{name}" has {row[name]!r}, not of type {kind} as before; '
                     "a column must have one type",
                 )
-        return Fault(0, "a column changes its type; it must have one type")
+        problem = "a column changes its type or occurs twice, or a value is not valid"
+        return Fault(0, f"{problem}; a column must have one type")
+
+
+def _depth(data: bytes) -> int:
+    """Return how deeply brackets outside of strings are nested."""
+    if b"\\" in data:
+        data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
+    # Without empty strings, few strings are left to split at. The quotes of the others remain paired.
+    marks = data.translate(None, _NO_MARKS).replace(b'""', b"")
+    brackets = np.frombuffer(b"".join(marks.split(b'"')[::2]), np.uint8)
+    opening = (brackets == ord("[")) | (brackets == ord("{"))
+    return int(np.cumsum(np.where(opening, 1, -1)).max(initial=0))
 
 
 def _fits(value: object, kind: ArrowType) -> bool:
