@@ -76,6 +76,12 @@ REFUSED = {
         "".join(f'{{"y":{i % 2},"k{i}":1}}\n' for i in range(6000)),
         "the first 6,000 rows have 6,001 different names, a table of 275 MB; give sparse rows",
     ),
+    "index.svm": (
+        "1 1:1 2147483647:1\n-1 2:1\n",
+        "index.svm:1: index 2147483647 is very high: one vector of",
+    ),
+    "second.svm": ("# x\n\n1 1:1\n-1 1:1 16777217:1\n", "second.svm:4: index 16777217 is very high"),
+    "digits.svm": (f"1 {DIGITS}:1\n-1 1:1\n", "digits.svm:1: index 9999"),
     "cut.parquet": (parquet(a=[1, 2], y=["a", "b"])[:100], "not a Parquet file"),
     "line.csv.gz": (gzip.compress(b"x" * (70 << 20), 1), ":1: a line of more than 64 MB"),
 }
@@ -123,6 +129,20 @@ def test_read(tmp_path, name):
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     done = run(path, "--missing", "mean")
     assert done.returncode == 0, done.stderr
+
+
+def test_a_high_index_is_accepted_on_request():
+    rows = b"1 1:1 16777217:1\n-1 2:1\n"
+    with pytest.raises(StreamError, match="index 16777217 is very high: one vector of weights takes 128 MB"):
+        streams.read(io.BytesIO(rows))
+    with pytest.raises(
+        StreamError, match=r"stream:1: index 16777217 .*if the index is right, set n_features"
+    ):
+        streams.read(io.BytesIO(rows), zero_based=True)
+    stream = streams.read(io.BytesIO(rows), n_features=16777217)
+    assert [X.shape for X, _ in stream] == [(2, 16777217)]
+    with pytest.raises(ValueError, match="n_features must be an integer from 1 to 2147483648"):
+        streams.read(io.BytesIO(rows), n_features=2**31 + 1)
 
 
 @pytest.mark.parametrize("option", ["--rows", "--window"])

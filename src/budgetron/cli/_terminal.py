@@ -55,6 +55,8 @@ OPTIONS = {
     Advice.NAME_TARGET: "give --target",
     Advice.ZERO_BASED: "if they count from 0, give --zero-based",
     Advice.SET_FEATURES: "give --features",
+    Advice.CONFIRM_FEATURES: "correct the line; if the index is right, give the number of features with "
+    "--features",
     Advice.CATEGORICAL: "if the column holds categories, give its name with --categorical",
     Advice.IGNORE_COLUMN: "unless it is the target, give its name with --ignore",
     Advice.TABLE_ONLY: "--target, --categorical and --ignore are for tables",

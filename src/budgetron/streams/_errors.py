@@ -20,6 +20,7 @@ class Advice(Enum):
     NAME_TARGET = "set target"
     ZERO_BASED = "if they count from 0, set zero_based=True"
     SET_FEATURES = "set n_features"
+    CONFIRM_FEATURES = "correct the line; if the index is right, set n_features to the number of features"
     CATEGORICAL = "if the column holds categories, add it to categorical"
     IGNORE_COLUMN = "unless it is the target, add it to ignore"
     TABLE_ONLY = "target, encoder, scale, categorical and ignore are for tables"

@@ -14,12 +14,16 @@ from scipy.sparse import csr_matrix, hstack
 from sklearn.datasets import load_svmlight_file
 
 from budgetron._util.blocks import row_blocks
+from budgetron._util.units import format_bytes
 from budgetron.streams._base import MAX_CLASSES, Block, Rows, Stream, check_block, check_classes
 from budgetron.streams._bytes import Chunk, Opened, Source, records
 from budgetron.streams._errors import Advice, Fault, StreamError
 from budgetron.streams._labels import Labels
 
 __all__ = ["LINE", "Libsvm"]
+
+# More features than this must be requested: one vector of weights takes 128 MB.
+MAX_FEATURES = 1 << 24
 
 # A line of a LIBSVM file; distinguishes it from CSV.
 LINE = re.compile(rb"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?(\s+qid:\d+)?(\s+\d+:[^\s:,]+)+\s*(#.*)?$")
@@ -42,8 +46,8 @@ class Libsvm(Stream):
     ) -> None:
         check_block(block)
         self._limit = limit
-        if n_features is not None and (int(n_features) != n_features or n_features < 1):
-            raise ValueError(f"n_features must be an integer of at least 1; got {n_features}")
+        if n_features is not None and (int(n_features) != n_features or not 1 <= n_features <= 2**31):
+            raise ValueError(f"n_features must be an integer from 1 to 2147483648; got {n_features}")
         self.name, self.size = source.name, source.size
         self._source, self._block = source, int(block)
         self.zero_based, self._constant = bool(zero_based), bool(constant)
@@ -116,6 +120,8 @@ class Libsvm(Stream):
                     check_classes(len(found))
                 except ValueError as error:
                     raise StreamError(f"{self.name}: {error}") from None
+            if self._width is None and X.shape[1] > MAX_FEATURES:
+                raise self._too_wide(chunk, X)
             width, rows = max(width, X.shape[1]), rows + X.shape[0]
             if only_first and rows:
                 break
@@ -131,6 +137,14 @@ class Libsvm(Stream):
         except (ValueError, OverflowError) as error:
             raise self._explain(chunk) from error
         return csr_matrix(X, dtype=np.float64), labels
+
+    def _too_wide(self, chunk: Chunk, X: csr_matrix) -> StreamError:
+        """Return the error for a chunk with a very high index, which is often a mistake in the file."""
+        place = int(X.indices.argmax())
+        row = int(np.searchsorted(X.indptr, place, side="right")) - 1
+        index = int(X.indices[place]) + (not self.zero_based)
+        problem = f"index {index} is very high: one vector of weights takes {format_bytes(8 * X.shape[1])}"
+        return Fault(row, problem, Advice.CONFIRM_FEATURES).at(f"{self.name}:{_rows(chunk)[row][0]}")
 
     def _explain(self, chunk: Chunk) -> StreamError:
         """Return the error for a chunk that cannot be parsed."""
@@ -152,13 +166,13 @@ class Libsvm(Stream):
                 continue
             if not colon or not index.isdigit() or not math.isfinite(_float(value)):
                 raise Fault(0, f"{field!r} is not `index:value` with a finite number")
+            if len(index.lstrip("0")) > 10 or int(index) >= 2**31:
+                raise Fault(0, f"index {index} is too large; indices must be below 2147483648")
             if int(index) <= last:
                 if int(index) == 0:
                     raise Fault(0, "index 0, but indices count from 1", Advice.ZERO_BASED)
                 raise Fault(0, f"index {index} comes after {last}; indices must ascend")
             last = int(index)
-            if last >= 2**31:
-                raise Fault(0, f"index {index} is too large; indices must be below 2147483648")
             highest = None if self._width is None else self._width - self.zero_based
             if highest is not None and last > highest:
                 raise Fault(0, f"index {index} is above {highest}, the highest expected", Advice.SET_FEATURES)

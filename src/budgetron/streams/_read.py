@@ -92,7 +92,7 @@ def read(
         semicolon that occurs in the first line.
     n_features : int, optional
         The number of features of a LIBSVM file. By default the highest index in the file, or in the first
-        megabyte of a pipe.
+        megabyte of a pipe; an index above 16,777,216 is then an error.
     zero_based : bool, default=False
         Whether the indices of a LIBSVM file start at 0.
     optional_labels : bool, default=False
