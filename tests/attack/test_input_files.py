@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from budgetron import streams
-from budgetron.streams import StreamError, _table, _text
+from budgetron.streams import StreamError, _columnar, _table, _text
 from budgetron.streams._bytes import Source
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and memory limits of Unix")
@@ -266,3 +266,44 @@ def test_a_learner_that_needs_too_much_memory(tmp_path):
     done = limited(code, *arguments, limit=4 << 30)
     assert done.returncode == 2
     assert re.fullmatch(r"budgetron: [^\n]*(memory|needs about)[^\n]+\n", done.stderr)
+
+
+def test_long_text_of_a_parquet_file(tmp_path):
+    """Repeat a long text, which is stored once: as separate texts it would take more than 2 GB."""
+    text = pa.DictionaryArray.from_arrays(pa.array(np.zeros(300, np.int32)), pa.array(["x" * (8 << 20)]))
+    table = pa.table({"a": text, "b": np.arange(300.0), "y": np.arange(300) % 2})
+    pq.write_table(table, tmp_path / "t.parquet", store_schema=False)
+    assert (tmp_path / "t.parquet").stat().st_size < 1 << 20
+    assert sum(len(y) for _, y in streams.read(tmp_path / "t.parquet", "y")) == 300
+
+
+def test_many_levels_of_a_parquet_file(tmp_path):
+    """A few rows of a text with more levels than rows are read like any others."""
+    levels = [f"k{i}" for i in range(5000)]
+    table = pa.table({"a": [*levels, None, *levels[:3]], "y": np.arange(5004) % 2})
+    pq.write_table(table, tmp_path / "t.parquet")
+    expected = np.concatenate([X for X, _ in streams.frame(table, "y", missing="mean")])
+    found = np.concatenate([X for X, _ in streams.read(tmp_path / "t.parquet", "y", missing="mean")])
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_row_group_that_expands_enormously(tmp_path, monkeypatch):
+    path = tmp_path / "t.parquet"
+    table = pa.table({"a": np.zeros(1_000_000), "y": np.arange(1_000_000) % 2 == 0})
+    pq.write_table(table, path, use_dictionary=False, compression="zstd", row_group_size=1_000_000)
+    assert streams.read(path, "y").n_rows == 1_000_000
+    monkeypatch.setattr(_columnar, "GROUP_BYTES", 1 << 20)
+    monkeypatch.setattr(_columnar, "MAX_RATIO", 100)
+    with pytest.raises(StreamError, match=r"a row group expands to 7.* MB, more than 100 times the size"):
+        streams.read(path, "y")
+
+
+def test_wide_rows_of_a_parquet_file_are_read_in_smaller_batches(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    table = pa.table({f"c{i}": rng.normal(size=500) for i in range(20)} | {"y": np.arange(500) % 2})
+    pq.write_table(table, tmp_path / "t.parquet")
+    expected = np.concatenate([X for X, _ in streams.read(tmp_path / "t.parquet", "y")])
+    monkeypatch.setattr(_columnar, "BATCH_BYTES", 20_000)
+    blocks = [X for X, _ in streams.read(tmp_path / "t.parquet", "y")]
+    assert 2 < len(blocks) < 100
+    np.testing.assert_array_equal(np.concatenate(blocks), expected)

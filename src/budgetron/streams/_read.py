@@ -8,10 +8,11 @@ from typing import IO
 
 from budgetron.streams._base import Stream
 from budgetron.streams._bytes import Source
+from budgetron.streams._columnar import Frame, Parquet
 from budgetron.streams._encoder import Encoder
 from budgetron.streams._errors import Advice, StreamError
 from budgetron.streams._libsvm import LINE, Libsvm
-from budgetron.streams._table import Frame, Parquet, Reader, Table
+from budgetron.streams._table import Reader, Table
 from budgetron.streams._text import Csv, JsonLines
 
 __all__ = ["frame", "read"]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
-from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -14,30 +12,17 @@ from numpy.typing import NDArray
 from budgetron._util.blocks import row_blocks
 from budgetron._util.units import format_bytes
 from budgetron.streams._base import MAX_CLASSES, Block, LabelArray, Rows, Stream, check_block, check_classes
-from budgetron.streams._bytes import Source, need_pyarrow
 from budgetron.streams._encoder import Category, Columns, Encoder
 from budgetron.streams._errors import Advice, Fault, StreamError
 from budgetron.streams._labels import Labels
 from budgetron.streams._running import Floats
 
-__all__ = [
-    "FIRST_ROWS",
-    "ArrowTable",
-    "ArrowType",
-    "Frame",
-    "Parquet",
-    "Piece",
-    "Reader",
-    "Schema",
-    "Table",
-    "check_columns",
-]
+__all__ = ["FIRST_ROWS", "ArrowTable", "ArrowType", "Piece", "Reader", "Schema", "Table", "check_columns"]
 
 # pyarrow has no types. A schema maps the names of columns to their arrow types.
 ArrowTable: TypeAlias = Any
 ArrowColumn: TypeAlias = Any
 ArrowType: TypeAlias = Any
-ParquetFile: TypeAlias = Any
 Schema: TypeAlias = dict[str, ArrowType]
 
 _TRUTH = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}
@@ -233,102 +218,6 @@ class Table(Stream):
         }
 
 
-class Frame(Reader):
-    """A table in memory."""
-
-    def __init__(self, df: object, name: str) -> None:
-        pa = need_pyarrow("frames")
-        self.name = name
-        try:
-            if isinstance(df, pa.Table):
-                self._table = df
-            elif hasattr(df, "iloc"):
-                self._table = pa.Table.from_pandas(df, preserve_index=False)
-            else:
-                self._table = pa.table(df)
-        except (pa.ArrowException, TypeError, ValueError) as error:
-            raise StreamError(
-                f"{name}: {type(df).__name__} cannot become an arrow table; each column must have one type"
-            ) from error
-        self.n_rows = self._table.num_rows
-
-    def schema(self) -> Schema:
-        return _schema(self.name, self._table.schema)
-
-    def first(self, columns: Schema) -> Piece:
-        return self._piece(0, columns)
-
-    def pieces(self, columns: Schema) -> Iterator[Piece]:
-        for rows in row_blocks(self._table.num_rows, FIRST_ROWS):
-            yield self._piece(rows.start, columns)
-
-    def _piece(self, start: int, columns: Schema) -> Piece:
-        table = self._table.select(list(columns)).slice(start, FIRST_ROWS)
-        return Piece(table, partial(_row_name, self.name, start))
-
-
-class Parquet(Reader):
-    """A Parquet file."""
-
-    def __init__(self, source: Source) -> None:
-        need_pyarrow("Parquet")
-        self.name = source.name
-        if not source.again:
-            raise StreamError(
-                f"{self.name}: a Parquet file has its index at the end and cannot be piped; give a file"
-            )
-        self._source = source
-        file = self._open()
-        self._schema = file.schema_arrow
-        self.n_rows = file.metadata.num_rows
-        file.close()
-
-    def schema(self) -> Schema:
-        return _schema(self.name, self._schema)
-
-    def first(self, columns: Schema) -> Piece:
-        import pyarrow as pa
-
-        batches, rows = [], 0
-        for piece in self.pieces(columns):
-            batches.append(piece.table)
-            rows += piece.table.num_rows
-            if rows >= FIRST_ROWS:
-                break
-        table = pa.concat_tables(batches) if batches else self._schema.empty_table()
-        return Piece(table, partial(_row_name, self.name, 0))
-
-    def pieces(self, columns: Schema) -> Iterator[Piece]:
-        import pyarrow as pa
-
-        file, rows = self._open(), 0
-        try:
-            for batch in file.iter_batches(FIRST_ROWS, columns=list(columns), use_threads=False):
-                yield Piece(pa.Table.from_batches([batch]), partial(_row_name, self.name, rows))
-                rows += batch.num_rows
-        except (pa.ArrowException, OSError) as error:
-            raise StreamError(f"{self.name}, after row {rows}: the file is damaged; get it again") from error
-        finally:
-            file.close()
-
-    def _open(self) -> ParquetFile:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        opened = self._source.open()  # its error messages are clearer than those of pyarrow
-        opened.close()
-        try:
-            return pq.ParquetFile(self._source.path or self._source.file)
-        except (pa.ArrowException, OSError) as error:
-            raise StreamError(
-                f"{self.name}: not a Parquet file, or it is damaged or cut short; get it again"
-            ) from error
-
-
-def _row_name(name: str, start: int, row: int) -> str:
-    return f"{name}, row {start + row + 1}"
-
-
 def check_columns(name: str, count: int) -> None:
     """Raise an error if a table has too many columns."""
     if count > MAX_COLUMNS:
@@ -362,13 +251,6 @@ def _names(given: Iterable[str] | None) -> list[str]:
 def _list(names: Iterable[str]) -> str:
     shown = [f'"{name}"' for name in names]
     return ", ".join(shown if len(shown) <= 12 else [*shown[:11], "...", shown[-1]])
-
-
-def _schema(name: str, schema: ArrowType) -> Schema:
-    for column, count in Counter(schema.names).items():
-        if count > 1:
-            raise StreamError(f'{name}: duplicate column "{column}"; names must differ')
-    return dict(zip(schema.names, schema.types, strict=True))
 
 
 def _is_number(kind: ArrowType) -> bool:
@@ -426,14 +308,17 @@ def _codes(column: ArrowColumn) -> tuple[NDArray[np.int64], list[object]]:
     import pyarrow as pa
 
     array = _whole(column)
-    if pa.types.is_dictionary(array.type) and len(array.dictionary) > len(array):
-        array = array.dictionary_decode()  # a few rows of a data frame with very many levels
     if not pa.types.is_dictionary(array.type):
         if pa.types.is_string_view(array.type):
             array = array.cast(pa.large_string())
         array = array.dictionary_encode()
     codes = array.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-    values = array.dictionary.to_pylist()
+    dictionary = array.dictionary
+    if len(dictionary) > len(array):  # a few rows of a column with very many levels
+        present = np.unique(codes[codes >= 0])
+        codes = np.where(codes < 0, -1, np.searchsorted(present, codes))
+        dictionary = dictionary.take(pa.array(present))
+    values = dictionary.to_pylist()
     gaps = [i for i, value in enumerate(values) if value is None or value != value]
     return (np.where(np.isin(codes, gaps), -1, codes) if gaps else codes), values
 
