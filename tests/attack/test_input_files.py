@@ -4,10 +4,12 @@ import atexit
 import gzip
 import io
 import json
+import lzma
 import os
 import re
 import subprocess
 import sys
+import zlib
 from functools import cache
 
 import forked
@@ -181,6 +183,17 @@ def test_depth_of_json():
         assert _text._depth(json.dumps(value).encode()) == depth
 
 
+def test_xz_files_of_several_streams(tmp_path):
+    (tmp_path / "t.csv.xz").write_bytes(
+        lzma.compress((HEADER + BODY).encode()) + b"\0" * 400_000 + lzma.compress(BODY.encode())
+    )
+    assert sum(len(y) for _, y in streams.read(tmp_path / "t.csv.xz", "y")) == 120
+    whole = (tmp_path / "t.csv.xz").read_bytes()
+    (tmp_path / "cut.csv.xz").write_bytes(whole[:-40])
+    with pytest.raises(StreamError, match="cut short or damaged"):
+        list(streams.read(tmp_path / "cut.csv.xz", "y"))
+
+
 def test_blocks_of_wide_rows_are_smaller(monkeypatch):
     rng = np.random.default_rng(0)
     columns = {f"c{i}": rng.normal(size=300) for i in range(20)} | {"y": np.arange(300) % 2}
@@ -266,6 +279,21 @@ def test_a_learner_that_needs_too_much_memory(tmp_path):
     done = limited(code, *arguments, limit=4 << 30)
     assert done.returncode == 2
     assert re.fullmatch(r"budgetron: [^\n]*(memory|needs about)[^\n]+\n", done.stderr)
+
+
+def test_an_xz_file_with_a_huge_dictionary(tmp_path):
+    data = bytearray(
+        lzma.compress((HEADER + BODY).encode(), filters=[{"id": lzma.FILTER_LZMA2, "preset": 0}])
+    )
+    # The header of the first block: its size, flags, the filter and its properties, padding, and a checksum.
+    start, end = 12, 12 + (data[12] + 1) * 4
+    assert data[14:16] == b"\x21\x01"
+    data[16] = 37  # 1 GB
+    data[end - 4 : end] = zlib.crc32(data[start : end - 4]).to_bytes(4, "little")
+    (tmp_path / "t.csv.xz").write_bytes(data)
+    done = run(tmp_path / "t.csv.xz")
+    assert done.returncode == 2
+    assert b"decompressing it takes more than 256 MB of memory" in done.stderr
 
 
 def test_long_text_of_a_parquet_file(tmp_path):

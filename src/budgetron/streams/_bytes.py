@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import io
 import lzma
@@ -30,6 +31,7 @@ CHUNK = 1 << 20
 FIRST_CHUNK_SECONDS = 5.0  # how long to wait until the first chunk of a pipe is full
 BOM = b"\xef\xbb\xbf"
 MAX_LINE = 1 << 26  # bytes
+XZ_MEMORY = 1 << 28  # bytes; `xz -9` needs a quarter of it
 _HEAD = 1 << 16
 DAMAGED = "the compressed file is cut short or damaged; get it again"
 _BROKEN = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
@@ -242,13 +244,52 @@ class _CountingReader(io.RawIOBase):
         return len(data)
 
 
+class _XzReader(io.RawIOBase):
+    """The bytes of an .xz file. Unlike `lzma.LZMAFile`, it limits the memory that the file can request."""
+
+    def __init__(self, file: io.BufferedReader[_CountingReader]) -> None:
+        self._file = file
+        self._decompressor = lzma.LZMADecompressor(memlimit=XZ_MEMORY)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = b""
+        while not data:
+            if self._decompressor.eof:
+                compressed = self._decompressor.unused_data.lstrip(b"\0")
+                while not compressed:  # skip padding
+                    if not (more := self._file.read1(_HEAD)):
+                        return 0
+                    compressed = more.lstrip(b"\0")
+                self._decompressor = lzma.LZMADecompressor(memlimit=XZ_MEMORY)
+            elif not self._decompressor.needs_input:
+                compressed = b""
+            elif not (compressed := self._file.read1(_HEAD)):
+                raise EOFError
+            data = self._decompress(compressed, len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def _decompress(self, compressed: bytes, size: int) -> bytes:
+        try:
+            return self._decompressor.decompress(compressed, size)
+        except lzma.LZMAError as error:
+            if "limit" not in str(error):  # there is no class for this error
+                raise
+            limit = format_bytes(XZ_MEMORY)
+            reason = f"decompressing it takes more than {limit} of memory; compress it with another tool"
+            raise OSError(errno.ENOMEM, reason) from error
+
+
 def _decompressed(file: io.BufferedReader[_CountingReader], magic: bytes) -> ByteReader:
     if magic.startswith(b"\x1f\x8b"):
         return gzip.GzipFile(fileobj=file)
     if re.match(rb"BZh[1-9]1A", magic):
         return bz2.BZ2File(file)
     if magic == b"\xfd7zXZ\x00":
-        return lzma.LZMAFile(file)
+        return io.BufferedReader(_XzReader(file), _HEAD)
     if magic.startswith(b"\x28\xb5\x2f\xfd"):
         reader: ByteReader = need_pyarrow("a .zst file").CompressedInputStream(file, "zstd")
         return reader
