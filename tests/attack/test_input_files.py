@@ -1,6 +1,7 @@
 """Hostile input files end in one message and exit code 2, or are read, in bounded memory and time."""
 
 import atexit
+import csv
 import gzip
 import io
 import json
@@ -20,7 +21,7 @@ import pytest
 
 from budgetron import streams
 from budgetron.streams import StreamError, _columnar, _table, _text
-from budgetron.streams._bytes import Source
+from budgetron.streams._bytes import Chunk, Source, records
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and memory limits of Unix")
 
@@ -47,6 +48,11 @@ def parquet(**columns):
     return file.getvalue()
 
 
+def invalid_text():
+    """Return a column of text that is not UTF-8."""
+    return pa.Array.from_buffers(pa.string(), 2, pa.array([b"\xff", b"b"]).buffers())
+
+
 # ---------------------------------------------------------------------- files that cannot be read
 
 REFUSED = {
@@ -54,13 +60,17 @@ REFUSED = {
     "header.csv": (HEADER, "no rows; the file has only a header"),
     "nul.csv": (b"\0" * 100_000, "no rows"),
     "nul_value.csv": (f"{HEADER}{BODY}1,\0,yes\n", r"""62: column "b" has '\x00' among numbers"""),
+    "nul_label.csv": (f"{HEADER}{BODY}1,2,yes\0\n", ":62: a label that ends with a null character"),
     "latin.csv": (HEADER.encode() + b"1,\xff,yes\n", ":2: not UTF-8"),
     "utf16.csv": ((HEADER + BODY).encode("utf-16"), "not UTF-8"),
     "huge.csv": (f"{HEADER}{BODY}1e400,2,yes\n", ':62: column "a" has inf; numbers must be finite'),
     "digits.csv": (f"{HEADER}{BODY}{DIGITS},2,yes\n", ':62: column "a" has inf; numbers must be finite'),
     "duplicate.csv": ("a,a,y\n" + BODY, 'duplicate column "a"'),
+    "long_label.csv": (f"{HEADER}{BODY}1,2,{'L' * 10**6}\n", ":62: a label of 1,000,000 characters"),
+    "long_name.csv": (f"{'N' * 10**6},b,y\n{BODY}", ":1: not CSV; a name in the first line has more than"),
     "long_value.csv": (f"{HEADER}{BODY}{'V' * 10**6},2,yes\n", ':62: column "a" has'),
     "carriage_return.csv": ((HEADER + BODY).replace("\n", "\r"), "lines must end with a line feed"),
+    "quotes.csv": (f'{HEADER}"' + '""\n' * 300_000, "quotes.csv:2: not a row of CSV"),
     "columns.csv": ("," * 200_000 + "y\n", "200,001 columns take about 781 MB of memory; at most 131,072"),
     "null.jsonl": ("null\n", ":1: not an object"),
     "null_first.jsonl": ('\nnull\n{"a":1,"y":1}\n', ":2: not an object"),
@@ -84,6 +94,11 @@ REFUSED = {
     ),
     "second.svm": ("# x\n\n1 1:1\n-1 1:1 16777217:1\n", "second.svm:4: index 16777217 is very high"),
     "digits.svm": (f"1 {DIGITS}:1\n-1 1:1\n", "digits.svm:1: index 9999"),
+    "text.parquet": (
+        parquet(a=invalid_text(), y=["a", "b"]),
+        "row 1: text in this row or a later one is not",
+    ),
+    "label.parquet": (parquet(a=[1, 2], y=invalid_text()), "row 1: text in this row or a later one is not"),
     "cut.parquet": (parquet(a=[1, 2], y=["a", "b"])[:100], "not a Parquet file"),
     "line.csv.gz": (gzip.compress(b"x" * (70 << 20), 1), ":1: a line of more than 64 MB"),
 }
@@ -181,6 +196,25 @@ def test_depth_of_json():
     for _ in range(500):
         value, depth = random_value(rng, 5)
         assert _text._depth(json.dumps(value).encode()) == depth
+
+
+def test_records_are_those_of_the_csv_module():
+    rng = np.random.default_rng(1)
+    values = ["1", "x y", "", 'say "no"', "two\nlines", ",", '"', "\n", 'a"b']
+    for _ in range(50):
+        table = [rng.choice(values, 3).tolist() for _ in range(5)]
+        text = io.StringIO(newline="")
+        csv.writer(text, lineterminator="\n").writerows(table)
+        found = list(records(Chunk(text.getvalue().encode(), 7), ","))
+        assert [next(csv.reader(io.StringIO(record.decode(), newline=""))) for _, record in found] == table
+        assert b"".join(record for _, record in found) == text.getvalue().encode()
+        ends = np.cumsum([record.count(b"\n") for _, record in found])
+        assert [line for line, _ in found] == [7, *(7 + ends[:-1])]
+
+
+def test_an_unclosed_quote_is_one_record():
+    data = b'1,2\n"3\n4,5\n'
+    assert list(records(Chunk(data, 1), ",")) == [(1, b"1,2\n"), (2, b'"3\n4,5\n')]
 
 
 def test_xz_files_of_several_streams(tmp_path):

@@ -15,7 +15,7 @@ import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from io import BytesIO
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Protocol, TypeAlias
 
@@ -320,20 +320,28 @@ def _cut(data: bytes, delimiter: str | None) -> int:
 
 
 def _quoted(delimiter: str) -> re.Pattern[bytes]:
-    return re.compile(rb'(?:(?<=[%b\n])|\A)"[^"]*(?:""[^"]*)*(?P<end>"|\Z)' % re.escape(delimiter.encode()))
+    start = rb"(?:(?<=[%b\n])|\A)" % re.escape(delimiter.encode())
+    return re.compile(start + rb'"[^"]*+(?:""[^"]*+)*+(?P<end>"|\Z)')
 
 
 def records(chunk: Chunk, delimiter: str | None = None) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines, or CSV records, that are not blank, each with its line number. Slow; for errors."""
-    pending, start = b"", chunk.line
-    for number, line in enumerate(BytesIO(chunk.data), chunk.line):
-        if not pending:
-            start = number
-        pending += line
-        if delimiter is not None and pending.count(b'"') % 2 and _cut(pending, delimiter) < len(pending):
-            continue
-        if pending.strip(b"\r\n"):
-            yield start, pending
-        pending = b""
-    if pending.strip(b"\r\n"):
-        yield start, pending
+    """Yield the lines, or CSV records, that are not blank, each with its line number."""
+    start, line = 0, chunk.line
+    for end in _ends(chunk.data, delimiter):
+        record = chunk.data[start:end]
+        if record.strip(b"\r\n"):
+            yield line, record
+        start, line = end, line + record.count(b"\n")
+
+
+def _ends(data: bytes, delimiter: str | None) -> Iterator[int]:
+    """Yield the end of each line; with a delimiter, of each CSV record: it may have line breaks in quotes."""
+    quoted = () if delimiter is None else _quoted(delimiter).finditer(data)
+    at = last = 0
+    for start, end in chain((field.span() for field in quoted), [(len(data), len(data))]):
+        while line_end := data.find(b"\n", at, start) + 1:
+            yield line_end
+            at = last = line_end
+        at = end
+    if last < len(data):
+        yield len(data)

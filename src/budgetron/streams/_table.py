@@ -31,6 +31,7 @@ FIRST_ROWS = 4096  # the encoder determines the features from these, regardless 
 # The largest number of features in a block, 64 MB. Blocks of wide rows have fewer rows, so that a small file
 # with very many columns or levels does not take much memory.
 BLOCK_VALUES = 1 << 23
+MAX_LABEL = 1000  # characters; an array of labels has the width of the longest for every row
 MAX_COLUMNS = 1 << 17
 COLUMN_BYTES = 4096  # what reading one column takes, measured
 
@@ -151,7 +152,7 @@ class Table(Stream):
                 piece = piece._replace(table=piece.table.slice(0, remaining))
                 remaining -= piece.table.num_rows
             columns = self._columns(piece)
-            labels = None if self.target is None else _codes(piece.table[self.target])
+            labels = None if self.target is None else _codes(piece, piece.table[self.target])
             for rows in row_blocks(piece.table.num_rows, step):
                 part = {name: _slice(values, rows) for name, values in columns.items()}
                 try:
@@ -213,7 +214,7 @@ class Table(Stream):
 
     def _columns(self, piece: Piece) -> Columns:
         return {
-            name: _floats(piece, name) if number else _category(piece.table[name])
+            name: _floats(piece, name) if number else _category(piece, piece.table[name])
             for name, number in self._is_number.items()
         }
 
@@ -303,7 +304,7 @@ def _floats(piece: Piece, name: str) -> Floats:
     return np.asarray(values, np.float64)
 
 
-def _codes(column: ArrowColumn) -> tuple[NDArray[np.int64], list[object]]:
+def _codes(piece: Piece, column: ArrowColumn) -> tuple[NDArray[np.int64], list[object]]:
     """Return the index of each row's value, -1 if missing, and the values."""
     import pyarrow as pa
 
@@ -318,26 +319,41 @@ def _codes(column: ArrowColumn) -> tuple[NDArray[np.int64], list[object]]:
         present = np.unique(codes[codes >= 0])
         codes = np.where(codes < 0, -1, np.searchsorted(present, codes))
         dictionary = dictionary.take(pa.array(present))
-    values = dictionary.to_pylist()
+    try:
+        values = dictionary.to_pylist()
+    except UnicodeDecodeError as error:
+        problem = f"{piece.locate(0)}: text in this row or a later one is not UTF-8"
+        raise StreamError(f"{problem}; write the file with valid text") from error
     gaps = [i for i, value in enumerate(values) if value is None or value != value]
     return (np.where(np.isin(codes, gaps), -1, codes) if gaps else codes), values
 
 
 def _labels_in(piece: Piece, target: str) -> list[object]:
     """Return the labels that occur; raise an error if one is missing."""
-    codes, values = _codes(piece.table[target])
+    codes, values = _codes(piece, piece.table[target])
     if (gap := codes < 0).any():
         raise StreamError(f"{piece.locate(int(gap.argmax()))}: the label is missing; every row needs a label")
-    return [values[code] for code in np.unique(codes)]
+    present = np.unique(codes)
+    for code in present:
+        if problem := _label_problem(str(values[code])):
+            raise StreamError(f"{piece.locate(int((codes == code).argmax()))}: {problem}")
+    return [values[code] for code in present]
 
 
-def _category(column: ArrowColumn) -> Category:
+def _label_problem(label: str) -> str:
+    """Return why a label cannot be stored in an array; empty if it can."""
+    if len(label) > MAX_LABEL:
+        return f"a label of {len(label):,} characters, above {MAX_LABEL:,}; choose another column"
+    return "a label that ends with a null character; remove this character" if label.endswith("\0") else ""
+
+
+def _category(piece: Piece, column: ArrowColumn) -> Category:
     """Return a categorical column with its levels as text."""
     import pyarrow as pa
 
     if not pa.types.is_dictionary(column.type) and pa.types.is_temporal(column.type):
         column = column.cast(pa.string())
-    codes, values = _codes(column)
+    codes, values = _codes(piece, column)
     return codes, [_text(value) for value in values]
 
 

@@ -169,9 +169,10 @@ class Csv(Text):
         except UnicodeDecodeError as error:
             raise StreamError(f"{self.name}:{line}: not UTF-8; convert the file to UTF-8") from error
         except csv.Error as error:
-            raise StreamError(
-                f"{self.name}:{line}: not CSV; lines must end with a line feed, not only a carriage return"
-            ) from error
+            reason = "lines must end with a line feed, not only a carriage return"
+            if b"\r" not in record:
+                reason = f"a name in the first line has more than {csv.field_size_limit():,} characters"
+            raise StreamError(f"{self.name}:{line}: not CSV; {reason}") from error
         if not self._header:
             return [f"c{i}" for i in range(1, len(names) + 1)]
         names = [name.strip() for name in names]
