@@ -57,9 +57,10 @@ def read(
 ) -> Stream:
     r"""Stream a file or a pipe: CSV, JSON lines, Parquet or LIBSVM, also compressed (gz, bz2, xz, zst).
 
-    Memory use is bounded, regardless of the size of the file. The first megabyte determines the types of CSV
-    and JSON columns: numbers are numeric, everything else is categorical. `Encoder` describes how columns
-    become features. All formats except LIBSVM need pyarrow.
+    Memory use is bounded, regardless of the size of the file. Lines, labels, the number of columns and the
+    nesting of JSON values have limits, listed on the page about the command line. The first megabyte
+    determines the types of CSV and JSON columns: numbers are numeric, everything else is categorical.
+    `Encoder` describes how columns become features. All formats except LIBSVM need pyarrow.
 
     Parameters
     ----------
