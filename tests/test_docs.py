@@ -110,7 +110,7 @@ def install(project, build, site):
     for source, place in destinations.items():
         (site / place).parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
-            shutil.copytree(source, site / place)
+            shutil.copytree(source, site / place, dirs_exist_ok=True)
         elif source in compiled and source not in missing:
             shutil.copy(installed / place, site / place)
         else:

@@ -4,6 +4,7 @@ import copy
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from states import assert_equal, frozen
 
 import budgetron
@@ -57,3 +58,21 @@ def test_a_row_that_play_refuses_leaves_no_trace(learner):
                 refused += 1
                 assert_equal(before, frozen(model))
     assert refused
+
+
+@pytest.mark.parametrize(("dtype", "size"), [(np.float64, 1e200), (np.float32, 1e25)])
+@pytest.mark.parametrize("form", [np.asarray, csr_array])
+def test_the_slab_does_not_grow_for_a_row_that_is_refused(form, dtype, size):
+    model = budgetron.KernelPerceptron(gamma=100.0)  # without a budget; every row becomes a support
+    rng = np.random.default_rng(0)
+    for i in range(200):
+        slab = model._learners[0].supports if i else None
+        if i and slab.m == slab.capacity:
+            before = frozen(model)
+            with pytest.raises(ValueError, match="too large"):
+                model.play(form(np.array([[size, 1.0]], dtype)), 1)
+            assert_equal(before, frozen(model))
+            break
+        model.play(rng.normal(size=2).astype(dtype), i % 2, classes=[0, 1])
+    else:
+        raise AssertionError("the slab was never full")

@@ -1,3 +1,5 @@
+from numpy.typing import DTypeLike
+
 from budgetron._core.rows import Block
 from budgetron._core.supports import Supports
 
@@ -8,4 +10,4 @@ class SingleRound:
     @property
     def nbytes(self) -> int: ...
 
-def is_finite(x: object) -> bool: ...
+def may_be_stored(x: object, dtype: DTypeLike) -> bool: ...

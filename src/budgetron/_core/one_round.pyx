@@ -168,10 +168,15 @@ cdef bint is_plain(x, Py_ssize_t d, int type_number):
             and cnp.PyArray_ISCARRAY_RO(row))
 
 
-def is_finite(x):
-    """Return whether all values of a row are finite numbers."""
+def may_be_stored(x, dtype):
+    """Return whether a row consists of finite numbers, with a squared norm that is finite in this type."""
     values = x.data if issparse(x) else np.asarray(x)
-    return values.dtype.kind in "fiub" and bool(np.isfinite(values).all())
+    if values.dtype.kind not in "fiub":
+        return False
+    # Scaled, so that the largest squared norm, and a little more, is finite in float64.
+    small = 1e-5 * values.ravel().astype(np.float64)
+    with np.errstate(over="ignore"):
+        return bool(np.dot(small, small) < 1.001e-10 * np.finfo(dtype).max)
 
 
 cdef int check_finite(Block block, real* x, Py_ssize_t n, bint sparse) except -1:

@@ -19,7 +19,7 @@ from budgetron._core.rows cimport BatchRows
 from budgetron._core.rule cimport Rule
 from budgetron._core.supports cimport Supports
 
-from budgetron._core.one_round import is_finite
+from budgetron._core.one_round import may_be_stored
 from budgetron._core.prediction import sums, values
 
 cdef Py_ssize_t FIRST_SLOTS = 64
@@ -243,8 +243,8 @@ cdef class Learner:
 
     cdef double begin(self, x) except? -1:
         cdef Supports supports = self.supports
-        # A row that is not finite is an error; the slab must not grow for it.
-        if self.rule.budget == 0 and supports.m == supports.capacity and is_finite(x):
+        # Other rows are an error; the slab must not grow for them.
+        if self.rule.budget == 0 and supports.m == supports.capacity and may_be_stored(x, supports.square.dtype):
             self.make_slots(1)
         return self.single_round.open(x, self.rule)
 
