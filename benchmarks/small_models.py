@@ -33,15 +33,15 @@ FEATURES, ROWS, COPIES, REPEAT = 10, 60, 4000, 2000
 HEAD = """\
 # Small models
 
-What a model of {features} features costs besides its rounds. `benchmarks/small_models.py` measured it, with
-{copies:,} models in one process that had learned {rows} rows each. `nbytes_` counts rows, coefficients and
-all other numbers that a model keeps. The rest are Python objects: the estimator, its parameters, and the
-objects around its arrays. Times are given in microseconds and, in brackets, in rounds of the same model, so
-that they can be compared between machines.
+This page gives the memory and time that a model of {features} features and two classes needs besides its
+rounds. `benchmarks/small_models.py` measured {copies:,} models in one process; each had learned {rows} rows.
+`nbytes_` counts rows, coefficients and all other numbers that a model keeps. The rest are Python objects: the
+estimator, its parameters, and the objects around its arrays. Times are given in microseconds and, in
+brackets, in rounds of the same model, so that they can be compared between machines.
 
 """
 COLUMNS = (
-    *("model", "`nbytes_`", "bytes of the process", "after unpickling", "one round, µs"),
+    *("model", "`nbytes_`", "process memory per model", "per unpickled model", "one round, µs"),
     *("first round, µs (rounds)", "unpickling, µs (rounds)"),
 )
 

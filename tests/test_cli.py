@@ -815,7 +815,7 @@ def test_compare_skips_learners_that_do_not_fit(wide, in_memory_of):
     skipped, results = output.splitlines()
     assert skipped == (
         "Skipped linear.AROW(covariance='full'): learning rows of 3,001 features and 4 classes needs about "
-        "276 MB, and 100 MB are available; give covariance=diagonal"
+        "276 MB, twice the size of the model, and 100 MB are available; give covariance=diagonal"
     )
     results = json.loads(results)["streams"][str(wide)]["results"]
     assert [result["learner"] for result in results] == ["linear.AROW(covariance='auto')", "Forgetron"]
@@ -846,8 +846,8 @@ def test_compare_skips_a_budget_classifier_with_too_little_memory(wide, in_memor
 def test_a_command_without_a_learner_that_fits_is_refused(command, wide, in_memory_of):
     output, code = in_memory_of(100 * 2**20, command, wide, "-l", "arow:covariance=full")
     assert code == 2
-    reason = "learning rows of 3,001 features and 4 classes needs about 276 MB, and 100 MB are available"
-    assert output.startswith(f"budgetron: linear.AROW: {reason}")
+    reason = "learning rows of 3,001 features and 4 classes needs about 276 MB, twice the size of the model, "
+    assert output.startswith(f"budgetron: linear.AROW: {reason}and 100 MB are available")
 
 
 def test_tune_refuses_budgets_that_do_not_fit(wide, in_memory_of):

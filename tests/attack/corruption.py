@@ -18,8 +18,8 @@ EXTREMES = {
     "O": [None, "", 3],
 }
 
-# What stands in place of a value of another type.
-STRANGERS = [
+# Values of other types that replace a field.
+OTHER_TYPES = [
     None,
     True,
     -1,
@@ -71,7 +71,7 @@ def corruptions(value):
         yield "one less", value - 1
         yield "negative", -value
         yield "of the other type", float(value) if type(value) is int else 1
-    yield from ((f"now {other!r}", other) for other in STRANGERS)
+    yield from ((f"now {other!r}", other) for other in OTHER_TYPES)
 
 
 def arrays(array):

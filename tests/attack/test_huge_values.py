@@ -1,4 +1,4 @@
-"""Rows of huge values: what a model accepts it can copy, and what it refuses leaves no trace."""
+"""Rows of huge values: what a model accepts it can copy, and what it refuses leaves it unchanged."""
 
 import copy
 
@@ -46,7 +46,7 @@ def test_large_weights(learner):
     "learner",
     [linear.VotedPerceptron(), AveragedClassifier(linear.OnlineSVM()), linear.AROW()],
 )
-def test_a_row_that_play_refuses_leaves_no_trace(learner):
+def test_a_row_that_play_refuses_changes_nothing(learner):
     refused = 0
     for size in (1e160, 1e200, 1e308):
         for label in (0, 1):

@@ -1,7 +1,7 @@
 """Sparse matrices whose index arrays are invalid: every method refuses them.
 
 A matrix can be damaged after it was made, because its index arrays are ordinary attributes. SciPy does not
-look at them again. Each damage below changes one index array of a valid matrix.
+look at them again. Each change below damages one index array of a valid matrix.
 """
 
 import numpy as np

@@ -107,7 +107,7 @@ def canonical(X: Matrix, ordered: bool) -> Matrix:
     """Return a checked CSR matrix in canonical form; `ordered` says that it has this form already."""
     if not ordered:
         X = X.copy()
-        X.has_sorted_indices = X.has_canonical_format = False  # SciPy may remember what is no longer true
+        X.has_sorted_indices = X.has_canonical_format = False  # the cached flags may be out of date
         X.sum_duplicates()
     return X
 
@@ -165,7 +165,10 @@ def check_same_classes(model: object, classes: ArrayLike, known: Labels) -> None
 
 def encode(y: Labels, classes: Labels) -> Codes:
     """Return the index of each label in the classes."""
-    if _compares_exactly(y, classes):
+    if _compares_exactly(y, classes) and len(classes) == 2:  # faster than a search
+        second = np.asarray(y == classes[1])
+        codes, unknown = second.astype(np.intp), ~(second | (y == classes[0]))
+    elif _compares_exactly(y, classes):
         codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
         unknown = classes[codes] != y
     else:  # by Python's equality: NumPy would compare the number 1 and the text "1" as text

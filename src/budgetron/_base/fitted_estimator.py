@@ -73,8 +73,8 @@ class FittedEstimator(StatefulEstimator):
     def nbytes_(self) -> int:
         """Bytes of all numbers that the model keeps: rows, coefficients, and what its rounds need.
 
-        The Python objects around them take about 2 kB for a linear learner of two classes, and up to 4 kB for
-        a kernel learner, whatever its size.
+        With two classes, the Python objects around them take about 2 kB for a linear learner and up to 4 kB
+        for a kernel learner, whatever the budget and the number of features.
         """
         return sum(hypothesis.nbytes for hypothesis in self._fitted())
 
@@ -174,7 +174,7 @@ class FittedEstimator(StatefulEstimator):
         require_no_arrays(started, "the parameters at the first call")
         now = self.get_params()
         if started == now:
-            found["_started_with"] = now  # with texts that models share
+            found["_started_with"] = now  # an equal dict, of strings that all models share
         found["_learners"] = self._checked_hypotheses(found)
         self._check_learned(found, found["_learners"])
         require_int(found["_mistakes"], 0, found["_learners"][0].rounds, "mistakes")

@@ -50,7 +50,7 @@ class LargeValueError(ValueError):
         try:
             shown = f"{float(value):g}"  # type: ignore[arg-type]  # a number
         except OverflowError:
-            shown = "an integer above 1.8e308"
+            shown = "an integer beyond 1.8e308"
         super().__init__(f"{place} is {shown}, which is too large{reason}")
         self.feature, self.row, self.value, self.reason = feature, row, value, reason
 
@@ -120,7 +120,7 @@ def refuse_large_features(X: Matrix, limit: float) -> None:
         large = np.flatnonzero(np.abs(values) >= limit)
     if len(large):
         row, feature = places(int(large[0]))
-        reason = f": features must be below {limit:g}; scale them"
+        reason = f": absolute values of features must be below {limit:g}; scale them"
         raise LargeValueError(feature, row, values[large[0]], reason)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, Literal
 
 import numpy as np
@@ -204,8 +204,10 @@ class RoundPlayer(FittedEstimator):
     def _validated(self, X: Rows, y: ArrayLike | Literal["no_validation"] = "no_validation") -> Any:
         first = not self.__sklearn_is_fitted__()
         dtype = (np.float64, np.float32) if first else self._learners[0].dtype
+        converts = not first and getattr(X, "dtype", None) != dtype
         try:
-            with np.errstate(over="ignore"):  # an error says more than NumPy's warning
+            # NumPy would warn of values that are too large for the type; an error says more.
+            with np.errstate(over="ignore") if converts else nullcontext():
                 return validated(self, X, y, dtype=dtype, order="C", reset=first)
         except (ValueError, OverflowError):
             # scikit-learn does not say where, and not whether a value is infinite or only too large.

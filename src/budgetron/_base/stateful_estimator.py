@@ -17,10 +17,10 @@ LONGEST_SHARED = 40
 
 
 class StatefulEstimator(CheckedEstimator):
-    """An estimator that knows what it has learned, as a table of plain values and arrays.
+    """An estimator that can return what it has learned as a table of plain values and arrays.
 
     Model files use `learned_state` and `set_learned_state`. pickle, copy and skops use `__getstate__` and
-    `__setstate__`, which are made of these two. So a state passes the same checks on every way.
+    `__setstate__`, which call these two, so that every state is checked in the same way.
     """
 
     # Attributes that follow from others, and are not stored.

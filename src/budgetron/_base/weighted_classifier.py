@@ -39,6 +39,10 @@ class WeightedClassifier(OnlineClassifier):
         self
         """
         refuse_unknown(self, "fit", unknown)
+        if sample_weight is not None and not np.any(np.asarray(sample_weight)):
+            raise ValueError(
+                "all weights are zero, so that nothing would be learned; sample_weight needs one above 0"
+            )
         return self._fit(X, y, sample_weight)
 
     def partial_fit(
@@ -105,7 +109,7 @@ class WeightedClassifier(OnlineClassifier):
 def checked_weights(weights: ArrayLike | None, n: int) -> Floats:
     """Return the weights of n rows, after checking them.
 
-    Not by scikit-learn's function, which refuses weights that are all 0, as those of a single row may be.
+    Not by scikit-learn's function, which refuses weights that are all 0. Those of a batch may be.
     """
     if weights is None or isinstance(weights, Number):
         weights = np.full(n, 1.0 if weights is None else weights)

@@ -531,7 +531,7 @@ cdef double open_row(LinearRule rule, real* x) except? -1:
     for k in range(rule.n):
         if not fabs(x[k]) < LARGEST:
             if isfinite(x[k]):
-                raise ValueError(f"features must be below {LARGEST:g}; scale them")
+                raise ValueError(f"absolute values of features must be below {LARGEST:g}; scale them")
             raise ValueError(f"x must be finite; feature {rule.place(k)} is {x[k]}")
     margin = rule.factor * dot_row(x, rule.index, rule.n, rule._weights)
     if not isfinite(margin):

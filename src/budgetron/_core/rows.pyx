@@ -63,7 +63,7 @@ def sparse_row(x, Py_ssize_t d):
         stored = slice(x.indptr[1])
         return x.indices[stored].astype(np.int32), x.data[stored]
     x = x.tocoo(copy=True)
-    x.has_canonical_format = False  # what the matrix says of itself may not be true
+    x.has_canonical_format = False  # the cached flag may be out of date
     x.sum_duplicates()
     return np.ascontiguousarray(x.coords[x.ndim - 1], np.int32), x.data
 
@@ -73,7 +73,7 @@ cdef void* allocate(Py_ssize_t bytes) except NULL nogil:
     cdef void* fresh = PyMem_RawCalloc(1, max(bytes, 1))
     if fresh == NULL:
         with gil:
-            raise MemoryError(f"there is no room for {bytes:,} bytes")
+            raise MemoryError(f"cannot allocate {bytes:,} bytes")
     return fresh
 
 
@@ -83,8 +83,8 @@ cdef class Block:
     `wide` is True if supports are stored as non-zeros, so that the non-zeros of the rows are always needed. `predicts`
     is True if no row will become a support.
 
-    Every model keeps two blocks of one row. So their memory is not in arrays, of which each would take more for
-    itself than for a row.
+    Every model keeps two blocks of one row. Their memory is not in NumPy arrays, because the object of an array would
+    be larger than the row.
     """
 
     def __init__(self, Kernel kernel, Py_ssize_t d, dtype, Py_ssize_t room, bint wide, bint predicts=False):

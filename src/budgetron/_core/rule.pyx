@@ -201,14 +201,14 @@ cdef class Rule:
         return state
 
     def __setstate__(self, state):
-        self.coef, self.tail, self.values = map(own, (state["coef"], state["tail"], state["values"]))
-        self.gram, self.scratch = map(own, (state["gram"], state["scratch"]))
+        self.coef, self.tail, self.values = map(kept_array, (state["coef"], state["tail"], state["values"]))
+        self.gram, self.scratch = map(kept_array, (state["gram"], state["scratch"]))
         self.factor, self.norm2, self.peak = state["factor"], state["norm2"], state["peak"]
         self.damage_sum = state["tally"]
         self.rounds, self.mistakes, self.supports = state["rounds"], state["mistakes"], state["supports"]
         self.projection, self.average = state["projection"], state["average"]
         self.journal, self.departed = state["journal"], state["departed"]
-        self.departed_sums = own(state["departed_sums"])
+        self.departed_sums = kept_array(state["departed_sums"])
         self.gaussian = state.get("gaussian")
         if self.generator is not None:
             self.generator.bit_generator.state = state["bits"]
@@ -463,7 +463,7 @@ cdef class Rule:
         self.entry[<int> name] = value
 
 
-def own(array):
+def kept_array(array):
     """Return an array of a state as the rule may keep it: empty arrays are shared by all rules."""
     return writeable(array) if array.size else NO_VALUES
 

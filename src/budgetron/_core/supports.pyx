@@ -147,12 +147,12 @@ cdef class Supports:
         for p in range(self.m):
             slot = self._order[p]
             if slot >= self.top:
-                raise ValueError("supports should lie below the top")
+                raise ValueError("slots of supports should be below the top")
             if self._rounds[slot] < 0 or self._rounds[slot] >= rounds:
-                raise ValueError("the rounds of supports should have been played")
+                raise ValueError("rounds of supports should be below the number of rounds")
             if in_order and p > 0 and self._rounds[slot] <= self._rounds[self._order[p - 1]]:
                 raise ValueError("supports should be in the order of their rounds")
-            # Squares and self values follow from the rows; those of other rows would make steps of any length.
+            # Squares and self values follow from the rows; other values would make arbitrarily large steps.
             if self.single:
                 right = has_right_lengths(self, slot, <float*> self._columns, (<float*> self._square)[slot], 1e-4)
             else:

@@ -36,7 +36,7 @@ DEEPEST = 40
 
 
 def own_copy(value: Any, level: int = 0) -> Any:
-    """Return a state with copies of its tables, lists and arrays, so that no array has two owners.
+    """Return a state with copies of its tables, lists and arrays, so that nothing else shares them.
 
     Arrays of a memory-mapped file are read-only, and an array may occur twice in a state. Objects of other
     types are not copied, nor are empty arrays, which may be shared.

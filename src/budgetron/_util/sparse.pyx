@@ -1,8 +1,8 @@
 # cython: cdivision=True
-"""Checks of sparse matrices, whose index arrays SciPy and the compiled core use without looking at them.
+"""Checks of sparse matrices, whose index arrays SciPy and the compiled core use without checking them.
 
-Index arrays are ordinary attributes: they may have been changed after the matrix was made, also after SciPy has
-remembered that they are in order. So nothing that a matrix says of itself is trusted.
+Index arrays are ordinary attributes: they may have been changed after the matrix was made, also after SciPy has cached
+that they are in order. So the flags of a matrix (`has_sorted_indices`, `has_canonical_format`) are not trusted.
 """
 
 from libc.stdint cimport int32_t, int64_t
@@ -17,12 +17,12 @@ ctypedef fused index_type:
     int32_t
     int64_t
 
-# How the index arrays of a matrix are called in messages, by format.
+# What one entry of `indptr` describes, by format.
 MAJOR = {"csr": "row", "csc": "column", "bsr": "block row"}
 
 
 def check_sparse(X):
-    """Raise `ValueError` if the index arrays of a sparse matrix are invalid, in terms of its rows.
+    """Raise `ValueError`, naming the row, if an index array of a sparse matrix is invalid.
 
     Call it before anything else reads the matrix. Return whether it is CSR in canonical form: in each row, the features
     are in ascending order, each once. Formats that are not made of index arrays (LIL, DOK, DIA) are not checked.

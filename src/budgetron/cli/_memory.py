@@ -46,8 +46,8 @@ def _too_large(models: Learners, X: Rows, n_classes: int) -> dict[str, str]:
         if left is not None and needed > left:
             rows = f"{X.shape[1]:,} features and {n_classes} classes"
             reasons[name] = (
-                f"learning rows of {rows} needs about {format_bytes(needed)}, and {format_bytes(left)} are "
-                f"available; {_advice(model)}"
+                f"learning rows of {rows} needs about {format_bytes(needed)}, twice the size of the model, "
+                f"and {format_bytes(left)} are available; {_advice(model)}"
             )
         elif left is not None:
             left -= needed
@@ -58,6 +58,7 @@ def _advice(model: Learner) -> str:
     parameters = model.get_params()
     if parameters.get("covariance") == "full":
         return "give covariance=diagonal"
-    if any(name.split("__")[-1] == "budget" for name in parameters):
-        return "give a smaller --budget, fewer learners, or hash the features"
-    return "give fewer learners, or hash the features"
+    for name in ("budget", "memory"):
+        if any(parameter.split("__")[-1] == name for parameter in parameters):
+            return f"give a smaller --{name}, or rows of fewer features"
+    return "give rows of fewer features"

@@ -160,7 +160,8 @@ class Portfolio:
         limit = LARGEST[self.dtype.name]
         if float(np.abs(X.data if issparse(X) else X).max(initial=0.0)) > limit:
             raise ValueError(
-                f"features must be below {limit:g}, so that their squares can be summed; scale them"
+                f"absolute values of features must be below {limit:g}, so that squares can be summed; "
+                "scale them"
             )
         if self.pool.scaler is None:
             return X
