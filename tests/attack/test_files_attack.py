@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from fuzz_files import unpack
+from memory_limit import limits_memory
 from numpy.lib import format as npy
 from typer.testing import CliRunner
 
@@ -51,6 +52,7 @@ def read_all(*paths):
     return {path: lines[3 * i : 3 * i + 3] for i, path in enumerate(paths)}
 
 
+@limits_memory
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs devices and pipes by name")
 def test_devices_and_pipes_are_refused_at_once(tmp_path):
     pipe = tmp_path / "pipe"
@@ -93,6 +95,7 @@ def file_with_huge_array(path, model, shape):
         archive.writestr("model.json", json.dumps(head))
 
 
+@limits_memory
 @pytest.mark.skipif(os.name != "posix", reason="needs files with holes, and limits of memory")
 def test_huge_files_are_refused_without_reading_them(tmp_path):
     zeros, contents, array, misfit = (tmp_path / name for name in ("zeros", "contents", "array", "misfit"))

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from memory_limit import limits_memory
 
 from budgetron import streams
 from budgetron.streams import StreamError, _columnar, _table, _text
@@ -286,6 +287,7 @@ def limited(code, *arguments, limit):
     )
 
 
+@limits_memory
 def test_memory_of_wide_tables(tmp_path):
     n = 40_000
     header = ",".join(f"c{i}" for i in range(n))
@@ -306,6 +308,7 @@ def test_memory_of_wide_tables(tmp_path):
     assert megabytes < 300  # it was 460 when all columns were parsed at once
 
 
+@limits_memory
 def test_a_learner_that_needs_too_much_memory(tmp_path):
     (tmp_path / "t.svm").write_text("1 1:1\n-1 2:1\n")
     code = "import sys; from budgetron.__main__ import main; sys.argv[0] = 'budgetron'; main()"
