@@ -2,6 +2,7 @@
 
 import io
 import pickle
+from collections import OrderedDict
 
 import numpy as np
 import pytest
@@ -145,3 +146,14 @@ def test_skops_passes_the_same_checks(cls, wrong, monkeypatch):
     assert all(name.startswith("budgetron.") for name in trusted)
     with pytest.raises(ValueError, match="sigmoids"):
         skops.io.load(io.BytesIO(data), trusted=trusted)
+
+
+def test_a_state_in_other_kinds_of_dicts_is_copied():
+    """The state can be changed after it was checked, but the model has its own arrays."""
+    model = fitted(Forgetron(5, gamma=0.5))
+    state = OrderedDict(pickle.loads(pickle.dumps(model.__getstate__())))
+    other = restored(model, state)
+    state["_learners"]["states"][0]["supports"]["order"][:] = 10**8
+    X = np.random.default_rng(1).normal(size=(40, 3))
+    np.testing.assert_array_equal(other.decision_function(X), model.decision_function(X))
+    assert other.partial_fit(X, np.arange(40) % 2).rounds_ == 100

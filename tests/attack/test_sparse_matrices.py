@@ -6,7 +6,16 @@ look at them again. Each change below damages one index array of a valid matrix.
 
 import numpy as np
 import pytest
-from scipy.sparse import bsr_array, coo_array, csc_array, csr_array, csr_matrix
+from scipy.sparse import (
+    bsr_array,
+    coo_array,
+    csc_array,
+    csr_array,
+    csr_matrix,
+    dia_array,
+    dok_array,
+    lil_array,
+)
 
 import budgetron
 from budgetron import CalibratedClassifier, games, linear, streams
@@ -20,7 +29,7 @@ ROWS, FEATURES = 40, 6
 def matrix(kind=csr_array, index=np.int32):
     rng = np.random.default_rng(3)
     X = kind(np.where(rng.random((ROWS, FEATURES)) < 0.5, rng.normal(size=(ROWS, FEATURES)), 0.0))
-    if X.format != "coo":
+    if X.format in ("csr", "csc", "bsr"):
         X.indptr, X.indices = X.indptr.astype(index), X.indices.astype(index)
     return X
 
@@ -177,3 +186,85 @@ def test_whether_a_matrix_is_in_order():
     assert check_sparse(csr_array((0, 5)))
     assert check_sparse(csr_array((3, 5)))
     assert not check_sparse(csc_array((3, 5)))
+
+
+def replaced(X, **attributes):
+    for name, value in attributes.items():
+        setattr(X, name, value)
+    return X
+
+
+def damaged_lists(indices, values):
+    X = matrix(lil_array)
+    X.rows[3], X.data[3] = indices, values
+    return X
+
+
+def damaged_keys(key):
+    X = matrix(dok_array)
+    X._dict[key] = 1.0
+    return X
+
+
+INCONSISTENT = {
+    "csr, values of no bytes": lambda: replaced(matrix(), data=np.ones((matrix().nnz, 0))),
+    "csr, values in two columns": lambda: replaced(matrix(), data=np.ones((matrix().nnz, 2))),
+    "csr, a list": lambda: replaced(matrix(), data=matrix().data.tolist()),
+    "csc, nothing": lambda: replaced(matrix(csc_array), data=None),
+    "coo, values in two columns": lambda: replaced(matrix(coo_array), data=np.ones((matrix().nnz, 2))),
+    "bsr, flat": lambda: replaced(matrix(bsr_array), data=np.ones(matrix(bsr_array).data.size)),
+    "bsr, empty blocks": lambda: replaced(
+        matrix(bsr_array), data=np.ones((len(matrix(bsr_array).data), 1, 0))
+    ),
+    "bsr, blocks that do not divide the shape": lambda: replaced(
+        matrix(bsr_array), data=np.ones((len(matrix(bsr_array).data), 7, 4))
+    ),
+    "dia, fewer offsets": lambda: replaced(matrix(dia_array), offsets=matrix(dia_array).offsets[:1]),
+    "dia, flat": lambda: replaced(matrix(dia_array), data=np.ones(5)),
+    "lil, many values": lambda: damaged_lists([0], [1.0] * 10**6),
+    "lil, huge index": lambda: damaged_lists([2**70], [1.0]),
+    "lil, negative index": lambda: damaged_lists([-1], [1.0]),
+    "lil, no list": lambda: damaged_lists(None, [1.0]),
+    "lil, fewer rows": lambda: replaced(
+        lil_array(matrix().toarray()), rows=lil_array(matrix().toarray()).rows[:2]
+    ),
+    "dok, huge index": lambda: damaged_keys((0, 2**70)),
+    "dok, negative index": lambda: damaged_keys((-1, 0)),
+}
+
+
+@pytest.mark.parametrize("damage", INCONSISTENT)
+def test_parts_that_do_not_fit_together(damage):
+    for kind in MODELS:
+        model = MODELS[kind].fit(matrix(), labels())
+        for call, function in calls(model):
+            with pytest.raises(ValueError, match=r"X|row 3"):
+                function(INCONSISTENT[damage]())
+            assert model.rounds_ == ROWS, (kind, call)
+    for reads in (lambda X: streams.arrays(X, labels()), games.solve):
+        with pytest.raises(ValueError, match=r"X|row 3"):
+            reads(INCONSISTENT[damage]())
+
+
+@pytest.mark.parametrize(
+    "kind", [csr_array, csc_array, coo_array, bsr_array, dia_array, lil_array, dok_array]
+)
+def test_valid_matrices_of_every_format(kind):
+    expected = linear.Perceptron().fit(matrix().toarray(), labels()).coef_
+    np.testing.assert_allclose(linear.Perceptron().fit(matrix(kind), labels()).coef_, expected)
+
+
+@pytest.mark.parametrize("kind", ["calibrated", "averaged"])
+@pytest.mark.parametrize("dtype", [np.float16, ">f8", complex, object])
+def test_a_wrapper_converts_a_sparse_row_before_it_learns(kind, dtype):
+    model = MODELS[kind].fit(matrix(), labels())
+    row = matrix()[[1]]
+    row.data = row.data.astype(dtype)
+    rounds, before = model.rounds_, model.decision_function(matrix())
+    try:
+        model.play(row, 1)
+    except (ValueError, TypeError):
+        assert model.rounds_ == rounds
+        np.testing.assert_array_equal(model.decision_function(matrix()), before)
+    else:
+        assert model.rounds_ == rounds + 1

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import issparse
 from sklearn.base import clone
 
 from budgetron._base.batches import Batch
@@ -20,6 +20,7 @@ from budgetron._base.sizes import Prepare, as_it_is, with_params
 from budgetron._base.trace import Trace
 from budgetron._util.checks import State, require
 from budgetron._util.interrupts import defer_interrupts
+from budgetron._util.sparse import check_sparse
 from budgetron._util.types import Codes, Floats, Label, Labels, Matrix, Row, Rows
 
 __all__ = ["LearnerWrapper"]
@@ -193,10 +194,13 @@ class LearnerWrapper(OnlineClassifier):
         if not self.__sklearn_is_fitted__():
             return super().play(x, y, classes)  # which calls this method again, with a fitted model
         start = self.rounds_
+        if issparse(x):
+            check_sparse(x)
+            if x.shape[:-1] in ((), (1,)):  # converted before the round, because it may fail
+                x = self._check_rows(x.reshape((1, -1)).tocsr())
         margins = super().play(x, y, classes)
         self.learner_._mistakes = self._mistakes
-        row = csr_array(np.reshape(x.toarray(), (1, -1))) if issparse(x) else np.reshape(x, (1, -1))
-        row = row.astype(self._learners[0].dtype)
+        row = x if issparse(x) else np.reshape(x, (1, -1)).astype(self._learners[0].dtype)
         self._count(row, np.array([self._codes[y]]), np.asarray(margins)[None], start)
         return margins
 

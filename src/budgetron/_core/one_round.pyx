@@ -28,7 +28,7 @@ cnp.import_array()
 cdef class SingleRound:
     """Space for one row and its kernel values over the slots of a slab."""
 
-    def __init__(self, Supports supports):
+    def __init__(self, Supports supports not None):
         self.supports = supports
         self.block = Block(supports.kernel, supports.d, supports.square.dtype, 1, supports.sparse)
         if not supports.sparse:

@@ -136,6 +136,8 @@ cdef class Block:
         cdef Py_ssize_t n = len(values)
         cdef cnp.ndarray places = np.ascontiguousarray(features, np.int32)
         cdef cnp.ndarray numbers = np.ascontiguousarray(values, np.float32 if self.single else np.float64)
+        if cnp.PyArray_SIZE(places) != n or cnp.PyArray_SIZE(numbers) != n:
+            raise ValueError("a sparse row must have one feature per value")
         if self.entries < n or self._starts == NULL:
             self.make_room(max(n, 3 * self.entries // 2))
         memcpy(self._features, places.data, n * sizeof(int32_t))

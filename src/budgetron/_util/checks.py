@@ -43,11 +43,13 @@ def own_copy(value: Any, level: int = 0) -> Any:
     """
     if level > DEEPEST:
         raise ValueError(f"a state should have at most {DEEPEST} levels of tables and lists")
-    kind = type(value)
-    if kind is dict:
-        return {name: own_copy(item, level + 1) for name, item in value.items()}
-    if kind is list:
-        return [own_copy(item, level + 1) for item in value]
+    # By the methods of dict and list, because those of a subclass could return anything.
+    if isinstance(value, dict):
+        return {name: own_copy(item, level + 1) for name, item in dict.items(value)}
+    if isinstance(value, list):
+        return [own_copy(item, level + 1) for item in list.__iter__(value)]
+    if type(value) is tuple:
+        return tuple([own_copy(item, level + 1) for item in value])
     if isinstance(value, np.ndarray) and (value.size or not value.flags.writeable):
         # A plain copy would keep the object that describes the type; pickle makes a new one for each model.
         kind = value.dtype.type if value.dtype.kind in "biuf" else value.dtype
