@@ -59,6 +59,10 @@ class LargeValueError(ValueError):
         row = None if self.row is None else after + self.row
         return LargeValueError(self.feature, row, self.value, self.reason, name)
 
+    def without_row(self) -> LargeValueError:
+        """Return the error for a row that is the only one."""
+        return LargeValueError(self.feature, None, self.value, self.reason)
+
 
 def refuse_infinity(X: Rows, dtype: np.dtype[Any]) -> None:
     """Raise `ValueError` for the first value that is infinite, or that is infinite in this type."""
@@ -95,7 +99,7 @@ def refuse_large_row(x: Row, dtype: np.dtype[Any], error: ValueError) -> None:
         with name_large_value(row.astype(dtype)):
             raise error
     except LargeValueError as found:
-        raise LargeValueError(found.feature, None, found.value, found.reason) from None
+        raise found.without_row() from None
     except (ValueError, TypeError):  # nothing to add
         return
 

@@ -13,6 +13,7 @@ from sklearn.base import clone
 from budgetron._base.batches import Batch
 from budgetron._base.fitted_estimator import FittedEstimator
 from budgetron._base.kernel_classifier import KernelClassifier
+from budgetron._base.large_values import LargeValueError
 from budgetron._base.linear_classifier import LinearClassifier
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.protocol import Hypothesis, HypothesisWithHistory
@@ -197,7 +198,10 @@ class LearnerWrapper(OnlineClassifier):
         if issparse(x):
             check_sparse(x)
             if x.shape[:-1] in ((), (1,)):  # converted before the round, because it may fail
-                x = self._check_rows(x.reshape((1, -1)).tocsr())
+                try:
+                    x = self._check_rows(x.reshape((1, -1)).tocsr())
+                except LargeValueError as error:
+                    raise error.without_row() from None
         margins = super().play(x, y, classes)
         self.learner_._mistakes = self._mistakes
         row = x if issparse(x) else np.reshape(x, (1, -1)).astype(self._learners[0].dtype)
