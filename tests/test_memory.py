@@ -2,6 +2,7 @@
 
 import gc
 import os
+import pickle
 import tracemalloc
 
 import numpy as np
@@ -106,6 +107,28 @@ def test_nbytes_of_linear_learners_is_constant(label, dtype):
         sizes.add(model.nbytes_)
         assert model.nbytes_ == sum(array.nbytes for array in memory_of(model)[0])
     assert len(sizes) == 1
+
+
+@pytest.mark.parametrize("unpickle", [False, True])
+def test_the_objects_around_a_small_model_take_little_memory(unpickle):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 10)), rng.integers(2, size=60)
+    data = pickle.dumps(Forgetron(20, gamma=0.1).fit(X, y))
+
+    def make():
+        return pickle.loads(data) if unpickle else Forgetron(20, gamma=0.1).fit(X, y)
+
+    warm = [make() for _ in range(20)]  # what all models share
+    gc.collect()
+    tracemalloc.start()
+    try:
+        models = [make() for _ in range(50)]
+        gc.collect()
+        taken = tracemalloc.get_traced_memory()[0] / len(models)
+    finally:
+        tracemalloc.stop()
+    assert len(warm) == 20
+    assert taken - models[0].nbytes_ < 4096
 
 
 @pytest.mark.parametrize("label", BUDGETED)
