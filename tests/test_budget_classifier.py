@@ -572,7 +572,7 @@ def test_a_truncated_hypothesis_keeps_its_first_coordinates():
     K = np.exp(-0.3 * ((X[:, None] - S) ** 2).sum(axis=2))
     phi = np.hstack([np.ones((len(X), 1)), np.sqrt(0.3) * X, np.linalg.solve(L, K.T).T])
     np.testing.assert_allclose(
-        truncated.decide(X), phi @ hypothesis.rule.gaussian.mean[: phi.shape[1]], atol=1e-9
+        truncated.decide(X), phi @ hypothesis.rule.gaussian.means[0, : phi.shape[1]], atol=1e-9
     )
     assert truncated.n_supports == 30
     assert truncated.nbytes < hypothesis.nbytes / 2

@@ -829,12 +829,12 @@ def test_a_vote_changed_before_saving_has_no_effect(tmp_path):
 def test_files_of_later_protocols_are_refused(original, tmp_path):
     path = tmp_path / "future"
     head, arrays = unpack(original)
-    path.write_bytes(pack(head | {"protocol": 5, "version": "9.1", "model": "changed"}, arrays))
+    path.write_bytes(pack(head | {"protocol": 6, "version": "9.1", "model": "changed"}, arrays))
     with pytest.raises(
-        ModelFileError, match=r"written by budgetron 9\.1 in protocol 5.*up to protocol 4: update"
+        ModelFileError, match=r"written by budgetron 9\.1 in protocol 6.*up to protocol 5: update"
     ):
         budgetron.load(path)
-    with pytest.raises(ModelFileError, match="protocol 4"):
+    with pytest.raises(ModelFileError, match="protocol 5"):
         files.load_extras(path)
     with pytest.raises(FileNotFoundError):
         budgetron.load(tmp_path / "missing")

@@ -100,8 +100,8 @@ def test_every_option_is_tested():
 @pytest.mark.parametrize("label", CASES)
 def test_a_copied_rule_of_every_kernel_learner_goes_on(label, copied):
     model = CASES[label].model()
-    model.gamma_ = 0.5
-    one = model._rule(np.random.default_rng(4))
+    model.gamma_, model.loss_ = 0.5, "hinge"
+    one = model._rules(1, [np.random.default_rng(4)])[0]
     two = copied(one)
     assert (type(two), two.args[:1], set(two.options)) == (type(one), one.args[:1], set(one.options))
     first, second = learner_of(one), learner_of(two)

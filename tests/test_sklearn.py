@@ -23,6 +23,7 @@ ONE_BY_ONE = dict.fromkeys(
 NO_INTERCEPT = {"check_class_weight_classifiers": "a hyperplane through the origin has rows on both sides"}
 EXPECTED_FAILURES = {
     PassiveAggressive: ONE_BY_ONE,
+    budgetron.SecondOrderProjectron: ONE_BY_ONE,
     linear.PassiveAggressive: ONE_BY_ONE | NO_INTERCEPT,
     linear.OnlineSVM: ONE_BY_ONE | NO_INTERCEPT,
 }

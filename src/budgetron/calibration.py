@@ -129,9 +129,8 @@ class CalibratedClassifier(LearnerWrapper):
         return self.learner_._weights(hypothesis)
 
     def _check_learned(self, found: State, hypotheses: Sequence[object]) -> None:
-        require(
-            sound(found["sigmoids_"], len(hypotheses)), "sigmoids should be finite numbers, with a curvature"
-        )
+        outputs = len(found["classes_"]) if len(found["classes_"]) > 2 else 1
+        require(sound(found["sigmoids_"], outputs), "sigmoids should be finite numbers, with a curvature")
         require(predicts_as_it_learns(found["learner_"]), "learner_ should predict as it learns")
 
     @property

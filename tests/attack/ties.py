@@ -32,6 +32,11 @@ def is_tie(model, row, gap):
     return False
 
 
+def decision(margins):
+    """Return the margins of one row in the form of `decision_function`."""
+    return margins if len(margins) == 1 else margins[None]
+
+
 def thresholds_of(learner):
     """Return the margins at which a learner decides otherwise."""
     if isinstance(learner, linear.MarginPerceptron):
@@ -56,7 +61,11 @@ def decisions(model, row):
             yield from past_decisions(model, row)
     else:
         parts = [part for part in hypotheses_of(model) if not is_zero(part, row)]
-        yield np.array([part.open_round(row[0]) for part in parts]), thresholds_of(model)
+        margins = np.array([part.open_round(row[0]) for part in parts]).reshape(-1)
+        yield margins, thresholds_of(model)
+        if isinstance(model, SecondOrderProjectron) and model.loss_ == "logistic" and len(margins):
+            # A row is learned if the probability of the other classes is at least 0.01.
+            yield 1.0 - model.probabilities_from_margins(decision(margins))[0], np.array([0.01])
         if isinstance(model, BudgetClassifier):
             for portfolio in parts:
                 yield from expert_decisions(portfolio, row)

@@ -12,13 +12,14 @@ from reference.passive_aggressive import PassiveAggressive
 from reference.perceptron import KernelPerceptron, Reference, ShrinkingPerceptron, VotedPerceptron
 from reference.projectron import Projectron, ProjectronPlusPlus
 from reference.randomized import ModifiedRandomizedBudget, RandomizedBudget
-from reference.second_order import SecondOrderProjectron
+from reference.second_order import JointSecondOrder, SecondOrderProjectron
 
 __all__ = [
     "CKS",
     "KERNELS",
     "BasicForgetron",
     "GreedyForgetron",
+    "JointSecondOrder",
     "KernelPerceptron",
     "ModifiedRandomizedBudget",
     "PassiveAggressive",

@@ -33,6 +33,7 @@ __all__ = [
     "next_margins",
     "next_row_margins",
     "open_batch",
+    "play_batch",
     "predicts_as_it_learns",
     "row_dtype",
     "theorems_of",
@@ -42,12 +43,12 @@ __all__ = [
 
 
 def hypotheses_of(model: OnlineClassifier) -> Sequence[Any]:
-    """Return the hypotheses of a fitted model, one for each output."""
+    """Return the hypotheses of a fitted model, one for each output or one for all."""
     return model._fitted()
 
 
 def kernel_hypotheses_of(model: KernelClassifier) -> Sequence[Learner]:
-    """Return the hypotheses of a fitted kernel learner, one for each output."""
+    """Return the hypotheses of a fitted kernel learner, one for each output or one for all."""
     return model._fitted()
 
 
@@ -72,7 +73,7 @@ def next_row_margins(model: OnlineClassifier, row: Row) -> Floats:
     if model._predicts_as_it_learns and (hypotheses[0].budget or not hypotheses[0].n_supports):
         # Opening a round without closing it does not change f, and is much faster. Without a budget it may
         # enlarge the storage.
-        return np.array([hypothesis.open_round(row) for hypothesis in hypotheses])
+        return np.array([hypothesis.open_round(row) for hypothesis in hypotheses]).reshape(-1)
     return model._next_margins(row[None])[:, 0]
 
 
@@ -120,6 +121,11 @@ def checked_rows(model: OnlineClassifier, X: Rows) -> Matrix:
 def open_batch(model: OnlineClassifier, X: Rows, y: ArrayLike, classes: ArrayLike | None = None) -> Batch:
     """Check a batch, and make the hypotheses if it is the first; its results will form a trace."""
     return model._open_batch(X, y, classes, classes_from_y=True)
+
+
+def play_batch(model: OnlineClassifier, batch: Batch) -> None:
+    """Play the rounds of a batch."""
+    model._rounds(batch)
 
 
 def close_batch(model: OnlineClassifier, batch: Batch) -> Trace:

@@ -43,9 +43,10 @@ class Batch:
         An upper bound of the squared norms of the rows.
     codes : ndarray of shape (n,)
         The labels, as indices into the classes.
-    signs : list of ndarray of shape (n,)
-        For each output the labels as -1.0 and +1.0.
-    margins, sizes, ledger : ndarray of shape (n_outputs, n) or (n_outputs, n, n_entries), or None
+    labels : list of ndarray of shape (n,), float64
+        For each hypothesis the labels as it takes them: -1.0 and +1.0, or the codes if it has all outputs.
+    margins : ndarray of shape (n_outputs, n), or None
+    sizes, ledger : ndarray of shape (n_hypotheses, n) or (n_hypotheses, n, n_entries), or None
         To be filled by the rounds, if given.
     importances : ndarray of shape (n,), or None
         Weights of the rows; None if all are 1.
@@ -54,7 +55,7 @@ class Batch:
     X: Matrix
     square: float
     codes: Codes
-    signs: list[Floats]
+    labels: list[Floats]
     margins: Floats | None
     sizes: Ints | None
     ledger: Floats | None
@@ -66,7 +67,7 @@ class Batch:
             self.X[rows],
             self.square,
             self.codes[rows],
-            [sign[rows] for sign in self.signs],
+            [labels[rows] for labels in self.labels],
             None if self.margins is None else self.margins[:, rows],
             None if self.sizes is None else self.sizes[:, rows],
             None if self.ledger is None else self.ledger[:, rows],
@@ -78,7 +79,7 @@ def refuse_unknown(model: object, method: str, unknown: Mapping[str, object]) ->
     """Raise `TypeError` for keywords that a method does not have; for weights, say which learners do."""
     if "sample_weight" in unknown:
         raise TypeError(
-            f"{type(model).__name__} does not support sample_weight. "
+            f"{type(model).__name__} does not support sample_weight. SecondOrderProjectron, "
             "PassiveAggressive, linear.PassiveAggressive and linear.OnlineSVM do"
         )
     for name in unknown:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -61,22 +62,27 @@ class ClassAdmission(RoundPlayer):
     def _admit(self, label: Label) -> None:
         """Add a class.
 
-        Its hypothesis starts now. The one hypothesis of two classes becomes one for each of them.
+        Its output starts now. The one output of two classes becomes one for each of them.
         """
-        hypotheses, rounds = list(self._learners), self.rounds_
+        hypotheses: list[Any] = list(self._learners)
+        rounds = self.rounds_
         if self.classes_.dtype.kind not in "OU" and isinstance(label, str):
             raise ValueError(f"the classes are numbers, {self.classes_.tolist()}; got the label {label!r}")
         if self.classes_.dtype.kind == "U" and not isinstance(label, str):
             raise ValueError(f"the classes are text, {self.classes_.tolist()}; got the label {label!r}")
-        if len(hypotheses) == 1:
-            self._mistakes = hypotheses[0].mistakes
-            hypotheses.insert(0, self._mirror(hypotheses[0], self._generators(2)[1]))
-        new = self._new_hypothesis(self._generators(len(hypotheses) + 1)[-1])
-        new.set_round_count(rounds)
         classes = joined_labels(self.classes_, [label])
         order = np.argsort(classes, kind="stable")
+        if self._is_joint():
+            hypotheses[0].add_output(int(np.flatnonzero(order == len(order) - 1)[0]))
+        else:
+            if len(hypotheses) == 1:
+                self._mistakes = hypotheses[0].mistakes
+                hypotheses.insert(0, self._mirror(hypotheses[0], self._generators(2)[1]))
+            new = self._new_hypothesis(self._generators(len(hypotheses) + 1)[-1])
+            new.set_round_count(rounds)
+            hypotheses = [[*hypotheses, new][i] for i in order]
         self._set_classes(classes[order])
-        self._learners = [[*hypotheses, new][i] for i in order]
+        self._learners = hypotheses
 
     def _mirror(self, hypothesis: Hypothesis, generator: np.random.Generator) -> Hypothesis:
         """Return the hypothesis that opposite labels would have made, or a new one if it cannot be known."""

@@ -87,12 +87,13 @@ def _check_coefficients(state: State, fresh: State, supports: Supports) -> None:
         if not fresh[name].size and getattr(state[name], "shape", None) == shape:
             state[name] = fresh[name]  # protocol 1 kept a Gram matrix where none is needed
     for name in ("coef", "tail", "values", "gram", "scratch"):
-        shape = (capacity,) * fresh[name].ndim if fresh[name].size else fresh[name].shape
-        require_array(state[name], np.float64, shape, name)
+        # The new rule has one slot; several outputs have a row of coefficients each.
+        expected = tuple(capacity if n == 1 else n for n in fresh[name].shape)
+        require_array(state[name], np.float64, expected, name)
     require_moderate(state["coef"], state["factor"], "coefficients")
     for name in ("tail", "values", "gram"):
         require_moderate(state[name], state["factor"], name)
-    free = state["coef"][supports.order[supports.m :]]
+    free = state["coef"][..., supports.order[supports.m :]].ravel()
     require(largest(free) == 0.0, "the coefficient of a free slot should be 0")
     require(
         (state["projection"] is None) == (fresh["projection"] is None),

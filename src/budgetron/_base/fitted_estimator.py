@@ -25,12 +25,16 @@ UNUSED = np.random.Generator(np.random.PCG64(0))
 
 
 class FittedEstimator(StatefulEstimator):
-    """An estimator with one hypothesis per output.
+    """An estimator with one hypothesis per output, or one for all outputs.
+
+    Two classes have one output; more classes have one each.
 
     A subclass defines how hypotheses are made (`_make`) and how they are restored from their states
     (`_restore`). It lists in `_learned_names` the attributes that it has once it is fitted.
     """
 
+    # Whether there is one hypothesis for all outputs.
+    _joint: ClassVar[bool] = False
     # Parameters that do not change what is learned, and may change between calls.
     _free_parameters: ClassVar[frozenset[str]] = frozenset()
     _learned_names: ClassVar[frozenset[str]] = frozenset(
@@ -46,7 +50,10 @@ class FittedEstimator(StatefulEstimator):
     _started_with: dict[str, Any]
 
     def _make(self, X: Matrix, outputs: int) -> Sequence[Hypothesis]:
-        """Return a hypothesis for each output, ready for its first round, given the first rows."""
+        """Return a hypothesis for each output, or one for all, ready for its first round.
+
+        `X` are the first rows.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define _make")
 
     def _restore(self, states: list[object], found: State, dtype: np.dtype[Any]) -> Sequence[Hypothesis]:
@@ -77,6 +84,14 @@ class FittedEstimator(StatefulEstimator):
         for a kernel learner, whatever the budget and the number of features.
         """
         return sum(hypothesis.nbytes for hypothesis in self._fitted())
+
+    @property
+    def _n_outputs(self) -> int:
+        return len(self.classes_) if len(self.classes_) > 2 else 1
+
+    def _is_joint(self) -> bool:
+        """Return whether there is one hypothesis for all outputs."""
+        return self._joint
 
     def _fitted(self) -> Sequence[Hypothesis]:
         # An AttributeError, so that hasattr(model, "rounds_") is False before the first round.
@@ -198,11 +213,14 @@ class FittedEstimator(StatefulEstimator):
         maker._validate_params()
         kept = require_names(found["_learners"], {"dtype", "states"}, "the hypotheses")
         require(kept["dtype"] in ("float32", "float64"), "rows should be float32 or float64")
-        outputs = len(found["classes_"])
+        classes = len(found["classes_"])
+        needed = 1 if cls._joint or classes == 2 else classes
+        require(isinstance(kept["states"], list), "hypotheses should be a list")
         require(
-            isinstance(kept["states"], list) and len(kept["states"]) == (outputs if outputs > 2 else 1),
-            "there should be a hypothesis for each output",
+            not cls._joint or len(kept["states"]) == 1,
+            f"this state has a hypothesis for each class, and {cls.__name__} has one for all: learn again",
         )
+        require(len(kept["states"]) == needed, "there should be a hypothesis for each output")
         made = maker._restore(kept["states"], found, np.dtype(kept["dtype"]))
         require(
             len({hypothesis.rounds for hypothesis in made}) == 1,

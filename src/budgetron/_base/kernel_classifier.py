@@ -107,10 +107,12 @@ class KernelClassifier(OnlineClassifier):
         kernel = self._kernel()
         sparse = issparse(X) and X.shape[1] > WIDE and X.nnz * SPARSE <= X.shape[0] * X.shape[1]
         sparse = sparse and kernel.function is None  # a Python function gets rows as arrays
-        return [
-            Learner(kernel, self._rule(generator), X.shape[1], X.dtype, sparse)
-            for generator in self._generators(outputs)
-        ]
+        rules = self._rules(outputs, self._generators(outputs))
+        return [Learner(kernel, rule, X.shape[1], X.dtype, sparse) for rule in rules]
+
+    def _rules(self, outputs: int, generators: Sequence[np.random.Generator]) -> list[Rule]:
+        """Return a rule for each output, or one for all, given a generator for each output."""
+        return [self._rule(generator) for generator in generators]
 
     def _kernel(self) -> Kernel:
         return resolve(self.kernel, self.gamma_, self.degree, self.coef0)
@@ -126,12 +128,17 @@ class KernelClassifier(OnlineClassifier):
     def _restore(self, states: list[object], found: State, dtype: np.dtype[Any]) -> list[Learner]:
         self.gamma_ = require_float(found["gamma_"], "gamma")
         require(self.gamma_ > 0.0, "gamma should be above 0")
-        kernel, d = self._kernel(), found["n_features_in_"]
-
-        def new_rule() -> Rule:  # with a generator of its own, whose state is then restored
-            return self._rule(np.random.Generator(np.random.PCG64(0)) if self._draws() else UNUSED)
-
-        return [kernel_hypothesis(new_rule(), kernel, state, d, dtype) for state in states]
+        kernel, d, classes = self._kernel(), found["n_features_in_"], len(found["classes_"])
+        outputs = classes if classes > 2 else 1
+        # Each with a generator of its own, whose state is then restored
+        generators = [
+            np.random.Generator(np.random.PCG64(0)) if self._draws() else UNUSED for _ in range(outputs)
+        ]
+        rules = self._rules(outputs, generators)
+        return [
+            kernel_hypothesis(rule, kernel, state, d, dtype)
+            for rule, state in zip(rules, states, strict=True)
+        ]
 
     def _new_hypothesis(self, generator: np.random.Generator) -> Learner:
         one = self._learners[0]
@@ -140,13 +147,15 @@ class KernelClassifier(OnlineClassifier):
     def _bytes_needed(self, X: Matrix, outputs: int, prepare: Prepare = as_it_is) -> int:
         def make(n: int) -> Learner:
             # The width does not matter, and a generator of the caller must not be used.
-            (learner,) = with_params(self, budget=n, gamma=1.0, random_state=0)._make(X, 1)
+            model = with_params(self, budget=n, gamma=1.0, random_state=0)
+            (learner,) = model._make(X, outputs if self._joint else 1)
             prepare(learner)
             return learner
 
         budget = self.get_params(deep=False).get("budget")
+        hypotheses = 1 if self._joint else outputs
         if not budget:
-            return outputs * make(0).nbytes
+            return hypotheses * make(0).nbytes
         slots = budget + 1
         one = bytes_of_budget(make)(budget, -slots % SLOTS)
         if make(1).supports.sparse:
@@ -154,7 +163,7 @@ class KernelClassifier(OnlineClassifier):
             # of a block half more room than they need.
             one += 2 * X.shape[1] * X.dtype.itemsize
             one += round(1.5 * (slots + BLOCK_ROWS) * X.nnz / X.shape[0] * (4 + X.dtype.itemsize))
-        return outputs * one
+        return hypotheses * one
 
     def _refuse_large(self, X: Matrix, square: float) -> None:
         if not square < np.inf:  # a support is stored with its squared norm
@@ -169,7 +178,7 @@ class KernelClassifier(OnlineClassifier):
         sizes = [None for _ in outputs] if batch.sizes is None else list(batch.sizes)
         LearnerGroup(list(self._learners), True).learn(
             batch.X,
-            batch.signs,
+            batch.labels,
             list(batch.margins),
             sizes,
             self._threads(),
@@ -219,6 +228,8 @@ class KernelClassifier(OnlineClassifier):
     def dual_coef_(self) -> Floats:
         """Coefficients of shape (n_outputs, n_support_), in the order of `support_`."""
         rounds = self.support_
+        if len(self._learners) == 1:
+            return np.atleast_2d(self._learners[0].rule.coefficients())
         coef = np.zeros((len(self._learners), len(rounds)))
         for i, learner in enumerate(self._learners):
             coef[i, np.searchsorted(rounds, _added(learner))] = learner.rule.coefficients()

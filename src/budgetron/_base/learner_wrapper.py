@@ -124,6 +124,9 @@ class LearnerWrapper(OnlineClassifier):
     def _bytes_needed(self, X: Matrix, outputs: int, prepare: Prepare = as_it_is) -> int:
         return self.learner._bytes_needed(X, outputs, with_params(self)._prepare)
 
+    def _is_joint(self) -> bool:
+        return self.learner._is_joint()
+
     def _share_hypotheses(self) -> None:
         """Use the hypotheses of `learner_`, after it has replaced them."""
         self._learners = cast(Sequence[HypothesisWithHistory], self.learner_._learners)

@@ -107,9 +107,9 @@ class OnlineClassifier(ClassifierMixin, ClassAdmission):
         classes : array-like of shape (n_classes,), optional
             All labels that will ever occur; needed in the first call unless `admit`.
         admit : bool, default=False
-            Whether unknown labels become classes. The hypothesis of a new class starts empty in the round
-            where it is first seen. When a third class is added, the hypothesis that separated the first two
-            becomes one for each of them, with opposite signs. The first call needs two labels, or `classes`.
+            Whether unknown labels become classes. The function of a new class is 0 in the round where it is
+            first seen. When a third class is added, the function that separated the first two becomes one
+            for each of them, with opposite signs. The first call needs two labels, or `classes`.
 
         Returns
         -------
@@ -186,7 +186,8 @@ class OnlineClassifier(ClassifierMixin, ClassAdmission):
 
     def _margins(self, X: Matrix) -> Floats:
         """Return f(x) of each output for rows that were checked, of shape (n_outputs, n_samples)."""
-        return np.array([self._decide(hypothesis, X) for hypothesis in self._learners])
+        values = [self._decide(hypothesis, X) for hypothesis in self._learners]
+        return values[0].T if values[0].ndim == 2 else np.array(values)
 
     def _next_margins(self, X: Matrix) -> Floats:
         """Return the margins that each row would have as the next row of the stream."""

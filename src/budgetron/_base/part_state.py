@@ -127,8 +127,10 @@ def projection_of(state: Any, supports: Supports) -> Projection:
 
 def gaussian_of(state: Any, fresh: Gaussian, supports: Supports) -> Gaussian:
     """The Gaussian over functions of these supports; `fresh` is a new one of the same rule."""
+    if isinstance(state, dict) and "mean" in state:
+        state = _with_one_output(state)
     require_names(state, set(fresh.state()), "the Gaussian")
-    for name in ("linear", "scale"):
+    for name in ("linear", "scale", "prior"):
         own = getattr(fresh, name)
         require(
             type(state[name]) is type(own) and state[name] == own, f"{name} of the Gaussian is not the rule's"
@@ -141,26 +143,38 @@ def gaussian_of(state: Any, fresh: Gaussian, supports: Supports) -> Gaussian:
     require(type(state["n"]) is int and state["n"] == n, f"the Gaussian should have {n} coordinates")
     require_array(state["sigma"], np.float64, (capacity * (capacity + 1) // 2,), "covariance of the Gaussian")
     require_array(state["spreads"], np.float64, (d if diagonal else 0,), "spreads of the Gaussian")
-    for name in ("sigma", "spreads"):  # variances start at 1 and never grow
-        require(np.all(np.abs(state[name]) < 2.0), f"{name} of the Gaussian should be at most 1")
-    _check_covariance(state["sigma"], n)
-    require_array(state["mean"], np.float64, (capacity,), "mean of the Gaussian")
-    require_array(state["slopes"], np.float64, (d if diagonal else 0,), "slopes of the Gaussian")
-    for name in ("mean", "slopes"):
+    prior, outputs = fresh.prior, fresh.outputs
+    for name in ("sigma", "spreads"):  # variances are never above the prior's, except by rounding
+        require(
+            np.all(np.abs(state[name]) < 2.0 * prior), f"{name} of the Gaussian should be at most {prior:g}"
+        )
+    _check_covariance(state["sigma"], n, prior)
+    require_array(state["means"], np.float64, (outputs, capacity), "means of the Gaussian")
+    require_array(state["slopes"], np.float64, (outputs, d if diagonal else 0), "slopes of the Gaussian")
+    for name in ("means", "slopes"):
         require_moderate(state[name], 1.0, f"{name} of the Gaussian")
-    gaussian = Gaussian(d, fresh.linear, diagonal, fresh.scale)
+    gaussian = Gaussian(d, fresh.linear, diagonal, fresh.scale, prior, outputs)
     gaussian.__setstate__(state)
     return gaussian
 
 
-def _check_covariance(sigma: NDArray[np.float64], n: int) -> None:
+def _with_one_output(state: State) -> State:
+    """Return the state of a Gaussian from files before protocol 5, which had one mean, and the prior 1."""
+    rows: State = {}
+    for old, name in (("mean", "means"), ("slopes", "slopes")):
+        require(isinstance(state.get(old), np.ndarray), f"{old} of the Gaussian should be an array")
+        rows[name] = state[old][None].copy()
+    return {name: value for name, value in state.items() if name != "mean"} | rows | {"prior": 1.0}
+
+
+def _check_covariance(sigma: NDArray[np.float64], n: int, prior: float) -> None:
     """Check that |covariance| is at most the product of the standard deviations."""
     places = np.arange(n)
-    variances = sigma[places * (places + 3) // 2]
+    variances = sigma[places * (places + 3) // 2] / prior
     require(np.all(variances > -1e-9), "variances of the Gaussian should not be below 0")
     deviations = np.sqrt(np.maximum(variances, 0.0)) + 1e-6  # what rounding may have made of them
     for i in range(n):
-        row = np.abs(sigma[i * (i + 1) // 2 : (i + 1) * (i + 2) // 2])
+        row = np.abs(sigma[i * (i + 1) // 2 : (i + 1) * (i + 2) // 2]) / prior
         require(
             np.all(row <= 1.001 * deviations[i] * deviations[: i + 1]),
             "covariances should be at most the product of the standard deviations",

@@ -16,11 +16,16 @@ from budgetron._core.history import Average, Journal
 from budgetron._util.checks import State
 from budgetron._util.types import Floats, Ints, Matrix, Row
 
-__all__ = ["Hypothesis", "HypothesisWithHistory"]
+__all__ = ["Hypothesis", "HypothesisWithHistory", "JointHypothesis"]
 
 
 class Hypothesis(Protocol):
-    """A real-valued function f that learns from rows labelled -1 or +1."""
+    """A real-valued function f that learns from rows labelled -1 or +1.
+
+    A joint hypothesis has a function for each class, if there are more than two. Its labels are the indices
+    of the classes, and each f(x) below is an array with one number per class. A round is a mistake if the
+    number of the right class is not above all others.
+    """
 
     @property
     def dtype(self) -> np.dtype[np.floating]:
@@ -111,6 +116,17 @@ class Hypothesis(Protocol):
 
     def mirrored(self, generator: np.random.Generator) -> Self | None:
         """Return -f, the hypothesis that opposite labels would have made, or None if it cannot be known."""
+
+
+class JointHypothesis(Hypothesis, Protocol):
+    """A hypothesis that can have a function for each class."""
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of functions."""
+
+    def add_output(self, place: int) -> None:
+        """Add a function that is 0 at this place; the one of two classes first becomes one for each."""
 
 
 class HypothesisWithHistory(Hypothesis, Protocol):

@@ -70,11 +70,14 @@ class RoundPlayer(FittedEstimator):
             self._learn_output(hypothesis, batch, i)
 
     def _learn_output(self, hypothesis: Any, batch: Batch, i: int, **options: object) -> None:
-        """Play the rounds of a batch with the hypothesis of output i; `options` are for its `learn`."""
+        """Play the rounds of a batch with hypothesis i; `options` are for its `learn`."""
+        margins = batch.margins
+        if margins is not None:
+            margins = margins.T if len(margins) > len(self._learners) else margins[i]
         hypothesis.learn(
             batch.X,
-            batch.signs[i],
-            None if batch.margins is None else batch.margins[i],
+            batch.labels[i],
+            margins,
             None if batch.sizes is None else batch.sizes[i],
             None if batch.ledger is None else batch.ledger[i],
             importances=batch.importances,
@@ -157,14 +160,19 @@ class RoundPlayer(FittedEstimator):
                 self._check_class_weight(known)
             self._start(rows, known)
 
-        outputs = len(self._learners)
-        shape = (outputs, len(codes))
+        outputs, shape = self._n_outputs, (len(self._learners), len(codes))
+        if self._is_joint() and outputs > 1:
+            labels_of = [codes.astype(np.float64)]
+            margins = np.empty((len(codes), outputs)).T  # in memory row by row, as the hypothesis fills it
+        else:
+            labels_of = [np.where(codes == c, 1.0, -1.0) for c in (range(outputs) if outputs > 1 else [1])]
+            margins = np.empty(shape)
         return Batch(
             X=rows,
             square=square,
             codes=codes,
-            signs=[np.where(codes == c, 1.0, -1.0) for c in (range(outputs) if outputs > 1 else [1])],
-            margins=np.empty(shape) if trace or outputs > 1 else None,
+            labels=labels_of,
+            margins=margins if trace or len(self._learners) > 1 else None,
             sizes=np.empty(shape, np.int64) if trace else None,
             ledger=np.empty((*shape, len(self._learners[0].ledger))) if ledger else None,
             importances=importances,
@@ -174,7 +182,7 @@ class RoundPlayer(FittedEstimator):
         """Count the mistakes of a batch that was played; return its trace, if one was requested."""
         if batch.margins is None:
             return None
-        multiclass = len(self._learners) > 1
+        multiclass = self._n_outputs > 1
         margins = batch.margins.T if multiclass else batch.margins[0]
         mistakes = signed_margin(margins, batch.codes, multiclass=multiclass) <= 0.0
         self._mistakes += int(mistakes.sum()) if multiclass else 0
@@ -245,7 +253,8 @@ class RoundPlayer(FittedEstimator):
         importance = self._importance(y)
         try:
             if len(hypotheses) == 1:
-                return hypotheses[0].play(x, 1.0 if code else -1.0, importance)
+                label = float(code) if len(self._codes) > 2 else 1.0 if code else -1.0
+                return hypotheses[0].play(x, label, importance)
             margins = np.array([hypothesis.open_round(x) for hypothesis in hypotheses])
             may_fail = any(hypothesis.may_fail() for hypothesis in hypotheses)
             with restore_hypotheses_on_error(hypotheses, may_fail):

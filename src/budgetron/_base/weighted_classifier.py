@@ -20,7 +20,10 @@ CLASS_WEIGHT: dict[str, list[Any]] = {"class_weight": [dict, None]}
 
 
 class WeightedClassifier(OnlineClassifier):
-    """A learner whose C may differ from row to row: a row of weight w is learned with C w."""
+    """A learner with weights: the loss of a row is multiplied by its weight.
+
+    So a learner with a parameter C learns a row of weight w with C w, and a second-order learner with r / w.
+    """
 
     class_weight: dict[Label, float] | None
 
@@ -32,7 +35,7 @@ class WeightedClassifier(OnlineClassifier):
         X : array-like or CSR matrix of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), optional
-            Each row's C is the parameter times its weight. A row of weight 0 is predicted and not learned.
+            The loss of each row is multiplied by its weight. A row of weight 0 is predicted and not learned.
 
         Returns
         -------
@@ -64,7 +67,7 @@ class WeightedClassifier(OnlineClassifier):
         classes : array-like of shape (n_classes,), optional
             All labels that will ever occur; needed in the first call unless `admit`.
         sample_weight : array-like of shape (n_samples,), optional
-            Each row's C is the parameter times its weight. A row of weight 0 is predicted and not learned.
+            The loss of each row is multiplied by its weight. A row of weight 0 is predicted and not learned.
         admit : bool, default=False
             Whether unknown labels become classes.
 

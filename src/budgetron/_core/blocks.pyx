@@ -14,6 +14,7 @@ compared with the later rows of its block (`add_support`).
 """
 
 from libc.math cimport NAN
+from libc.string cimport memcpy
 
 cimport cython
 
@@ -69,7 +70,8 @@ cdef class Batch:
         if ledger is not None and self.columns:
             self.ledger = &ledger[0, 0]
         if rule.gaussian is not None:
-            self.gaussians = GaussianBlock(rule.gaussian, rule.projection, self.longest)
+            keep = rule.gaussian_round.keep
+            self.gaussians = GaussianBlock(rule.gaussian, keep, rule.projection, self.longest)
             rule.gaussian_round = self.gaussians
         elif rule.projection is not None:
             self.projections = ProjectionBlock(rule.projection, self.longest)
@@ -130,8 +132,8 @@ cdef class Batch:
         """End the batch, also after an error: apply what is pending, and play single rounds from now on."""
         if self.gaussians is not None:
             self.gaussians.close()
-            self.rule.gaussian_round = GaussianRound(self.rule.gaussian)
-            self.rule.gaussian.coefficients(self.rule.projection, self.rule._coef)
+            self.rule.gaussian_round = GaussianRound(self.rule.gaussian, self.gaussians.keep)
+            self.rule.set_coefficients()
         if self.projections is not None:
             self.rule.projection.block = None
 
@@ -143,7 +145,7 @@ cdef int play_blocks(Batch batch, real zero) except -1 nogil:
         b = batch.next_length()
         batch.open_block(b)
         if batch.gaussians is not None:
-            prepare_gaussians(batch.gaussians, batch, <real*> batch.K)
+            prepare_gaussians(batch.gaussians, batch, batch.rule, <real*> batch.K)
         elif batch.projections is not None:
             prepare_projections(batch.projections, batch, batch.rule, <real*> batch.K)
         b = play_block(batch, batch.rule, b, <real*> batch.K)
@@ -170,7 +172,7 @@ cdef Py_ssize_t play_block(Batch batch, Rule rule, Py_ssize_t b, real* K) except
         begin_round(batch, rule, i, row)
         rule.importance = 1.0 if batch.importances == NULL else batch.importances[t]
         if batch.margins != NULL:
-            batch.margins[t] = rule.margin
+            write_margins(batch, rule, t)
         if batch.ledger != NULL:
             clear_entries(rule)
         if not skip_round(rule, batch.y[t], rows.own[i]):
@@ -194,11 +196,24 @@ cdef inline void begin_round(Batch batch, Rule rule, Py_ssize_t i, real* row) no
     """Predict row i of the block, whose kernel values are in `row`."""
     if batch.gaussians is not None:
         batch.gaussians.row = i
-        rule.margin = batch.gaussians.margin(i, &batch.block.rows, batch.supports.single)
+        set_scores(batch.gaussians, rule, i, &batch.block.rows)
         return
     if batch.projections is not None:
         rule.projection.row = i
     rule.margin = rule.factor * dot(row, rule._coef, batch.supports.top)
+
+
+cdef inline void set_scores(GaussianBlock gaussians, Rule rule, Py_ssize_t i, Rows* rows) noexcept nogil:
+    """Compute the margin of row i, or the scores of all outputs."""
+    gaussians.scores(i, rows, rule.supports.single, &rule.margin if rule.outputs == 1 else rule._scores)
+
+
+cdef inline void write_margins(Batch batch, Rule rule, Py_ssize_t t) noexcept nogil:
+    """Write the margin of round t of the batch, or the scores of all outputs."""
+    if rule.outputs == 1:
+        batch.margins[t] = rule.margin
+    else:
+        memcpy(batch.margins + t * rule.outputs, rule._scores, rule.outputs * sizeof(double))
 
 
 cdef void add_support(Batch batch, Py_ssize_t slot, Py_ssize_t i, Py_ssize_t b, real* K) noexcept nogil:
@@ -220,8 +235,12 @@ cdef void add_support(Batch batch, Py_ssize_t slot, Py_ssize_t i, Py_ssize_t b, 
                 batch.projections.extend(batch.projections.place[j], later[j - i - 1])
 
 
-cdef void prepare_gaussians(GaussianBlock gaussians, Batch batch, real* K) noexcept nogil:
-    """Compute the coordinates of all rows of a block, and the products that updates will probably need."""
+cdef void prepare_gaussians(GaussianBlock gaussians, Batch batch, Rule rule, real* K) noexcept nogil:
+    """Compute the coordinates of all rows of a block, and the products that updates will probably need.
+
+    An update is likely if the rule would update if the scores, by the hypothesis before the block, were worse by a
+    slack.
+    """
     cdef Rows* rows = &batch.block.rows
     cdef Py_ssize_t i, j, n = gaussians.projection.n
     cdef bint single = batch.supports.single
@@ -233,7 +252,27 @@ cdef void prepare_gaussians(GaussianBlock gaussians, Batch batch, real* K) noexc
         for j in range(n):
             z[j] = K[i * batch.ld + j]
     solve_many(gaussians.projection._factor, FACTOR_PANEL, n, images, rows.n, gaussians.ld)
-    gaussians.multiply_ahead(batch.y + batch.start, rows, single)
+    gaussians.score_all(rows, single)
+    rule.importance = 1.0
+    for i in range(rows.n):
+        gaussians._places[i] = -1
+        set_scores(gaussians, rule, i, rows)
+        worsen_scores(rule, batch.y[batch.start + i], gaussians.slack)
+        if rule.needs_update():
+            gaussians.expect(i)
+    gaussians.multiply_ahead()
+
+
+cdef inline void worsen_scores(Rule rule, double label, double slack) noexcept nogil:
+    """Set the label, and change each score by the slack in the wrong direction."""
+    cdef Py_ssize_t c
+    if rule.outputs == 1:
+        rule.margin -= label * slack
+    else:
+        for c in range(rule.outputs):
+            rule._scores[c] += slack
+        rule._scores[<Py_ssize_t> label] -= 2.0 * slack
+    rule.set_label(label)
 
 
 cdef int prepare_projections(ProjectionBlock projections, Batch batch, Rule rule, real* K) except -1 nogil:

@@ -54,6 +54,8 @@ cdef class LearnerGroup:
     def __init__(self, list learners, bint of_one_model=False):
         cdef Learner first = learners[0], learner
         for learner in learners:
+            if learner.rule.outputs > 1:
+                raise ValueError("a learner with several outputs has its own kernel rows and cannot share them")
             if not learner.kernel.equals(first.kernel):
                 raise ValueError("learners that share kernel rows must have the same kernel")
             if (learner.supports.d, learner.supports.single, learner.supports.sparse) != (
@@ -264,7 +266,7 @@ cdef int play_block(Rule rule, Supports supports, Block block, Kind kind, real* 
             rule.margin = rule.factor * bt_dot_at_d(row, places, rule._coef, supports.top)
         else:
             rule.margin = rule.factor * bt_dot_at_f(row, places, rule._coef, supports.top)
-        rule.margin += rule.linear_part(&block.rows, i)
+        rule.margin += rule.linear_part(0, &block.rows, i)
         rule.importance = 1.0 if importances == NULL else importances[i]
         if margins != NULL:
             margins[i] = rule.margin

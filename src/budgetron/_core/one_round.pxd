@@ -16,19 +16,19 @@ cdef class SingleRound:
     cdef double open(self, x, Rule rule) except? -1
     cdef double predict(self, Rule rule, Py_ssize_t n, bint sparse) except? -1
     cdef double square(self)
-    cdef int finish(self, Rule rule, double y, double importance) except -1
+    cdef int finish(self, Rule rule, double label, double importance) except -1
 
 
-cdef int finish_round(Rule rule, double y, double* k, Rows* rows, Py_ssize_t i, real* row) except -1 nogil
+cdef int finish_round(Rule rule, double label, double* k, Rows* rows, Py_ssize_t i, real* row) except -1 nogil
 
 
-cdef inline bint skip_round(Rule rule, double y, double own) noexcept nogil:
+cdef inline bint skip_round(Rule rule, double label, double own) noexcept nogil:
     """If the round cannot change the hypothesis, count it and return True; otherwise return False.
 
-    The margin is known, and the label is y. `own` is the raw k(x, x).
+    The margin, or the scores of all outputs, are known. `own` is the raw k(x, x).
     """
-    rule.y = y
-    if y * rule.margin <= 0.0 or rule.needs_update() or rule.average is not None or rule.journal is not None:
+    rule.set_label(label)
+    if rule.y * rule.margin <= 0.0 or rule.needs_update() or rule.average is not None or rule.journal is not None:
         return False
     if not isfinite(rule.margin) or not isfinite(own):
         return False

@@ -48,7 +48,7 @@ cdef class SingleRound:
         return self.block.nbytes + self.supports.capacity * (12 if self.supports.single else 8)
 
     cdef double open(self, x, Rule rule) except? -1:
-        """Copy and check the row x, and return its margin."""
+        """Copy and check the row x, and return its margin. With several outputs, leave their values in `rule.scores`."""
         cdef Supports supports = self.supports
         cdef cnp.ndarray row
         # A copy, because the caller may change x before the round is finished.
@@ -97,23 +97,23 @@ cdef class SingleRound:
             return (<float*> self.block.rows.square)[0]
         return (<double*> self.block.rows.square)[0]
 
-    cdef int finish(self, Rule rule, double y, double importance) except -1:
+    cdef int finish(self, Rule rule, double label, double importance) except -1:
         """Play the second half of the round."""
         cdef Rows* rows = &self.block.rows
         rule.importance = importance
         if self.supports.sparse:
             self.supports.reserve_entries(rows.starts[1] - rows.starts[0])
         if self.supports.single:
-            finish_round(rule, y, self.wide, rows, 0, <float*> self.values)
+            finish_round(rule, label, self.wide, rows, 0, <float*> self.values)
         else:
-            finish_round(rule, y, <double*> self.values, rows, 0, <double*> self.values)
+            finish_round(rule, label, <double*> self.values, rows, 0, <double*> self.values)
         if rule.prune_due:
             rule.exchange()
         return 0
 
 
-cdef int finish_round(Rule rule, double y, double* k, Rows* rows, Py_ssize_t i, real* row) except -1 nogil:
-    """Play the second half of the round of row i: the label is y, and the rule may update.
+cdef int finish_round(Rule rule, double label, double* k, Rows* rows, Py_ssize_t i, real* row) except -1 nogil:
+    """Play the second half of the round of row i: see the label, and let the rule update.
 
     `row` holds its kernel values over the slots. `k` is where the rule gets them in float64. If `row` is float64 or
     NULL, they are already there.
@@ -122,13 +122,14 @@ cdef int finish_round(Rule rule, double y, double* k, Rows* rows, Py_ssize_t i, 
     cdef double own = rows.own[i]
     cdef double elapsed = 0.0
     cdef bint failed = True
+    cdef bint mistake
+    rule.set_label(label)
     if not isfinite(rule.margin) or not isfinite(own):
         with gil:
             raise_overflow(rule.rounds)
-    rule.y = y
     rule.added = -1
-    if y * rule.margin <= 0.0:
-        rule.mistakes += 1
+    mistake = rule.y * rule.margin <= 0.0
+    rule.mistakes += mistake
     if rule.average is not None:
         elapsed = rule.average.elapsed
         rule.average.add_round(rule.factor, rule.norm2, rule.supports.kernel.self_value(own))
@@ -146,7 +147,7 @@ cdef int finish_round(Rule rule, double y, double* k, Rows* rows, Py_ssize_t i, 
         if failed and rule.average is not None:
             rule.average.elapsed = elapsed
     if rule.journal is not None:
-        rule.journal.close(rule.rounds, rule.factor, y * rule.margin <= 0.0)
+        rule.journal.close(rule.rounds, rule.factor, mistake)
     rule.rounds += 1
     return 0
 
@@ -192,9 +193,17 @@ cdef double margin_of(SingleRound self, Rule rule, real* values) except? -1:
     """Return the margin of the row in the block, and leave its kernel values in `values`."""
     cdef Supports supports = self.supports
     cdef double margin
+    cdef Py_ssize_t c
     supports.values_of(self.block, supports.kind_with(self.block), values, supports.top, None)
     margin = rule.factor * dot(values, rule._coef, supports.top)
-    margin += rule.linear_part(&self.block.rows, 0)
+    margin += rule.linear_part(0, &self.block.rows, 0)
+    if rule.outputs > 1:
+        rule._scores[0] = margin
+        for c in range(1, rule.outputs):
+            rule._scores[c] = dot(values, rule._coef + c * supports.capacity, supports.top)
+            rule._scores[c] += rule.linear_part(c, &self.block.rows, 0)
+            if not isfinite(rule._scores[c]):
+                raise_overflow(rule.rounds)
     if not isfinite(margin) or not isfinite(self.block.rows.own[0]):
         raise_overflow(rule.rounds)
     return margin

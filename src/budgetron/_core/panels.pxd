@@ -49,3 +49,4 @@ cdef void downdate(double* S, Py_ssize_t panel, Py_ssize_t n, double* s) noexcep
 cdef void downdate_many(double* S, Py_ssize_t panel, Py_ssize_t n, double* s, Py_ssize_t count,
                         Py_ssize_t ld) noexcept nogil
 cdef void add_to_diagonal(double* S, Py_ssize_t panel, Py_ssize_t n, double value) noexcept nogil
+cdef void multiply_all(double* S, Py_ssize_t panel, Py_ssize_t n, double factor) noexcept nogil

@@ -142,3 +142,10 @@ cdef void add_to_diagonal(double* S, Py_ssize_t panel, Py_ssize_t n, double valu
     cdef Py_ssize_t i
     for i in range(n):
         S[row_start(i, panel) + i] += value
+
+
+cdef void multiply_all(double* S, Py_ssize_t panel, Py_ssize_t n, double factor) noexcept nogil:
+    """Multiply all entries of S by a number."""
+    cdef Py_ssize_t i
+    for i in range(packed_size(n, panel)):
+        S[i] *= factor

@@ -12,14 +12,16 @@ from budgetron._core.supports cimport Supports
 from budgetron._core.workers cimport Workers
 
 
-def sums(Supports supports, X, const double[::1] coef, int threads=1, Rule rule=None, Distances distances=None):
+def sums(Supports supports, X, coef, int threads=1, Rule rule=None, Distances distances=None):
     """Return, for each row of X, the sum of its kernel values over the slots, weighted by `coef`.
 
-    With a rule, add the linear part of its hypothesis.
+    `coef` of shape (n_slots,) gives one number per row. With one row of coefficients per output, the result has shape
+    (n, n_outputs). With a rule, add the linear part of its hypothesis.
     """
-    out = np.zeros((X.shape[0], 1))
-    in_blocks(supports, X, coef, out, threads, rule, distances)
-    return out[:, 0]
+    coefficients = np.ascontiguousarray(np.atleast_2d(coef))
+    out = np.zeros((X.shape[0], len(coefficients)))
+    in_blocks(supports, X, coefficients, out, threads, rule, distances)
+    return out[:, 0] if np.ndim(coef) == 1 else out
 
 
 def values(Supports supports, X, int threads=1):
@@ -29,7 +31,7 @@ def values(Supports supports, X, int threads=1):
     return out[:, supports.order[:supports.m]]
 
 
-cdef in_blocks(Supports supports, X, const double[::1] coef, double[:, ::1] out, int threads, Rule rule,
+cdef in_blocks(Supports supports, X, const double[:, ::1] coef, double[:, ::1] out, int threads, Rule rule,
                Distances distances):
     cdef BatchRows batch = BatchRows(X, supports.square.dtype)
     if distances is not None:
@@ -44,10 +46,10 @@ cdef in_blocks(Supports supports, X, const double[::1] coef, double[:, ::1] out,
         predict_blocks(supports, batch, coef, out, Workers(threads), rule, distances, <double> 0)
 
 
-cdef int predict_blocks(Supports supports, BatchRows batch, const double[::1] coef, double[:, ::1] out, Workers workers,
+cdef int predict_blocks(Supports supports, BatchRows batch, const double[:, ::1] coef, double[:, ::1] out, Workers workers,
                         Rule rule, Distances distances, real zero) except -1:
     """Fill `out` with the sums, or if `coef` is None with the values. `zero` gives the type of the rows."""
-    cdef Py_ssize_t start = 0, b, i, j, top = supports.top, n = batch.n, longest = min(longest_block(workers), batch.n)
+    cdef Py_ssize_t start = 0, b, i, j, c, top = supports.top, n = batch.n, longest = min(longest_block(workers), batch.n)
     dtype = supports.square.dtype
     cdef Block block = Block(supports.kernel, supports.d, dtype, longest, supports.sparse, True)
     cdef real[:, ::1] cross_block = np.empty((longest, max(top, 1)), dtype)
@@ -64,9 +66,10 @@ cdef int predict_blocks(Supports supports, BatchRows batch, const double[::1] co
             for i in range(b):
                 row = K + i * top
                 if coef is not None:
-                    out[start + i, 0] = dot(row, <double*> &coef[0], top) if top else 0.0
-                    if rule is not None:
-                        out[start + i, 0] += rule.linear_part(&block.rows, i)
+                    for c in range(out.shape[1]):
+                        out[start + i, c] = dot(row, <double*> &coef[c, 0], top) if top else 0.0
+                        if rule is not None:
+                            out[start + i, c] += rule.linear_part(c, &block.rows, i)
                 else:
                     for j in range(top):
                         out[start + i, j] = row[j]

@@ -26,7 +26,10 @@ cdef Py_ssize_t FIRST_SLOTS = 64
 
 
 cdef class Learner:
-    """One hypothesis that learns from a stream of rows labelled -1 or +1.
+    """One hypothesis that learns from a stream of labelled rows.
+
+    With one output, labels are -1 and +1, and a margin is one number. With an output for each class, the label of a row
+    is the index of its class, and its margins are the values of all outputs.
 
     Parameters
     ----------
@@ -83,6 +86,15 @@ cdef class Learner:
     def budget(self):
         """The largest number of supports after a round; 0 if there is no limit."""
         return self.rule.budget
+
+    @property
+    def n_outputs(self):
+        """Number of functions that the hypothesis consists of."""
+        return self.rule.outputs
+
+    def add_output(self, Py_ssize_t place):
+        """Add an output that is 0 at this place. The one output of two classes first becomes one for each."""
+        self.rule.add_output(place)
 
     def state(self):
         """Return the state of the hypothesis: numbers, arrays, and tables of these."""
@@ -147,17 +159,21 @@ cdef class Learner:
 
     cdef bint is_bounded(self, double square):
         """Return whether squares and products of the coordinates of rows of this squared norm cannot overflow."""
-        return self.kernel.has_unit_length() and square * self.rule.gaussian.scale ** 2 < 1e30
+        cdef double scale = self.rule.gaussian.scale ** 2 * max(1.0, self.rule.gaussian.prior)
+        return self.kernel.has_unit_length() and square * scale < 1e30
 
     cpdef bint may_fail(self):
         """Return whether closing the open round might fail: by overflow, or in a kernel that is a Python function."""
         cdef double own = self.kernel.self_value(self.single_round.block.rows.own[0])
         cdef bint sane = own == 0.0 or 1e-60 < own < 1e60
+        cdef Py_ssize_t c
         if self.rule.gaussian is not None and not self.is_bounded(self.single_round.square()):
             return True
+        for c in range(self.rule.outputs if self.rule.outputs > 1 else 0):
+            sane = sane and fabs(self.rule._scores[c]) < 1e60
         return self.kernel.function is not None or not (sane and fabs(self.rule.margin) < 1e60)
 
-    def learn(self, X, y, double[::1] margins=None, int64_t[::1] sizes=None, double[:, ::1] ledger=None, int threads=1,
+    def learn(self, X, y, margins=None, int64_t[::1] sizes=None, double[:, ::1] ledger=None, int threads=1,
               double[::1] importances=None, Distances distances=None):
         """Play one round per row of X, in order.
 
@@ -166,10 +182,10 @@ cdef class Learner:
         X : ndarray or CSR matrix of shape (n, d), in the learner's dtype
             A matrix in canonical form.
         y : ndarray of shape (n,), float64
-            Labels, -1.0 or +1.0.
+            Labels, -1.0 or +1.0; with several outputs, the output of each row's class.
         margins, sizes, ledger : arrays to fill, optional
-            f_t(x_t) before the label is seen; the number of supports after the round; and one column
-            for each name in the rule's ledger.
+            f_t(x_t) before the label is seen, with several outputs one column for each; the number of supports after
+            the round; and one column for each name in the rule's ledger.
         threads : int
             Largest number of threads that compute kernel values.
         importances : ndarray of shape (n,), float64, optional
@@ -187,6 +203,12 @@ cdef class Learner:
             self.rule.refresh_norm()
         if rows.n == 0:
             return
+        if margins is not None:
+            if margins.size != rows.n * self.rule.outputs or not margins.flags.c_contiguous:
+                raise ValueError("margins must have one number per row and output, row by row")
+            margins = margins.reshape(-1)
+        if self.rule.outputs > 1 and not ((y >= 0.0) & (y < self.rule.outputs)).all():
+            raise ValueError("labels must be outputs of the learner")
         batch = Batch(self, self.rule, rows, y, importances, margins, sizes, ledger, threads, distances)
         self.rule.recording = ledger is not None
         try:
@@ -214,8 +236,12 @@ cdef class Learner:
         self.single_round = SingleRound(self.supports)
 
     def play(self, x, double y, double importance=1.0):
-        """Play one round on a row of weight `importance`; return the margin before the label y is seen."""
-        cdef double margin = self.begin(x)
+        """Play one round on a row of weight `importance`; return the margin before the label y is seen.
+
+        With several outputs, y is the output of the row's class, and the margins of all outputs are returned.
+        """
+        cdef double first = self.begin(x)
+        margin = first if self.rule.outputs == 1 else self.rule.scores.copy()
         if not self.may_fail():
             self.end(y, importance)
             return margin
@@ -228,8 +254,9 @@ cdef class Learner:
         return margin
 
     def open_round(self, x):
-        """Play the first half of a round: check the row and return the margin."""
-        return self.begin(x)
+        """Play the first half of a round: check the row and return the margin, or those of all outputs."""
+        cdef double margin = self.begin(x)
+        return margin if self.rule.outputs == 1 else self.rule.scores.copy()
 
     def close_round(self, double y, double importance=1.0):
         """Play the second half of the open round: learn from the label y."""
@@ -249,10 +276,12 @@ cdef class Learner:
         return self.single_round.open(x, self.rule)
 
     cdef int end(self, double y, double importance) except -1:
+        if self.rule.outputs > 1 and not 0.0 <= y < self.rule.outputs:
+            raise ValueError("the label must be an output of the learner")
         return self.single_round.finish(self.rule, y, importance)
 
     def decide(self, X, coef=None, int threads=1, Distances distances=None):
-        """Return f(x) for each row of X. `coef` are other coefficients to use, in slot order."""
+        """Return f(x) for each row of X, or of all outputs. `coef` are other coefficients to use, in slot order."""
         return sums(self.supports, X, self.rule.factor * self.rule.coef if coef is None else coef, threads,
                     self.rule if coef is None else None, distances)
 

@@ -1,3 +1,4 @@
+from libc.math cimport INFINITY
 from libc.stdint cimport int64_t
 from numpy.random cimport bitgen_t
 
@@ -17,6 +18,7 @@ cdef class Rule:
     cdef readonly tuple args, ledger
     cdef readonly dict options
     cdef readonly Py_ssize_t budget
+    cdef readonly Py_ssize_t outputs  # functions that the hypothesis consists of: 1, or one for each class
     cdef bint keeps_tail, keeps_gram, keeps_norm
     cdef readonly bint divides
     cdef readonly object generator
@@ -41,8 +43,12 @@ cdef class Rule:
     cdef readonly double factor, norm2, peak, damage_sum
     cdef readonly int64_t rounds, mistakes
 
-    # The round being played
+    # The round being played. With several outputs, `scores` has the value of each function at the row, `target` is the
+    # output of the row's class, y is 1 and the margin is the score of the target minus the largest other one
     cdef double y, margin, value, kxx
+    cdef readonly object scores
+    cdef double* _scores
+    cdef Py_ssize_t target
     cdef double importance  # the weight of the row: 1 by default
     cdef double* k
     cdef Rows* rows
@@ -85,12 +91,26 @@ cdef class Rule:
         """
         return 1e-4 if self.supports.single else 1e-9
 
-    cdef inline double linear_part(self, Rows* rows, Py_ssize_t i) noexcept nogil:
-        """Return the part of f(x) of row i that is not a sum over the supports."""
-        return 0.0 if self.gaussian is None else self.gaussian.linear_part(rows, i, self.supports.single)
+    cdef inline double linear_part(self, Py_ssize_t output, Rows* rows, Py_ssize_t i) noexcept nogil:
+        """Return the part of f(x) of an output at row i that is not a sum over the supports."""
+        return 0.0 if self.gaussian is None else self.gaussian.linear_part(output, rows, i, self.supports.single)
+
+    cdef inline void set_label(self, double label) noexcept nogil:
+        """See the label of the round: -1 or +1, or the output of the row's class if there are several."""
+        cdef Py_ssize_t c
+        cdef double other
+        if self.outputs == 1:
+            self.y = label
+            return
+        self.y, self.target, other = 1.0, <Py_ssize_t> label, -INFINITY
+        for c in range(self.outputs):
+            if c != self.target and not self._scores[c] <= other:  # also if it is not a number
+                other = self._scores[c]
+        self.margin = self._scores[self.target] - other
 
     cdef double value_anywhere(self, Py_ssize_t position) except? -1 nogil
     cdef double tie_tolerance(self, double term) noexcept nogil
+    cdef void set_coefficients(self) noexcept nogil
     cdef double norm(self) noexcept nogil
     cdef int measure_norm(self) except? -1 nogil
     cdef int add(self, double c) except? -1 nogil

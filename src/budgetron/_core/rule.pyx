@@ -34,6 +34,10 @@ oldest support may be removed. With the Gram matrix, f is known at all supports 
 neither, each f(x_p) costs a kernel row. `projection` keeps the factor that projects onto the span of the supports. A
 rule that sets `gaussian` (before `attach`) keeps its hypothesis there, in coordinates of that span and, if wanted, of
 the row itself; the coefficients follow from it.
+
+A rule with a Gaussian may consist of several functions, one for each class (`outputs`). They have the same supports.
+`scores` then has the value of each function at x_t, `target` is the output of the row's class, y is 1, and margin is the
+score of the target minus the largest other score. The coefficients are a matrix with one row per output.
 """
 
 from cpython.pycapsule cimport PyCapsule_GetPointer
@@ -100,6 +104,8 @@ cdef class Rule:
         self.coef = self.tail = self.values = self.gram = self.scratch = self.departed_sums = NO_VALUES
         self.factor = 1.0
         self.added = -1
+        self.outputs = 1
+        self.scores = NO_VALUES
 
     def __init__(self, Py_ssize_t budget=0, *, tuple ledger=("norm",), bint tail=False, bint gram=False,
                  bint projection=False, generator=None, bint divides=False, bint norm=False):
@@ -129,7 +135,11 @@ cdef class Rule:
             self.projection.reserve(capacity)
         if self.gaussian is not None:
             self.gaussian.reserve(capacity)
-        self.coef = lengthen(self.coef, capacity)
+        if self.outputs == 1:
+            self.coef = lengthen(self.coef, capacity)
+        else:
+            old, self.coef = self.coef, np.zeros((self.outputs, capacity))
+            self.coef[:, :old.shape[1]] = old
         self.scratch = np.zeros(capacity)
         if self.keeps_tail:
             self.tail = lengthen(self.tail, capacity)
@@ -161,12 +171,36 @@ cdef class Rule:
     cdef void set_pointers(self):
         self._coef, self._tail = <double*> address(self.coef), <double*> address(self.tail)
         self._values, self._gram = <double*> address(self.values), <double*> address(self.gram)
-        self._scratch = <double*> address(self.scratch)
+        self._scratch, self._scores = <double*> address(self.scratch), <double*> address(self.scores)
+
+    def set_outputs(self, Py_ssize_t outputs):
+        """Consist of this many functions from now on, whose coefficients are not known yet."""
+        self.outputs = outputs
+        self.coef = NO_VALUES if outputs == 1 else np.zeros((outputs, 0))
+        self.scores = NO_VALUES if outputs == 1 else np.zeros(outputs)
+
+    def add_output(self, Py_ssize_t place):
+        """Add a function that is 0. The single function of two classes first becomes one for each of them."""
+        if self.gaussian is None:
+            raise ValueError("only second-order rules can have several outputs")
+        self.gaussian.add_output(place)
+        self.set_outputs(self.gaussian.outputs)
+        self.reserve(self.supports.capacity)
+        self.update_coefficients()
+
+    def update_coefficients(self):
+        """Compute the coefficients and the norm from the Gaussian."""
+        self.set_coefficients()
+        self.norm2 = self.gaussian.square()
+
+    cdef void set_coefficients(self) noexcept nogil:
+        """Compute the coefficients from the Gaussian."""
+        self.gaussian.coefficients(self.projection, self._coef, self.supports.capacity)
 
     def arrays(self):
         """Return all arrays, by name."""
         arrays = {"coef": self.coef, "tail": self.tail, "values": self.values, "gram": self.gram,
-                  "scratch": self.scratch}
+                  "scratch": self.scratch, "scores": self.scores}
         if self.projection is not None:
             arrays |= self.projection.arrays()
         if self.gaussian is not None:
@@ -210,6 +244,8 @@ cdef class Rule:
         self.journal, self.departed = state["journal"], state["departed"]
         self.departed_sums = kept_array(state["departed_sums"])
         self.gaussian = state.get("gaussian")
+        if self.gaussian is not None and self.gaussian.outputs > 1:
+            self.outputs, self.scores = self.gaussian.outputs, np.zeros(self.gaussian.outputs)
         if self.generator is not None:
             self.generator.bit_generator.state = state["bits"]
         self.set_pointers()
@@ -251,8 +287,13 @@ cdef class Rule:
             self.gaussian.mirror()
 
     def set_budget(self, Py_ssize_t budget):
-        """Change the budget, also of copies: `args` are those of the constructor, and the budget is the first."""
-        self.budget, self.args = budget, (budget, *self.args[1:])
+        """Change the budget, also of copies."""
+        self.budget = budget
+        self.set_argument(0, budget)
+
+    def set_argument(self, Py_ssize_t place, value):
+        """Replace an argument of the constructor, with which copies are made."""
+        self.args = (*self.args[:place], value, *self.args[place + 1:])
 
     def truncate(self, Py_ssize_t budget):
         """Keep the first supports, as many as `budget`, and from now on no more than that.
@@ -268,14 +309,13 @@ cdef class Rule:
         self.supports.truncate(m, capacity)
         self.projection.truncate(m, capacity)
         self.gaussian.truncate(m, capacity)
-        self.coef = NO_VALUES
+        self.set_outputs(self.outputs)
         self.reserve(capacity)
-        self.gaussian.coefficients(self.projection, self._coef)
-        self.norm2 = self.gaussian.square()
+        self.update_coefficients()
 
     def coefficients(self):
-        """Return the coefficients, from the oldest support to the newest."""
-        return self.factor * self.coef[self.supports.order[:self.supports.m]]
+        """Return the coefficients of each output, from the oldest support to the newest; (n_supports,) if it is one."""
+        return self.factor * self.coef[..., self.supports.order[:self.supports.m]]
 
     def refresh_norm(self):
         """Recompute ||f||^2 if removals left it unknown."""

@@ -28,7 +28,8 @@ __all__ = ["Cohort"]
 class Cohort:
     """Kernel learners that learn the same rows.
 
-    Learners with the same kernel share its values, also between the classes of each learner. Up to rounding,
+    Learners with the same kernel share its values, also between the classes of each learner, except those
+    with one hypothesis for all classes. Up to rounding,
     the result is that of separate runs. The time of one learner is an estimate: the time of its own rounds,
     and a part of the time for shared kernel values, in proportion to its supports.
 
@@ -42,6 +43,7 @@ class Cohort:
         self.seconds: Floats = np.zeros(len(self.models))
         # Hypotheses that share kernel values, and the models they belong to
         self._groups: list[tuple[LearnerGroup, list[int]]] = []
+        self._alone: list[int] = []  # models with one hypothesis for all classes
         self._grouped: list[int] = []  # identities of the hypotheses in the groups
 
     def progressive_fit(
@@ -66,6 +68,9 @@ class Cohort:
             with name_large_value(batches[0].X), one_thread(), defer_interrupts():
                 for group, members in self._groups:
                     self._learn(group, members, batches)
+                for i in self._alone:
+                    with self._timed(i):
+                        access.play_batch(self.models[i], batches[i])
                 for i, (model, batch) in enumerate(pairs):
                     with self._timed(i):
                         traces.append(access.close_batch(model, batch))
@@ -77,7 +82,7 @@ class Cohort:
         before = group.kernel_values, group.kernel_seconds, group.seconds.copy()
         group.learn(
             batches[members[0]].X,
-            [batch.signs[c] for batch, c in outputs],
+            [batch.labels[c] for batch, c in outputs],
             [_margins(batch)[c] for batch, c in outputs],
             [_sizes(batch)[c] for batch, c in outputs],
             max(access.thread_count(self.models[i]) for i in members),
@@ -101,8 +106,12 @@ class Cohort:
     def _find_groups(self) -> None:
         """Group the models with the same kernel and the same type of rows."""
         groups: list[list[int]] = []
+        self._alone = []
         for i, model in enumerate(self.models):
             first = hypotheses(model)[0]
+            if first.n_outputs > 1:
+                self._alone.append(i)
+                continue
             for members in groups:
                 if _can_share(first, hypotheses(self.models[members[0]])[0]):
                     members.append(i)

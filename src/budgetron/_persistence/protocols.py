@@ -2,7 +2,8 @@
 
 What changed: in 2, slabs may store the non-zeros of their rows only, kernel learners have `n_jobs`, and the
 Gram matrix is gone where none is needed. In 3, learners with a C have `class_weight`, and there are models of
-`budgetron.river`. In 4, the kernel PassiveAggressive may have a budget.
+`budgetron.river`. In 4, the kernel PassiveAggressive may have a budget. In 5, SecondOrderProjectron has a
+loss, a prior, forgetting and class weights, and one hypothesis for all classes.
 """
 
 from __future__ import annotations
@@ -11,38 +12,45 @@ from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._base.weighted_classifier import WeightedClassifier
 from budgetron._persistence.registry import CLASSES
 from budgetron._persistence.writer import Tree
-from budgetron.kernelized import PassiveAggressive
+from budgetron.kernelized import PassiveAggressive, SecondOrderProjectron
 
 __all__ = ["PROTOCOL", "upgraded"]
 
-PROTOCOL = 4
+PROTOCOL = 5
 
-# For each older protocol, the parameter that the next one added, and the class of the learners that have it.
-ADDED: dict[int, tuple[type, str]] = {
-    1: (KernelClassifier, "n_jobs"),
-    2: (WeightedClassifier, "class_weight"),
-    3: (PassiveAggressive, "budget"),
+# For each older protocol: the class of the learners to which the next one added something, the parameters
+# that it added with the values that give the old behaviour, and the learned attributes that it added.
+ADDED: dict[int, tuple[type, dict[str, object], dict[str, object]]] = {
+    1: (KernelClassifier, {"n_jobs": None}, {}),
+    2: (WeightedClassifier, {"class_weight": None}, {}),
+    3: (PassiveAggressive, {"budget": None}, {}),
+    4: (
+        SecondOrderProjectron,
+        {"loss": "hinge", "prior": 1.0, "forget": 1.0, "class_weight": None},
+        {"loss_": "hinge"},
+    ),
 }
 
 
 def upgraded(head: Tree, protocol: int) -> Tree:
     """Return the tree of an older protocol in the form of the present one."""
     for step in range(protocol, PROTOCOL):
-        head = _with_parameter(head, *ADDED[step])
+        head = _with_additions(head, *ADDED[step])
     return head
 
 
-def _with_parameter(node: Tree, cls: type, name: str) -> Tree:
-    """Return the same tree, where models of this class have one more parameter, which is None."""
+def _with_additions(node: Tree, cls: type, parameters: dict[str, object], learned: dict[str, object]) -> Tree:
+    """Return the same tree, where models of this class have more parameters and learned attributes."""
     if isinstance(node, list):
-        return [_with_parameter(item, cls, name) for item in node]
+        return [_with_additions(item, cls, parameters, learned) for item in node]
     if not isinstance(node, dict):
         return node
-    node = {key: _with_parameter(item, cls, name) for key, item in node.items()}
+    node = {key: _with_additions(item, cls, parameters, learned) for key, item in node.items()}
     if node.get("#") == "model" and issubclass(CLASSES.get(str(node.get("class")), object), cls):
-        learned = node.get("learned")
-        started = learned.get("_started_with") if isinstance(learned, dict) else None
-        for parameters in (node.get("parameters"), started):
-            if isinstance(parameters, dict):
-                parameters.setdefault(name, None)
+        found = node.get("learned")
+        started = found.get("_started_with") if isinstance(found, dict) else None
+        for table, added in ((node.get("parameters"), parameters), (started, parameters), (found, learned)):
+            for name, value in added.items():
+                if isinstance(table, dict):
+                    table.setdefault(name, value)
     return node

@@ -215,7 +215,7 @@ class BudgetClassifier(OnlineClassifier):
     def _observe(self, batch: Batch, start: int) -> None:
         assert batch.margins is not None
         # One sigmoid for all classes, so that the most probable class is the one predicted.
-        calibrate(self.sigmoids_[0], batch.margins.T.ravel(), np.stack(batch.signs, axis=1).ravel())
+        calibrate(self.sigmoids_[0], batch.margins.T.ravel(), np.stack(batch.labels, axis=1).ravel())
 
     def play(self, x: Row, y: Label, classes: ArrayLike | None = None) -> float | Floats:
         if not self.__sklearn_is_fitted__():

@@ -301,7 +301,7 @@ def experts_for(d: int, dtype: np.dtype[Any], memory: int, plan: Plan) -> list[E
         experts += [
             KernelExpert(
                 f"second order, {'' if standardised else 'raw, '}width {width:g}",
-                SecondOrderProjectron(FEWEST),
+                SecondOrderProjectron(FEWEST, loss="hinge"),
                 standardised,
                 width=width,
             )

@@ -175,6 +175,7 @@ def _hypothesis_of(model: OnlineClassifier, kept: object, d: int, dtype: np.dtyp
         "classes_": [0, 1],
         "_learners": kept,
         "gamma_": parameters.get("gamma"),
+        "loss_": parameters.get("loss"),
     }
     hypothesis = model.restored_hypotheses(found)[0]
     require(hypothesis.dtype == dtype, "rows of an expert should have the type of the portfolio's")
