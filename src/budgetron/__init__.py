@@ -19,6 +19,7 @@ from budgetron import (
     games,
     kernels,
     linear,
+    relevance,
     report,
     streams,
 )
@@ -51,6 +52,7 @@ __all__ = [
     "learners",
     "linear",
     "load",
+    "relevance",
     "report",
     "save",
     "streams",
