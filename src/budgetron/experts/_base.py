@@ -73,14 +73,18 @@ class ExpertAlgorithm(StatefulEstimator):
     """A rule that weighs experts by their losses.
 
     A subclass computes the weights from the losses. It implements `_start`, which creates its state,
-    `_log_weights`, which returns the weights before each round of a block, and `_update_weights`, which adds
-    a block of losses to the state.
+    `_log_weights` or `_block_weights`, which returns the weights before each round of a block, and
+    `_update_weights`, which adds a block of losses to the state.
     """
 
     _parameter_constraints: ClassVar[Constraints] = {}
 
     # Whether advice, outcomes and losses must be 0 or 1.
     _binary: ClassVar[bool] = False
+
+    # Whether the algorithm's loss is that of the weighted average of the advice. Otherwise it is the expected
+    # loss of an expert drawn by weight.
+    _averages: ClassVar[bool] = False
 
     # Loss of a prediction given the outcome; a parameter of some algorithms.
     loss: str | Loss = "absolute"
@@ -98,9 +102,16 @@ class ExpertAlgorithm(StatefulEstimator):
         """Return the log-weights before each round of a block of losses, of shape (n_rounds, n_experts)."""
         raise NotImplementedError
 
-    def _update_weights(self, losses: Vector, own: Vector) -> None:
-        """Update the weights by a block of the experts' losses and the algorithm's losses."""
+    def _block_weights(self, losses: Vector) -> Vector:
+        """Return the normalized weights before each round of a block, of shape (n_rounds, n_experts)."""
+        return normalized(self._log_weights(losses))
+
+    def _update_weights(self, losses: Vector, own: Vector, weights: Vector) -> None:
+        """Update the state by a block: losses of the experts, own losses, and weights before each round."""
         raise NotImplementedError
+
+    def _check_own_state(self, found: State, rounds: int) -> None:
+        """Raise `ValueError` if the state that only this algorithm has is invalid after this many rounds."""
 
     def _block_rounds(self, rounds: int) -> int:
         """Return how many of the next `rounds` rounds can be computed in one step."""
@@ -116,7 +127,11 @@ class ExpertAlgorithm(StatefulEstimator):
     def _own_losses(
         self, predictions: Vector | None, outcomes: Vector | None, weights: Vector, losses: Vector
     ) -> Vector:
-        """Return the expected losses. For a linear loss they equal those of the weighted prediction."""
+        """Return the losses of the weighted average, or the expected ones; a linear loss makes them equal."""
+        if self._averages and predictions is not None and outcomes is not None:
+            return self._check_losses(
+                self._loss_function()(predictions, outcomes), "the loss function's values"
+            )
         expected: Vector = np.einsum("ti,ti->t", weights, losses)
         return expected
 
@@ -127,7 +142,7 @@ class ExpertAlgorithm(StatefulEstimator):
         """The experts' normalized weights in the next round."""
         if not self._is_started():
             raise AttributeError(f"this {type(self).__name__} has not seen any advice yet")
-        shares: Vector = normalized(self._log_weights(np.zeros((1, self.n_experts_))))[0]
+        shares: Vector = self._block_weights(np.zeros((1, self.n_experts_)))[0]
         return shares
 
     @property
@@ -222,13 +237,13 @@ class ExpertAlgorithm(StatefulEstimator):
         before = copy.deepcopy(self.__dict__) if callable(self.loss) else self.__dict__.copy()
         with restore_on_error(self, before):
             for rows in self._blocks(len(losses)):
-                weights = normalized(self._log_weights(losses[rows]))
+                weights = self._block_weights(losses[rows])
                 block_predictions = None
                 if advice is not None and predictions is not None:
                     block_predictions = predictions[rows] = self._predict_rows(weights, advice[rows])
                 block_outcomes = None if outcomes is None else outcomes[rows]
                 own[rows] = self._own_losses(block_predictions, block_outcomes, weights, losses[rows])
-                self._update_weights(losses[rows], own[rows])
+                self._update_weights(losses[rows], own[rows], weights)
                 self.rounds_ += len(own[rows])
         totals = losses.sum(axis=0)
         self.loss_ += float(own.sum())
@@ -280,9 +295,7 @@ class ExpertAlgorithm(StatefulEstimator):
         for name, value in found.items():
             if isinstance(value, np.ndarray | float):
                 require(not np.isnan(value).any(), f"{name} should be numbers")
-        if "_errors" in found:
-            errors = found["_errors"]
-            require(np.all((errors >= 0) & (errors <= rounds)), "errors should be of rounds played")
+        self._check_own_state(found, rounds)
         self.__dict__.update(found)
 
     # ------------------------------------------------------------------ checks

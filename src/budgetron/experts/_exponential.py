@@ -63,6 +63,7 @@ class ExponentialWeights(ExpertAlgorithm):
         "eta": [StrOptions({"doubling", "anytime"}), Interval(Real, 0.0, None, closed="neither")],
         "loss": [StrOptions(set(LOSSES)), callable],
     }
+    _averages = True
 
     def __init__(self, eta: float | str = "anytime", loss: str | Loss = "absolute") -> None:
         self.eta = eta
@@ -94,14 +95,7 @@ class ExponentialWeights(ExpertAlgorithm):
         weights: Vector = -self._rates(len(losses))[:, None] * before_each(losses, self._totals)  # (8.14)
         return weights
 
-    def _own_losses(
-        self, predictions: Vector | None, outcomes: Vector | None, weights: Vector, losses: Vector
-    ) -> Vector:
-        if predictions is None or outcomes is None:
-            return super()._own_losses(predictions, outcomes, weights, losses)
-        return self._check_losses(self._loss_function()(predictions, outcomes), "the loss function's values")
-
-    def _update_weights(self, losses: Vector, own: Vector) -> None:
+    def _update_weights(self, losses: Vector, own: Vector, weights: Vector) -> None:
         self._totals = self._totals + losses.sum(axis=0)
         following = self.rounds_ + len(losses) + 1
         if self.eta == "doubling" and following & (following - 1) == 0:  # a power of 2 starts a new period

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
+from budgetron._util.checks import State, require
 from budgetron.experts._base import Constraints, ExpertAlgorithm, Vector, before_each
 
 
@@ -85,9 +86,13 @@ class WeightedMajority(ExpertAlgorithm):
         wrong: Vector = (predictions != outcomes).astype(np.float64)
         return wrong
 
-    def _update_weights(self, losses: Vector, own: Vector) -> None:
+    def _update_weights(self, losses: Vector, own: Vector, weights: Vector) -> None:
         if own[0] == 1.0:
             self._errors = self._errors + losses[0].astype(np.int64)
+
+    def _check_own_state(self, found: State, rounds: int) -> None:
+        errors = found["_errors"]
+        require(np.all((errors >= 0) & (errors <= rounds)), "errors should be of rounds played")
 
     def play_losses(self, losses: ArrayLike) -> Never:
         """Raise an error: the weights change when the vote is wrong, so a vote needs advice."""
@@ -186,5 +191,5 @@ class RandomizedWeightedMajority(ExpertAlgorithm):
         followed: Vector = advice[np.arange(len(advice)), np.minimum(chosen, self.n_experts_ - 1)]
         return followed
 
-    def _update_weights(self, losses: Vector, own: Vector) -> None:
+    def _update_weights(self, losses: Vector, own: Vector, weights: Vector) -> None:
         self._totals = self._totals + losses.sum(axis=0)

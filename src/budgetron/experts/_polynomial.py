@@ -49,6 +49,7 @@ class PolynomialWeights(ExpertAlgorithm):
         "alpha": [Interval(Real, 2.0, None, closed="neither"), None],
         "loss": [StrOptions(set(LOSSES)), callable],
     }
+    _averages = True
 
     def __init__(self, alpha: float | None = None, loss: str | Loss = "absolute") -> None:
         self.alpha = alpha
@@ -69,12 +70,5 @@ class PolynomialWeights(ExpertAlgorithm):
         logs[ahead] = (alpha - 1.0) * np.log(self._regrets[ahead])
         return logs[None, :]
 
-    def _own_losses(
-        self, predictions: Vector | None, outcomes: Vector | None, weights: Vector, losses: Vector
-    ) -> Vector:
-        if predictions is None or outcomes is None:
-            return super()._own_losses(predictions, outcomes, weights, losses)
-        return self._check_losses(self._loss_function()(predictions, outcomes), "the loss function's values")
-
-    def _update_weights(self, losses: Vector, own: Vector) -> None:
+    def _update_weights(self, losses: Vector, own: Vector, weights: Vector) -> None:
         self._regrets = self._regrets + (own[0] - losses[0])

@@ -61,5 +61,5 @@ class Prod(ExpertAlgorithm):
     def _log_weights(self, losses: Vector) -> Vector:
         return before_each(np.log1p(-(1.0 - self.beta) * losses), self._logs)
 
-    def _update_weights(self, losses: Vector, own: Vector) -> None:
+    def _update_weights(self, losses: Vector, own: Vector, weights: Vector) -> None:
         self._logs = self._logs + np.log1p(-(1.0 - self.beta) * losses).sum(axis=0)
