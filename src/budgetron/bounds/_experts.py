@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import exp, log, log2, sqrt
+from math import exp, log, log1p, log2, sqrt
 
 from budgetron.bounds._statement import Check, assume, theorem
 
@@ -80,6 +80,90 @@ def exponential_weights_anytime(experts: int, rounds: int, *, check: Check = Tru
     For rates sqrt(8 log(N) / t). The bound of Mohri et al., Theorem 8.7, is larger.
     """
     return 2 * sqrt(rounds / 2 * log(experts)) + sqrt(log(experts) / 8)
+
+
+@theorem(
+    "Cesa-Bianchi, Lugosi (2006) section 5.2, for shares that include the expert itself",
+    "`experts.FixedShare`",
+    "regret against a sequence of experts",
+    "convex losses in [0, 1], 0 < alpha < 1, 0 <= k <= T - 1",
+)
+def fixed_share(
+    experts: int,
+    rounds: int,
+    switches: int,
+    eta: float | None = None,
+    alpha: float | None = None,
+    *,
+    check: Check = True,
+) -> float:
+    """Return (log N + k log(N / alpha) + (T - 1 - k) log(1 / (1 - alpha + alpha / N))) / eta + eta T / 8.
+
+    It bounds the loss minus that of any sequence of experts with at most k switches
+    (`experts.best_sequence`). Without eta, or alpha, it is the value at the best one; see
+    `fixed_share_rates`.
+
+    Proof. Let w be the weights before round t, l the losses of the round, Z_t the sum of w_i exp(-eta l_i),
+    and u_i = w_i exp(-eta l_i) / Z_t. By convexity and Hoeffding's lemma the loss of the round is at most
+    -log(Z_t) / eta + eta / 8. The next weights are (1 - alpha) u_j + alpha / N, and u sums to 1, so that they
+    are at least (1 - alpha + alpha / N) u_i for j = i and at least (alpha / N) u_i for any other j. Along a
+    sequence of experts, from the first weight 1 / N to u of the last round, which is at most 1, this gives
+    (1 / N) (alpha / N)^k (1 - alpha + alpha / N)^(T - 1 - k) exp(-eta loss of the sequence) <= Z_1 ... Z_T.
+    Insert it in the sum over the rounds. The bound increases with k, as alpha / N < 1 - alpha + alpha / N.
+    """
+    assume(check, 0 <= switches <= rounds - 1, f"a number of switches from 0 to {rounds - 1}", switches)
+    if alpha is None:
+        alpha = _best_share(experts, rounds, switches)
+    assume(check, 0 < alpha < 1, "an alpha between 0 and 1", alpha)
+    cost = _sequence_cost(experts, rounds, switches, alpha)
+    if eta is None:
+        return sqrt(rounds / 2 * cost)
+    assume(check, eta > 0, "an eta above 0", eta)
+    return cost / eta + eta * rounds / 8
+
+
+def fixed_share_rates(experts: int, rounds: int, switches: int) -> tuple[float, float]:
+    """Return the eta and alpha of `experts.FixedShare` with the smallest bound.
+
+    These are alpha = k / (T - 1) N / (N - 1), which makes the expected number of switches k, and
+    eta = sqrt(8 C / T), where C is the numerator of the first term of `fixed_share`.
+
+    Parameters
+    ----------
+    experts : int
+        At least 2.
+    rounds : int
+    switches : int
+        At least 1, and less than (rounds - 1) (1 - 1 / experts): otherwise no alpha between 0 and 1 is best.
+
+    Examples
+    --------
+    >>> from budgetron import bounds
+    >>> eta, alpha = bounds.fixed_share_rates(experts=15, rounds=10000, switches=5)
+    >>> round(eta, 4), round(alpha, 6)
+    (0.2171, 0.000536)
+    >>> round(bounds.fixed_share(15, 10000, 5, eta, alpha), 1)
+    542.7
+    """
+    if experts < 2:
+        raise ValueError(f"experts must be at least 2; got {experts}")
+    if not 1 <= switches < (rounds - 1) * (1 - 1 / experts):
+        raise ValueError(
+            "switches must be at least 1 and less than (rounds - 1) (1 - 1 / experts) = "
+            f"{(rounds - 1) * (1 - 1 / experts):.6g}; got {switches}"
+        )
+    alpha = _best_share(experts, rounds, switches)
+    return sqrt(8 * _sequence_cost(experts, rounds, switches, alpha) / rounds), alpha
+
+
+def _best_share(experts: int, rounds: int, switches: int) -> float:
+    return switches / (rounds - 1) * experts / (experts - 1)
+
+
+def _sequence_cost(experts: int, rounds: int, switches: int, alpha: float) -> float:
+    """Return -log of the probability that shares of alpha give to one sequence of experts."""
+    stay = log1p(-alpha * (1 - 1 / experts))
+    return log(experts) + switches * log(experts / alpha) - (rounds - 1 - switches) * stay
 
 
 @theorem("Mohri et al., exercise 8.7", "`experts.Prod`", "regret", "1/2 <= beta < 1, losses in [0, 1]")
