@@ -6,6 +6,7 @@ evaluates them. A theorem compares a run of the learner with a competitor:
 `FunctionTheorem`  the competitor is a function in the space of the learner's kernel
 `WeightsTheorem`   the competitor is a weight vector, restricted by the theorem
 `ExpertsTheorem`   the competitor is the best of the learner's own experts
+`SequenceTheorem`  the competitor is the best sequence of these experts with some number of switches
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ __all__ = [
     "ExpertsTheorem",
     "FunctionTheorem",
     "Run",
+    "SequenceTheorem",
     "WeightsTheorem",
     "perceptron_theorems",
 ]
@@ -132,7 +134,30 @@ class ExpertsTheorem:
     competitor: str
 
 
-DeclaredTheorem: TypeAlias = FunctionTheorem | WeightsTheorem | ExpertsTheorem
+@dataclass(frozen=True)
+class SequenceTheorem:
+    """A theorem that compares the loss of a vote with that of a sequence of experts, one per round.
+
+    Parameters
+    ----------
+    name : str
+        Its name in `bounds.THEOREMS`.
+    count : float
+        The loss of the vote.
+    expert_losses : callable
+        Returns the losses of the experts in a run, of shape (rounds, experts).
+    regret : callable
+        Returns the bound of the regret against sequences with a number of switches; it appends the
+        assumptions to its second argument.
+    """
+
+    name: str
+    count: float
+    expert_losses: Callable[[Run], Floats]
+    regret: Callable[[int, Check], float]
+
+
+DeclaredTheorem: TypeAlias = FunctionTheorem | WeightsTheorem | ExpertsTheorem | SequenceTheorem
 
 
 def perceptron_theorems(radius: float, updates: int | None = None) -> list[DeclaredTheorem]:

@@ -17,6 +17,7 @@ from budgetron._base.theorems import (
     ExpertsTheorem,
     FunctionTheorem,
     Run,
+    SequenceTheorem,
     WeightsTheorem,
 )
 from budgetron._base.trace import Trace
@@ -25,8 +26,12 @@ from budgetron._certify.certificate import Certificate
 from budgetron._certify.competitors import expansion_of, set_competitors
 from budgetron._util.types import Rows
 from budgetron.bounds import THEOREMS, Assumption, AssumptionError
+from budgetron.experts import best_sequence
 
 __all__ = ["certify"]
+
+# The most switches of a sequence of experts that is searched for as the best competitor.
+MOST_SWITCHES = 30
 
 
 def certify(
@@ -50,12 +55,13 @@ def certify(
         The whole stream, in the order in which it was learned. Sparse rows are converted to dense ones.
     trace : Trace
         What `progressive_fit` returned for it. Theorems about the ledger need ``ledger=True`` there.
-    competitor : "best", (rows, coefficients), array, fitted model, or list of (first round, competitor)
+    competitor : "best", (rows, coefficients), array, fitted model, list of (first round, competitor), or int
         What the run is compared with. A list is a sequence of competitors, each from its first round on, for
         the theorems that allow drift. A weight vector is meant for linear learners. Models must have the
-        learner's kernel; their intercepts are ignored. "best" searches for the competitor with the smallest
-        bound, and finds it or one nearly as good. The search computes a quadratic number of kernel values:
-        some seconds for 5,000 rounds.
+        learner's kernel; their intercepts are ignored. An integer is the number of switches of a sequence of
+        experts, for the theorems that compare with such sequences. "best" searches for the competitor with
+        the smallest bound, and finds it or one nearly as good. The search computes a quadratic number of
+        kernel values: some seconds for 5,000 rounds.
     theorem : str, optional
         A name in `bounds.THEOREMS`, for learners with several theorems.
     check : bool, default=True
@@ -82,6 +88,8 @@ def certify(
     chosen = _choose(model, run.radius, theorem)
     if isinstance(chosen, ExpertsTheorem):
         return _experts_certificate(model, chosen, competitor)
+    if isinstance(chosen, SequenceTheorem):
+        return _sequence_certificate(model, run, chosen, competitor, check)
     return _run_certificate(model, run, chosen, competitor, check, verbose)
 
 
@@ -144,6 +152,48 @@ def _experts_certificate(model: OnlineClassifier, theorem: ExpertsTheorem, compe
     )
 
 
+def _sequence_certificate(
+    model: OnlineClassifier, run: Run, theorem: SequenceTheorem, competitor: object, check: bool
+) -> Certificate:
+    losses, source = theorem.expert_losses(run), THEOREMS[theorem.name].source
+    if isinstance(competitor, int) and not isinstance(competitor, bool) and competitor >= 0:
+        best, switches = best_sequence(losses, competitor), competitor
+    elif isinstance(competitor, str) and competitor == "best":
+        # All numbers of switches come from one table. Assumptions on the switches hold for all of them.
+        found = best_sequence(losses, min(MOST_SWITCHES, len(losses) - 1)).smallest_losses
+        switches = int(np.argmin([loss + theorem.regret(k, []) for k, loss in enumerate(found)]))
+        best = best_sequence(losses, switches)
+    else:
+        raise ValueError(
+            f'competitor must be "best", or a number of switches, for {type(model).__name__}; '
+            f"got {competitor!r}"
+        )
+    assumptions: list[Assumption] = []
+    bound = best.loss + theorem.regret(switches, assumptions)
+    if check:
+        _refuse_failed(assumptions, source)
+    return Certificate(
+        learner=repr(model),
+        theorem=source,
+        quantity="loss",
+        count=theorem.count,
+        bound=bound,
+        competitor=f"the best sequence of experts with at most {switches} switches",
+        norm=nan,
+        losses=best.loss,
+        shift=0.0,
+        rounds=model.rounds_,
+        assumptions=assumptions,
+    )
+
+
+def _refuse_failed(assumptions: list[Assumption], source: str) -> None:
+    """Raise `AssumptionError` if an assumption does not hold."""
+    failed = [assumption for assumption in assumptions if not assumption.holds]
+    if failed:
+        raise AssumptionError(f"{source} does not apply: " + "; ".join(map(str, failed)))
+
+
 def _run_certificate(
     model: OnlineClassifier,
     run: Run,
@@ -153,6 +203,7 @@ def _run_certificate(
     verbose: bool,
 ) -> Certificate:
     assumptions: list[Assumption] = []
+    entry = THEOREMS[theorem.name]
     if isinstance(competitor, str) and competitor != "best":
         raise ValueError(f'competitor must be "best", a model, or an expansion; got {competitor!r}')
     scope = ""
@@ -161,10 +212,8 @@ def _run_certificate(
     else:
         _set_competitor(run, theorem, competitor, verbose)
         bound, scope = theorem.bound(run, assumptions), theorem.scope
-    entry = THEOREMS[theorem.name]
-    failed = [assumption for assumption in assumptions if not assumption.holds]
-    if check and failed:
-        raise AssumptionError(f"{entry.source} does not apply: " + "; ".join(map(str, failed)))
+    if check:
+        _refuse_failed(assumptions, entry.source)
     return Certificate(
         learner=repr(model),
         theorem=entry.source + scope,
