@@ -147,7 +147,7 @@ def fixed_share_rates(experts: int, rounds: int, switches: int) -> tuple[float, 
     """
     if experts < 2:
         raise ValueError(f"experts must be at least 2; got {experts}")
-    if not 1 <= switches < (rounds - 1) * (1 - 1 / experts):
+    if switches < 1 or switches * experts >= (rounds - 1) * (experts - 1):
         raise ValueError(
             "switches must be at least 1 and less than (rounds - 1) (1 - 1 / experts) = "
             f"{(rounds - 1) * (1 - 1 / experts):.6g}; got {switches}"

@@ -38,8 +38,9 @@ class ExpertSequence:
 def best_sequence(losses: ArrayLike, switches: int) -> ExpertSequence:
     """Return the sequence of experts with the smallest loss among those with at most so many switches.
 
-    The loss of `FixedShare` is compared with that of such a sequence; see `bounds.fixed_share`. It takes time
-    and memory in proportion to n_rounds * n_experts * (switches + 1).
+    Of sequences with equal losses it is one with the fewest switches. The loss of `FixedShare` is compared
+    with that of such a sequence; see `bounds.fixed_share`. It takes time and memory in proportion to
+    n_rounds * n_experts * (switches + 1).
 
     Parameters
     ----------
@@ -70,9 +71,10 @@ def best_sequence(losses: ArrayLike, switches: int) -> ExpertSequence:
         raise ValueError(f"switches must be an integer of at least 0; got {switches!r}")
     most = min(int(switches), len(table) - 1)  # more are not possible
     smallest, switched, leaders = _smallest_losses(table, most)
-    experts = _traced_back(int(smallest[most].argmin()), most, switched, leaders)
     by_switches = np.full(int(switches) + 1, smallest[most].min())
     by_switches[: most + 1] = smallest.min(axis=1)
+    fewest = int(by_switches.argmin())  # the first of equal losses
+    experts = _traced_back(int(smallest[fewest].argmin()), fewest, switched, leaders)
     loss = float(table[np.arange(len(table)), experts].sum())
     return ExpertSequence(experts, loss, by_switches)
 
