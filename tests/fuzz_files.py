@@ -92,6 +92,7 @@ def models():
         experts.WeightedMajority(0.3),
         experts.RandomizedWeightedMajority(random_state=1),
         experts.ExponentialWeights("doubling"),
+        experts.FixedShare(),
         experts.Prod(),
         experts.PolynomialWeights(),
     ):

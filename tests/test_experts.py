@@ -9,6 +9,7 @@ from reference import experts as ref
 
 from budgetron.experts import (
     ExponentialWeights,
+    FixedShare,
     Halving,
     PolynomialWeights,
     Prod,
@@ -248,6 +249,15 @@ BAD_ROUNDS = [
     (ExponentialWeights(), "play", ([0.5, 0.5], [1.0]), "advice must have shape"),
     (ExponentialWeights(), "play_losses", ([[0.5, -0.1]],), "losses must be in"),
     (ExponentialWeights(), "play_losses", ([0.5, 0.1],), "losses must have shape"),
+    (FixedShare(), "play", ([[0.5, 1.2]], [1.0]), "advice must be in"),
+    (FixedShare(), "play", ([[0.5, 0.5, 0.5]], [1.0]), "the first round had 2 experts; got 3"),
+    (FixedShare(), "play_losses", ([[0.5, -0.1]],), "losses must be in"),
+    (
+        FixedShare(loss=lambda p, y: 3 * abs(p - y)),
+        "play",
+        ([[0.0, 1.0]], [1.0]),
+        "loss function's values must be",
+    ),
     (WeightedMajority(), "play", ([[0.5, 1.0]], [1.0]), "advice must be 0 or 1"),
     (RandomizedWeightedMajority(), "play_losses", ([[0.5, 1.0]],), "losses must be 0 or 1"),
     (
@@ -300,7 +310,9 @@ def test_votes_refuse_losses():
         _ = Halving().weights_
 
 
-@pytest.mark.parametrize("algorithm", [Halving(), WeightedMajority(), ExponentialWeights(), Prod()])
+@pytest.mark.parametrize(
+    "algorithm", [Halving(), WeightedMajority(), ExponentialWeights(), FixedShare(), Prod()]
+)
 def test_invalid_advice_of_one_round(algorithm):
     for advice in (0.5, [[0.0, 1.0]], np.zeros((1, 1, 2))):
         for call in (algorithm.predict, lambda advice: algorithm.update(advice, 1.0)):

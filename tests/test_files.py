@@ -310,6 +310,7 @@ def test_parameters_changed_before_saving(tmp_path):
         experts.RandomizedWeightedMajority(random_state=1),
         experts.ExponentialWeights("doubling"),
         experts.ExponentialWeights(0.3, "squared"),
+        experts.FixedShare(0.3, 0.01),
         experts.Prod(),
         experts.PolynomialWeights(),
     ],

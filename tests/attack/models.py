@@ -197,6 +197,8 @@ def algorithms():
         (experts.ExponentialWeights, {}),
         (experts.ExponentialWeights, {"eta": "doubling", "loss": "squared"}),
         (experts.ExponentialWeights, {"eta": 0.3}),
+        (experts.FixedShare, {}),
+        (experts.FixedShare, {"eta": 0.7, "alpha": 0.2, "loss": "squared"}),
         (experts.Prod, {"loss": "squared"}),
         (experts.PolynomialWeights, {}),
     ]:

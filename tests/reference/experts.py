@@ -1,5 +1,6 @@
-"""Expert advice from 004 section 8.2 and exercises 8.7-8.8, one weight and one round at a time."""
+"""Expert advice from 004 section 8.2 and exercises 8.7-8.8, and fixed share, one weight at a time."""
 
+from itertools import pairwise, product
 from math import exp, floor, log, log2, sqrt
 
 
@@ -57,6 +58,32 @@ def exponential(advice, outcomes, loss, eta):
         own.append(loss(predictions[-1], y))
         totals = [total + loss(y_i, y) for total, y_i in zip(totals, y_t, strict=True)]
     return predictions, own, totals
+
+
+def fixed_share(advice, outcomes, loss, eta, alpha):
+    """Herbster and Warmuth, shares for all. Return predictions, losses, and the weights after each round."""
+    N = len(advice[0])
+    w, predictions, own, weights = [1 / N] * N, [], [], []
+    for y_t, y in zip(advice, outcomes, strict=True):
+        predictions.append(sum(w_i * y_i for w_i, y_i in zip(w, y_t, strict=True)))
+        own.append(loss(predictions[-1], y))
+        w = share([w_i * exp(-eta * loss(y_i, y)) for w_i, y_i in zip(w, y_t, strict=True)])
+        w = [(1 - alpha) * w_i + alpha / N for w_i in w]
+        weights.append(w)
+    return predictions, own, weights
+
+
+def sequences(losses, alpha):
+    """Return (switches, loss, prior probability) of every sequence of experts, by enumeration."""
+    N, found = len(losses[0]), []
+    for sequence in product(range(N), repeat=len(losses)):
+        stays = [i == j for i, j in pairwise(sequence)]
+        probability = 1 / N
+        for stay in stays:
+            probability *= 1 - alpha + alpha / N if stay else alpha / N
+        loss = sum(l_t[i] for l_t, i in zip(losses, sequence, strict=True))
+        found.append((stays.count(False), loss, probability))
+    return found
 
 
 def polynomial(advice, outcomes, loss, alpha):
