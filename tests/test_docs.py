@@ -59,6 +59,7 @@ def test_the_page_of_the_theorems():
     "path",
     [
         "README.md",
+        "docs/api/experts.md",
         "docs/api/relevance.md",
         "docs/budgets-and-kernels.md",
         "docs/command-line.md",
