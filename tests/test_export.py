@@ -19,8 +19,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import budgetron
-from budgetron import CalibratedClassifier, export, linear
-from budgetron._base.access import hypotheses_of
+from budgetron import CalibratedClassifier, SecondOrderProjectron, export, linear
+from budgetron._base.access import add_class, hypotheses_of
 from budgetron.batch import AveragedClassifier, PenalizedRiskClassifier
 from budgetron.experts import ExpertClassifier
 from budgetron.kernels import Normalized
@@ -29,7 +29,8 @@ CC = shutil.which("cc") or shutil.which("gcc")
 STRICT = ["-Wall", "-Wextra", "-Werror", "-std=c99", "-pedantic"]
 needs_cc = pytest.mark.skipif(CC is None, reason="needs a C compiler")
 
-# Largest difference of scores, relative to sum_i |coef_i| k(|x|, |s_i|), where k is 1 for rbf and laplacian.
+# Largest difference of scores, relative to sum_i |coef_i| k(|x|, |s_i|), where k is 1 for rbf and laplacian,
+# plus the linear part with absolute values.
 TOLERANCE = 2e-6
 
 D = 5
@@ -64,7 +65,7 @@ def in_c(model, X, folder, name="model"):
     """Return scores, labels and probabilities of the compiled header."""
     folder = Path(tempfile.mkdtemp(dir=folder))  # a library is loaded once per path
     export.c(model, folder / "exported.h", name)
-    calibrated, text = isinstance(model, CalibratedClassifier), isinstance(model.classes_[0], str)
+    probable, text = hasattr(model, "predict_proba"), isinstance(model.classes_[0], str)
     source = f"""
         #include "exported.h"
         enum {{ D = {name.upper()}_FEATURES, K = {name.upper()}_CLASSES, O = {name.upper()}_OUTPUTS }};
@@ -74,7 +75,7 @@ def in_c(model, X, folder, name="model"):
             for (int i = 0; i < n; i++) {{
                 {name}_decisions(X + i * D, scores + i * O);
                 codes[i] = {name}_predict(X + i * D);
-                {f"{name}_probabilities(X + i * D, p + i * K);" if calibrated else "(void)p;"}
+                {f"{name}_probabilities(X + i * D, p + i * K);" if probable else "(void)p;"}
             }}
         }}
         {"const char *" if text else "long long "}label(int c) {{ return {name}_label(c); }}
@@ -95,7 +96,7 @@ def in_c(model, X, folder, name="model"):
     loaded.label.restype = ctypes.c_char_p if text else ctypes.c_longlong
     labels = [loaded.label(i) for i in range(classes)]
     labels = [label.decode() for label in labels] if text else labels
-    return scores, np.array(labels)[codes], p if calibrated else None
+    return scores, np.array(labels)[codes], p if probable else None
 
 
 def compiled(source, folder, *options, output):
@@ -126,7 +127,7 @@ def in_onnx(model, X):
 
 
 def sizes(model, X):
-    """Return sum_i |coef_i| k(|x|, |s_i|) for each row and output, the scale of rounding errors."""
+    """Return the sum of all |terms| for each row and output, the scale of rounding errors."""
     learner = model.learner_ if isinstance(model, AveragedClassifier | CalibratedClassifier) else model
     X = np.abs(X).astype(np.float64)
     if hasattr(model, "coef_"):
@@ -140,10 +141,22 @@ def sizes(model, X):
             / model.rounds_
         )
     coef = np.abs(learner.dual_coef_).T
+    linear = sum(np.abs(part) for part in linear_terms(learner, X))
     if learner.kernel in ("rbf", "laplacian"):
-        return coef.sum(axis=0)[None]
+        return coef.sum(axis=0)[None] + linear
     supports = np.abs(learner.support_vectors_).astype(np.float64)
-    return hypotheses_of(learner)[0].kernel.matrix(X, supports) @ coef
+    return hypotheses_of(learner)[0].kernel.matrix(X, supports) @ coef + linear
+
+
+def linear_terms(learner, X):
+    """Return the constant and each feature's part of f(x), of shape (n, n_outputs) each; none for most."""
+    gaussian = hypotheses_of(learner)[0].rule.gaussian
+    if gaussian is None or not gaussian.linear:
+        return []
+    constant, weights = gaussian.means[:, 0], gaussian.means[:, 1 : 1 + X.shape[1]]
+    if X.shape[1] > 1000:
+        weights = gaussian.slopes
+    return [constant[None]] + [np.outer(x, gaussian.scale * w) for x, w in zip(X.T, weights.T, strict=True)]
 
 
 def assert_agrees(model, X, scores, labels, probabilities=None):
@@ -165,7 +178,7 @@ def assert_agrees(model, X, scores, labels, probabilities=None):
     np.testing.assert_array_equal(labels[clear], model.predict(X)[clear])
     # A calibrated classifier may predict one class only, if the classes are unbalanced.
     assert len(set(labels.tolist())) > 1 or isinstance(model, CalibratedClassifier)
-    assert (probabilities is not None) == isinstance(model, CalibratedClassifier)
+    assert (probabilities is not None) == hasattr(model, "predict_proba")
     if probabilities is not None:
         np.testing.assert_allclose(probabilities, model.predict_proba(X), rtol=0, atol=1e-5)
         np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-5)
@@ -187,6 +200,7 @@ MODELS = {
     "ShrinkingPerceptron": lambda: budgetron.ShrinkingPerceptron(0.99, gamma=0.5),
     "ProjectronPlusPlus": lambda: budgetron.ProjectronPlusPlus(gamma=0.5),
     "PassiveAggressive": lambda: budgetron.PassiveAggressive(gamma=0.5),
+    "SecondOrderProjectron": lambda: SecondOrderProjectron(30, gamma=0.5),
     "linear.AROW": linear.AROW,
     "linear.OnlineSVM": linear.OnlineSVM,
     "linear.Winnow": lambda: linear.Winnow(balanced=True),
@@ -196,6 +210,8 @@ MODELS = {
     "penalized linear": lambda: PenalizedRiskClassifier(linear.Perceptron()),
     "calibrated": lambda: CalibratedClassifier(budgetron.Forgetron(30, gamma=0.5)),
     "calibrated linear": lambda: CalibratedClassifier(linear.AROW()),
+    "calibrated second order": lambda: CalibratedClassifier(SecondOrderProjectron(30, loss="hinge")),
+    "calibrated logistic": lambda: CalibratedClassifier(SecondOrderProjectron(30, loss="logistic")),
 }
 
 
@@ -269,6 +285,82 @@ def test_probabilities_where_every_sigmoid_is_zero_in_float32(run):
     np.testing.assert_allclose(probabilities, model.predict_proba(X), atol=1e-3)
 
 
+def sum_of_terms(model, X):
+    """Return f(x) of a SecondOrderProjectron with the kernel "rbf", in float64, of shape (n, n_outputs)."""
+    X, supports = X.astype(np.float64), model.support_vectors_.astype(np.float64)
+    distances = ((X[:, None] - supports) ** 2).sum(axis=2)
+    return np.exp(-model.gamma_ * distances) @ model.dual_coef_.T + sum(linear_terms(model, X))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("linear", [True, False])
+@pytest.mark.parametrize("labels", ["numbers", "four texts"])
+@pytest.mark.parametrize("loss", ["hinge", "logistic", "squared"])
+def test_second_order_learners(loss, labels, linear, dtype, run):
+    model = fitted(SecondOrderProjectron(40, loss=loss, linear=linear, gamma=0.5), labels, dtype)
+    X = rows(500, 2, seed=6)[0]
+    assert model.n_support_ == 40
+    scores, predicted, probabilities = run(model, X)
+    assert_agrees(model, X, scores, predicted, probabilities)
+    # Kernel values of a float32 model are rounded; those of the file must be as close to the exact ones.
+    assert (np.abs(scores - sum_of_terms(model, X)) <= TOLERANCE * sizes(model, X)).all()
+    # Each term of the linear part is large enough to be tested.
+    terms = linear_terms(model, X)
+    assert len(terms) == (D + 1 if linear else 0)
+    assert all(np.abs(term).max() > 100.0 * TOLERANCE * sizes(model, X).max() for term in terms)
+
+
+@pytest.mark.parametrize("labels", ["numbers", "four texts"])
+@pytest.mark.parametrize("kernel", [name for name in KERNELS if name != "constant poly"])
+def test_every_kernel_with_a_linear_part(kernel, labels, run):
+    model = fitted(SecondOrderProjectron(30, threshold=0.5, **KERNELS[kernel]), labels)
+    if kernel in ("laplacian", "allsubsets") and run is in_onnx:
+        with pytest.raises(TypeError, match="ONNX file supports the kernels rbf, linear, poly"):
+            run(model, rows(5, 2)[0])
+        return
+    X = rows(500, 2, seed=7)[0]
+    assert_agrees(model, X, *run(model, X))
+
+
+def test_a_linear_part_without_supports(run):
+    model = fitted(SecondOrderProjectron(30, threshold=2.0, gamma=0.5), "three")
+    assert model.n_support_ == 0
+    X = rows(500, 2, seed=8)[0]
+    scores, _, probabilities = run(model, X)
+    assert (np.abs(scores - model.decision_function(X)) <= TOLERANCE * sizes(model, X)).all()
+    np.testing.assert_allclose(probabilities, model.predict_proba(X), rtol=0, atol=1e-5)
+
+
+def test_a_linear_part_of_wide_sparse_rows(run):
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((300, 1200)) < 0.02, rng.normal(size=(300, 1200)), 0.0).astype(np.float32)
+    codes = X.reshape(-1, 3, 400).sum(axis=2).argmax(axis=1)
+    for y in (codes, codes > 0):
+        model = SecondOrderProjectron(20, gamma=0.05, loss="logistic").fit(csr_array(X[:200]), y[:200])
+        assert not isinstance(model.support_vectors_, np.ndarray)
+        assert hypotheses_of(model)[0].rule.gaussian.diagonal
+        assert_agrees(model, X[200:], *run(model, X[200:]))
+
+
+def test_a_class_that_was_added_later(run):
+    model = fitted(SecondOrderProjectron(30, gamma=0.5))
+    add_class(model, 5)
+    X = rows(500, 2, seed=9)[0]
+    assert run(model, X)[0].shape == (500, 3)
+    assert_agrees(model, X, *run(model, X))
+
+
+@pytest.mark.parametrize("labels", ["numbers", "three"])
+def test_probabilities_of_very_large_scores(labels, run):
+    model = fitted(SecondOrderProjectron(30, loss="logistic", gamma=0.5), labels)
+    X = 1000.0 * rows(100, 2, seed=10)[0]
+    assert np.abs(model.decision_function(X)).max() > 1000.0
+    _, _, probabilities = run(model, X)
+    # Scores differ by TOLERANCE times their sizes, and probabilities by at most half of the difference.
+    bounds = 0.5 * TOLERANCE * sizes(model, X).max(axis=1, keepdims=True) + 1e-6
+    assert (np.abs(probabilities - model.predict_proba(X)) <= bounds).all()
+
+
 def test_sparse_supports(run):
     rng = np.random.default_rng(0)
     X = np.where(rng.random((200, 1200)) < 0.02, rng.normal(size=(200, 1200)), 0.0).astype(np.float32)
@@ -314,6 +406,13 @@ def test_size_and_warnings_of_the_header(tmp_path):
     print(f"B = 100, d = 16: an object file of {size} bytes")
     numbers = 4 * 100 * (16 + 1)
     assert numbers < size < numbers + 3000
+    # A linear part adds its numbers and little code.
+    X, codes = rows(2000, 4, d=16)
+    model = SecondOrderProjectron(50, gamma=0.05, loss="hinge").fit(X, codes)
+    export.c(model, tmp_path / "exported.h")
+    size = compiled(source, tmp_path, "-Os", "-c", output="exported.o").stat().st_size
+    numbers = 4 * (50 * (16 + 4) + 4 * (16 + 1))
+    assert numbers < size < numbers + 3000
     # An unused header, and one included twice, compile without warnings.
     compiled(
         '#include "exported.h"\n#include "exported.h"\nint nothing;\n', tmp_path, "-c", output="nothing.o"
@@ -343,6 +442,8 @@ def test_math_is_included_only_if_needed():
     assert "math.h" not in export.c(fitted(linear.AROW()))
     assert "math.h" not in export.c(fitted(budgetron.Forgetron(5, kernel="poly")))
     assert "math.h" in export.c(fitted(budgetron.Forgetron(5)))
+    assert "math.h" not in export.c(fitted(SecondOrderProjectron(5, kernel="poly")))
+    assert "math.h" in export.c(fitted(SecondOrderProjectron(5, kernel="poly", loss="logistic")))
     assert "malloc" not in export.c(fitted(budgetron.Forgetron(5)))
 
 
@@ -392,6 +493,8 @@ def test_bad_models_and_paths(exported, tmp_path):
         exported(3)
     with pytest.raises(ValueError, match=r"weights up to 1e\+60 are too large for float32; scale"):
         exported(linear.Perceptron().fit([[1e60], [-1.0]], [1, 0]))
+    with pytest.raises(ValueError, match=r"weights up to .* are too large for float32; scale"):
+        exported(SecondOrderProjectron(threshold=2.0, gamma=1e80).fit([[1e-40], [-1e-40]], [1, 0]))
     with pytest.raises(ValueError, match="gamma is 1e-40, too small for float32; scale the features"):
         exported(fitted(budgetron.Forgetron(gamma=1e-40)))
     with pytest.raises(TypeError, match="labels must be text, or whole numbers that fit into 64 bits; got"):

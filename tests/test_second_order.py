@@ -413,9 +413,6 @@ def test_unsupported_uses_raise():
     for converter in (batch.AveragedClassifier, batch.PenalizedRiskClassifier):
         with pytest.raises(ValueError, match="cannot be averaged or recorded"):
             converter(model()).fit(X, y)
-    with pytest.raises(TypeError, match="linear=False"):
-        budgetron.export.c(model().fit(X, y))
-    assert budgetron.export.c(model(linear=False).fit(X, y))
 
 
 FORK = """

@@ -11,6 +11,8 @@ linear learners                        yes         yes
 kernel learners: rbf, linear, poly     yes         yes
 kernel learners: laplacian,            no          yes
 allsubsets
+`SecondOrderProjectron` with these     as above    yes
+kernels, with or without linear part
 `AveragedClassifier` of these          yes         yes
 `CalibratedClassifier` of these        yes         yes
 =====================================  ==========  =========

@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 
 from budgetron._core.kernel import Kernel
 from budgetron._util.atomic import atomic_write
-from budgetron.export._scores import LARGEST_Z, Scores, gamma_and_coef0, scores_of, single
+from budgetron.export._scores import (
+    LARGEST_Z,
+    Expansion,
+    Predictor,
+    Scores,
+    gamma_and_coef0,
+    predictor_of,
+    single,
+)
 from budgetron.kernels import NAMES
 
 __all__ = ["c"]
@@ -24,7 +32,7 @@ NUMBERS_PER_LINE = 6
 HEAD = """\
 /* {model}, made by budgetron.export.c of Budgetron {version}.
  *
- * {size}. C99, in float32, and nothing is allocated.
+ * {what}. C99, in float32, and nothing is allocated.
  * Include it in one source file only.
  */
 #ifndef {NAME}_H
@@ -77,31 +85,30 @@ value = {gamma} * value + {coef0};
     "allsubsets": ("prod_i (1 + x_i s_i)", "1.0f", "value *= 1.0f + x[i] * s[i];", "return value;"),
 }
 
-LINEAR_SCORES = """
+SCORES = """
 /* The values of decision_function. */
 static inline void {name}_decisions(const float x[{NAME}_FEATURES], float scores[{NAME}_OUTPUTS])
 {{
     for (int c = 0; c < {NAME}_OUTPUTS; c++) {{
-        scores[c] = 0.0f;
-        for (int i = 0; i < {NAME}_FEATURES; i++)
-            scores[c] += {name}_coef[c][i] * x[i];{then}
-    }}
+        scores[c] = {start};{slopes}
+    }}{sums}{log_odds}
 }}
 """
 
-KERNEL_SCORES = """
-/* The values of decision_function. */
-static inline void {name}_decisions(const float x[{NAME}_FEATURES], float scores[{NAME}_OUTPUTS])
-{{
-    for (int c = 0; c < {NAME}_OUTPUTS; c++)
-        scores[c] = 0.0f;
+SLOPES = """
+        for (int i = 0; i < {NAME}_FEATURES; i++)
+            scores[c] += {name}_slopes[c][i] * x[i];"""
+
+SUMS = """
     for (int j = 0; j < {NAME}_SUPPORTS; j++) {{
         const float value = {name}_kernel(x, {name}_supports[j]);
         for (int c = 0; c < {NAME}_OUTPUTS; c++)
             scores[c] += {name}_coef[j][c] * value;
-    }}{after}
-}}
-"""
+    }}"""
+
+TO_LOG_ODDS = """
+    for (int c = 0; c < {NAME}_OUTPUTS; c++)
+        scores[c] = {name}_log_odds(scores[c], c);"""
 
 LOG_ODDS = """
 /* a z + b, where z is the score divided by its root mean square, within bounds. */
@@ -156,13 +163,11 @@ static inline void {name}_probabilities(const float x[{NAME}_FEATURES], float p[
 """
 
 MORE_PROBABILITIES = """
-/* The probability of each class: sigmoids divided by their sum. By logarithms, as all sigmoids may be 0. */
+/* The probability of each class: {how}. */
 static inline void {name}_probabilities(const float x[{NAME}_FEATURES], float p[{NAME}_CLASSES])
 {{
     float most, sum = 0.0f;
-    {name}_decisions(x, p);
-    for (int c = 0; c < {NAME}_CLASSES; c++)
-        p[c] = (p[c] < 0.0f ? p[c] : 0.0f) - log1pf(expf(-fabsf(p[c])));
+    {name}_decisions(x, p);{logarithms}
     most = p[0];
     for (int c = 1; c < {NAME}_CLASSES; c++)
         most = p[c] > most ? p[c] : most;
@@ -172,6 +177,17 @@ static inline void {name}_probabilities(const float x[{NAME}_FEATURES], float p[
         p[c] /= sum;
 }}
 """
+
+# For each way from log-odds to probabilities: its name, and the lines that replace log-odds by logarithms
+PROBABILITY_LINES = {
+    "ratio": (
+        "sigmoids divided by their sum. By logarithms, as all sigmoids may be 0",
+        """
+    for (int c = 0; c < {NAME}_CLASSES; c++)
+        p[c] = (p[c] < 0.0f ? p[c] : 0.0f) - log1pf(expf(-fabsf(p[c])));""",
+    ),
+    "softmax": ("the softmax of the scores", ""),
+}
 
 LABEL = """
 /* The label of a class. */
@@ -226,10 +242,12 @@ def c(model: object, path: Path | None = None, name: str = "model") -> str | Non
     - ``model_label(int c)``: the label with this index, text or a whole number;
     - ``float model_decision(const float x[])`` for two classes, and for more
       ``void model_decisions(const float x[], float scores[])``: the values of `decision_function`;
-    - ``void model_probabilities(const float x[], float p[])``, only for a `CalibratedClassifier`.
+    - ``void model_probabilities(const float x[], float p[])``, only for a model with `predict_proba`: a
+      `CalibratedClassifier`, or a `SecondOrderProjectron` with the logistic loss.
 
     They agree with the model to float32 accuracy. The tables have 4 bytes per number: n_features + n_outputs
-    numbers per support, or n_features numbers per output for linear learners and the kernel "linear".
+    numbers per support, or n_features numbers per output for linear learners and the kernel "linear". The
+    linear part of a `SecondOrderProjectron` adds n_features + 1 numbers per output.
 
     Examples
     --------
@@ -243,7 +261,7 @@ def c(model: object, path: Path | None = None, name: str = "model") -> str | Non
         raise ValueError(
             f"name must be a C identifier (ASCII letters, digits and _, no digit first); got {name!r}"
         )
-    text = _header(type(model).__name__, scores_of(model, NAMES, "a C header"), name)
+    text = _header(type(model).__name__, predictor_of(model, NAMES, "a C header"), name)
     if path is None:
         return text
     with atomic_write(path) as file:
@@ -251,64 +269,78 @@ def c(model: object, path: Path | None = None, name: str = "model") -> str | Non
     return None
 
 
-def _header(model: str, scores: Scores, name: str) -> str:
-    kernel, calibrated = scores.kernel, scores.sigmoids is not None
+def _header(model: str, predictor: Predictor, name: str) -> str:
+    scores, expansion = predictor.scores, predictor.scores.expansion
     names = {"name": name, "NAME": name.upper()}
-    needs_math = calibrated or (kernel is not None and kernel.name in ("rbf", "laplacian"))
+    exponential = expansion is not None and expansion.kernel.name in ("rbf", "laplacian")
     parts = [
         HEAD.format(
             model=model,
             version=version("budgetron"),
-            classes=len(scores.labels),
+            classes=len(predictor.labels),
             features=scores.features,
             outputs=scores.outputs,
-            size="Linear" if kernel is None else f"Kernel {kernel.name}",
-            include="\n#include <math.h>\n" if needs_math else "",
+            what=_description(scores),
+            include="\n#include <math.h>\n" if exponential or predictor.probabilities else "",
             **names,
         )
     ]
-    if kernel is not None:
-        parts.append(f"#define {name.upper()}_SUPPORTS {scores.coef.shape[1]}\n")
-    if scores.sigmoids is not None:
-        sigmoids = single(scores.sigmoids, "sigmoids")
+    if expansion is not None:
+        parts.append(f"#define {name.upper()}_SUPPORTS {expansion.coef.shape[1]}\n")
+    if predictor.sigmoids is not None:
+        sigmoids = single(predictor.sigmoids, "sigmoids")
         parts.append(_table(f"{name}_sigmoids[{name.upper()}_OUTPUTS][3]", sigmoids))
         parts.append(LOG_ODDS.format(largest=_literal(LARGEST_Z), **names))
-    parts += _linear_scores(scores, names) if kernel is None else _kernel_scores(scores, kernel, names)
+    parts += _score_function(scores, TO_LOG_ODDS if predictor.sigmoids is not None else "", names)
     parts.append((TWO_CLASSES if scores.outputs == 1 else MORE_CLASSES).format(**names))
-    if calibrated:
-        parts.append((TWO_PROBABILITIES if scores.outputs == 1 else MORE_PROBABILITIES).format(**names))
-    parts.append(_label(scores.labels, names))
+    if predictor.probabilities is not None:
+        parts.append(_probabilities(predictor, names))
+    parts.append(_label(predictor.labels, names))
     return "".join(parts)
 
 
-def _linear_scores(scores: Scores, names: dict[str, str]) -> list[str]:
-    """Return the weights and the function that computes the scores."""
-    coef = single(scores.coef, "weights")
-    then = (
-        ""
-        if scores.sigmoids is None
-        else "\n        scores[c] = {name}_log_odds(scores[c], c);".format(**names)
+def _description(scores: Scores) -> str:
+    if scores.expansion is None:
+        return "Linear"
+    return f"Kernel {scores.expansion.kernel.name}" + (
+        " and a linear part" if scores.slopes is not None else ""
     )
-    return [
-        _table("{name}_coef[{NAME}_OUTPUTS][{NAME}_FEATURES]".format(**names), coef),
-        LINEAR_SCORES.format(then=then, **names),
-    ]
 
 
-def _kernel_scores(scores: Scores, kernel: Kernel, names: dict[str, str]) -> list[str]:
-    """Return the supports, their coefficients, the kernel, and the function that computes the scores."""
-    assert scores.rows is not None
-    supports, coef = single(scores.rows, "supports"), single(scores.coef.T, "coefficients")
-    loop = (
-        "\n    for (int c = 0; c < {NAME}_OUTPUTS; c++)\n        scores[c] = {name}_log_odds(scores[c], c);"
-    )
-    after = "" if scores.sigmoids is None else loop.format(**names)
+def _score_function(scores: Scores, after: str, names: dict[str, str]) -> list[str]:
+    """Return the tables of the scores and the function that computes them, which ends with `after`."""
+    parts, start, slopes, sums = [], "0.0f", "", ""
+    if scores.intercepts is not None:
+        start = "{name}_intercepts[c]".format(**names)
+        table = "{name}_intercepts[{NAME}_OUTPUTS]".format(**names)
+        parts.append(_table(table, single(scores.intercepts, "intercepts")))
+    if scores.slopes is not None:
+        slopes = SLOPES.format(**names)
+        table = "{name}_slopes[{NAME}_OUTPUTS][{NAME}_FEATURES]".format(**names)
+        parts.append(_table(table, single(scores.slopes, "weights")))
+    if scores.expansion is not None:
+        sums = SUMS.format(**names)
+        parts += _supports_and_kernel(scores.expansion, names)
+    text = SCORES.format(start=start, slopes=slopes, sums=sums, log_odds=after.format(**names), **names)
+    return [*parts, text]
+
+
+def _supports_and_kernel(expansion: Expansion, names: dict[str, str]) -> list[str]:
+    """Return the supports, their coefficients, and the kernel."""
+    supports = single(expansion.rows, "supports")
+    coef = single(expansion.coef.T, "coefficients")
     return [
         _table("{name}_supports[{NAME}_SUPPORTS][{NAME}_FEATURES]".format(**names), supports),
         _table("{name}_coef[{NAME}_SUPPORTS][{NAME}_OUTPUTS]".format(**names), coef),
-        _kernel(kernel, names),
-        KERNEL_SCORES.format(after=after, **names),
+        _kernel(expansion.kernel, names),
     ]
+
+
+def _probabilities(predictor: Predictor, names: dict[str, str]) -> str:
+    if predictor.scores.outputs == 1:
+        return TWO_PROBABILITIES.format(**names)
+    how, logarithms = PROBABILITY_LINES[predictor.probabilities or "softmax"]
+    return MORE_PROBABILITIES.format(how=how, logarithms=logarithms.format(**names), **names)
 
 
 def _kernel(kernel: Kernel, names: dict[str, str]) -> str:
@@ -323,15 +355,16 @@ def _literal(value: float) -> str:
 
 
 def _table(declaration: str, values: NDArray[np.float32]) -> str:
-    """Return the definition of a constant array of two dimensions."""
-    lines = [f"\nstatic const float {declaration} = {{\n"]
-    for row in values.tolist():
-        numbers = [_literal(value) for value in row]
-        pieces = [
-            ", ".join(numbers[i : i + NUMBERS_PER_LINE]) for i in range(0, len(numbers), NUMBERS_PER_LINE)
-        ]
-        lines.append("    {" + ",\n     ".join(pieces) + "},\n")
-    return "".join([*lines, "};\n"])
+    """Return the definition of a constant array of one or two dimensions."""
+    rows = [_numbers(row) for row in np.atleast_2d(values).tolist()]
+    body = f"    {rows[0]}\n" if values.ndim == 1 else "".join(f"    {{{row}}},\n" for row in rows)
+    return f"\nstatic const float {declaration} = {{\n{body}}};\n"
+
+
+def _numbers(row: list[float]) -> str:
+    numbers = [_literal(value) for value in row]
+    lines = [", ".join(numbers[i : i + NUMBERS_PER_LINE]) for i in range(0, len(numbers), NUMBERS_PER_LINE)]
+    return ",\n     ".join(lines)
 
 
 def _label(labels: list[int] | list[str], names: dict[str, str]) -> str:

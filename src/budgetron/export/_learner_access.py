@@ -12,14 +12,16 @@ from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._core.kernel import Kernel
 from budgetron._core.rounds import Learner
 from budgetron._core.supports import Supports
-from budgetron._util.types import Rows
+from budgetron._util.types import Floats, Rows
+from budgetron.kernelized import SecondOrderProjectron
 
 __all__ = [
     "SupportSet",
     "averaged_supports",
     "decides_by_supports",
-    "has_linear_part",
+    "has_probabilities",
     "kernel_of",
+    "linear_part",
 ]
 
 
@@ -42,10 +44,21 @@ def decides_by_supports(learner: KernelClassifier) -> bool:
     return predicts_as_it_learns(learner)
 
 
-def has_linear_part(learner: KernelClassifier) -> bool:
-    """Return whether f(x) has a linear part besides the sum over the supports."""
+def linear_part(learner: KernelClassifier) -> tuple[Floats, Floats] | None:
+    """Return the slopes and intercepts that f(x) has besides the sum over the supports, or None.
+
+    The slopes have shape (n_outputs, n_features), and the intercepts (n_outputs,).
+    """
     gaussian = kernel_hypotheses_of(learner)[0].rule.gaussian
-    return gaussian is not None and bool(gaussian.linear)
+    if gaussian is None or not gaussian.linear:
+        return None
+    slopes = gaussian.slopes if gaussian.diagonal else gaussian.means[:, 1 : gaussian.fixed]
+    return gaussian.scale * slopes, gaussian.means[:, 0].copy()
+
+
+def has_probabilities(learner: KernelClassifier) -> bool:
+    """Return whether the learner itself has probabilities, without calibration: its scores are log-odds."""
+    return isinstance(learner, SecondOrderProjectron) and learner.loss_ == "logistic"
 
 
 def averaged_supports(learner: KernelClassifier) -> list[list[SupportSet]]:

@@ -9,8 +9,18 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetron._core.kernel import Kernel
 from budgetron._util.atomic import atomic_write
-from budgetron.export._scores import LARGEST_Z, Scores, gamma_and_coef0, scores_of, single
+from budgetron._util.types import Rows
+from budgetron.export._scores import (
+    LARGEST_Z,
+    Expansion,
+    Predictor,
+    Scores,
+    gamma_and_coef0,
+    predictor_of,
+    single,
+)
 
 if TYPE_CHECKING:
     from onnx import NodeProto, TensorProto
@@ -67,14 +77,15 @@ def onnx(model: object, path: Path | None = None) -> bytes | None:
     - ``label``, of shape (n,): int64, or strings if the labels are text;
     - ``scores``, the values of `decision_function`, of shape (n, 1) for two classes, otherwise (n,
     n_classes);
-    - ``probabilities``, of shape (n, n_classes), only for a `CalibratedClassifier`.
+    - ``probabilities``, of shape (n, n_classes), only for a model with `predict_proba`: a
+      `CalibratedClassifier`, or a `SecondOrderProjectron` with the logistic loss.
 
     Scores agree with those of the model to float32 accuracy. Labels agree except where scores are that close
     to a tie.
 
-    Kernel learners become one ``SVMRegressor`` per output. Linear learners and the kernel "linear" become one
-    matrix product. The file has the supports of each class with all features, also if classes share supports
-    or the model stores only non-zeros.
+    Kernel learners become one ``SVMRegressor`` per output. Linear learners, the kernel "linear" and the
+    linear part of a `SecondOrderProjectron` become one matrix product. The file has the supports of each
+    class with all features, also if classes share supports or the model stores only non-zeros.
 
     Examples
     --------
@@ -84,7 +95,7 @@ def onnx(model: object, path: Path | None = None) -> bytes | None:
     >>> type(content)
     <class 'bytes'>
     """
-    content = _model(type(model).__name__, scores_of(model, tuple(KERNELS), "an ONNX file"))
+    content = _model(type(model).__name__, predictor_of(model, tuple(KERNELS), "an ONNX file"))
     if path is None:
         return content
     with atomic_write(path) as file:
@@ -92,25 +103,25 @@ def onnx(model: object, path: Path | None = None) -> bytes | None:
     return None
 
 
-def _model(name: str, scores: Scores) -> bytes:
+def _model(name: str, predictor: Predictor) -> bytes:
     try:
         from onnx import TensorProto, helper
     except ImportError:
         raise ImportError("export.onnx needs onnx: pip install 'budgetron[onnx]'") from None
-    graph = _Graph()
-    decisions = _decisions(graph, scores)
-    if scores.sigmoids is not None:
-        decisions = _log_odds(graph, decisions, scores.sigmoids)
+    graph, scores = _Graph(), predictor.scores
+    decisions = _decisions(graph, "X", scores)
+    if predictor.sigmoids is not None:
+        decisions = _log_odds(graph, decisions, predictor.sigmoids)
     graph.add("Identity", decisions, output="scores")
-    _add_label(graph, scores)
-    text = isinstance(scores.labels[0], str)
+    _add_label(graph, predictor)
+    text = isinstance(predictor.labels[0], str)
     outputs = [
         helper.make_tensor_value_info("label", TensorProto.STRING if text else TensorProto.INT64, ["n"]),
         helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["n", scores.outputs]),
     ]
-    if scores.sigmoids is not None:
-        _add_probabilities(graph, scores)
-        shape = ["n", len(scores.labels)]
+    if predictor.probabilities is not None:
+        _add_probabilities(graph, predictor)
+        shape = ["n", len(predictor.labels)]
         outputs.append(helper.make_tensor_value_info("probabilities", TensorProto.FLOAT, shape))
     X = helper.make_tensor_value_info("X", TensorProto.FLOAT, ["n", scores.features])
     proto = helper.make_model(
@@ -148,43 +159,55 @@ class _Graph:
         return name
 
 
-def _decisions(graph: _Graph, scores: Scores) -> str:
-    """Add f(x) of each output, of shape (n, n_outputs)."""
-    if scores.kernel is None:
-        return graph.add("MatMul", "X", graph.constant(single(scores.coef.T, "weights")))
+def _decisions(graph: _Graph, rows: str, scores: Scores) -> str:
+    """Add f(x) of each output at the rows with this name, of shape (n, n_outputs)."""
+    parts = []
+    if scores.expansion is not None:
+        parts.append(_sums(graph, rows, scores.expansion))
+    if scores.slopes is not None:
+        parts.append(graph.add("MatMul", rows, graph.constant(single(scores.slopes.T, "weights"))))
+    if scores.intercepts is not None:
+        parts.append(graph.constant(single(scores.intercepts, "intercepts")))
+    total = parts[0]
+    for part in parts[1:]:
+        total = graph.add("Add", total, part)
+    return total
+
+
+def _sums(graph: _Graph, rows: str, expansion: Expansion) -> str:
+    """Add the sum over the supports of each output, of shape (n, n_outputs)."""
     # Each output needs only its own supports, but at least one: without supports the operator means a linear
     # model.
-    supports = [np.flatnonzero(coef) for coef in scores.coef]
+    supports = [np.flatnonzero(coef) for coef in expansion.coef]
     supports = [slots if len(slots) else np.array([0]) for slots in supports]
-    total = sum(map(len, supports))
-    if total * (scores.features + 1) > MOST_NUMBERS:
+    total, features = sum(map(len, supports)), expansion.rows.shape[1]
+    if total * (features + 1) > MOST_NUMBERS:
         raise ValueError(
-            f"an ONNX file is limited to 2 GB, and this model has {total} supports of {scores.features} "
-            "features; train it with a smaller budget"
+            f"an ONNX file is limited to 2 GB, and this model has {total} supports of {features} features; "
+            "train it with a smaller budget"
         )
     columns = [
-        _expansion(graph, scores, coef, slots) for coef, slots in zip(scores.coef, supports, strict=True)
+        _sum(graph, rows, expansion.kernel, expansion.rows[slots], coef[slots])
+        for coef, slots in zip(expansion.coef, supports, strict=True)
     ]
     return columns[0] if len(columns) == 1 else graph.add("Concat", *columns, axis=1)
 
 
-def _expansion(graph: _Graph, scores: Scores, coef: NDArray[np.float64], slots: NDArray[np.intp]) -> str:
-    kernel, rows = scores.kernel, scores.rows
-    assert kernel is not None
-    assert rows is not None
+def _sum(graph: _Graph, rows: str, kernel: Kernel, supports: Rows, coef: NDArray[np.float64]) -> str:
+    """Add the sum over these supports, of shape (n, 1)."""
     if kernel.degree > HIGHEST_DEGREE:
         raise ValueError(f"degree must be at most {HIGHEST_DEGREE} in an ONNX file; got {kernel.degree}")
     gamma, coef0 = gamma_and_coef0(kernel)
     poly = kernel.name == "poly"
     return graph.add(
         "SVMRegressor",
-        "X",
+        rows,
         domain="ai.onnx.ml",
         kernel_type=KERNELS[kernel.name],
         kernel_params=[gamma, coef0 if poly else 0.0, float(kernel.degree) if poly else 0.0],
-        support_vectors=single(rows[slots], "supports").ravel().tolist(),
-        coefficients=single(coef[slots], "coefficients").tolist(),
-        n_supports=len(slots),
+        support_vectors=single(supports, "supports").ravel().tolist(),
+        coefficients=single(coef, "coefficients").tolist(),
+        n_supports=len(coef),
         rho=[0.0],
     )
 
@@ -199,24 +222,26 @@ def _log_odds(graph: _Graph, decisions: str, sigmoids: NDArray[np.float64]) -> s
     return graph.add("Add", graph.add("Mul", z, slope), offset)
 
 
-def _add_label(graph: _Graph, scores: Scores) -> None:
+def _add_label(graph: _Graph, predictor: Predictor) -> None:
     """Add the label: of two classes the second if the score is above 0, otherwise the largest score."""
-    if scores.outputs > 1:
+    if predictor.scores.outputs > 1:
         code = graph.add("ArgMax", "scores", axis=1, keepdims=0)
     else:
         above = graph.add("Greater", "scores", graph.constant(np.array(0.0, np.float32)))
         code = graph.add("Squeeze", graph.add("Cast", above, to=7), graph.constant(np.array([1])))
-    text = isinstance(scores.labels[0], str)
-    labels = graph.constant(np.array(scores.labels, object if text else np.int64))
+    text = isinstance(predictor.labels[0], str)
+    labels = graph.constant(np.array(predictor.labels, object if text else np.int64))
     graph.add("Gather", labels, code, output="label")
 
 
-def _add_probabilities(graph: _Graph, scores: Scores) -> None:
+def _add_probabilities(graph: _Graph, predictor: Predictor) -> None:
     """Add the probability of each class."""
-    if scores.outputs == 1:
+    if predictor.scores.outputs == 1:
         no = graph.add("Sigmoid", graph.add("Neg", "scores"))
         graph.add("Concat", no, graph.add("Sigmoid", "scores"), axis=1, output="probabilities")
         return
-    # Sigmoids divided by their sum. Computed from logarithms, because in float32 all sigmoids may be 0.
-    logarithms = graph.add("Neg", graph.add("Softplus", graph.add("Neg", "scores")))
+    logarithms = "scores"
+    if predictor.probabilities == "ratio":
+        # Sigmoids divided by their sum. Computed from logarithms, because in float32 all sigmoids may be 0.
+        logarithms = graph.add("Neg", graph.add("Softplus", graph.add("Neg", "scores")))
     graph.add("Softmax", logarithms, axis=1, output="probabilities")

@@ -1,9 +1,9 @@
-"""The numbers that define the predictions of a model: f(x) of each output, and the calibration."""
+"""The numbers that define the predictions of a model: the scores, the calibration, and the labels."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +23,12 @@ from budgetron.export._learner_access import (
     SupportSet,
     averaged_supports,
     decides_by_supports,
-    has_linear_part,
+    has_probabilities,
     kernel_of,
+    linear_part,
 )
 
-__all__ = ["LARGEST_Z", "Scores", "gamma_and_coef0", "scores_of", "single"]
+__all__ = ["LARGEST_Z", "Expansion", "Predictor", "Scores", "gamma_and_coef0", "predictor_of", "single"]
 
 # The largest |z| of a sigmoid, as in `_core.calibration`.
 LARGEST_Z = 10.0
@@ -37,24 +38,42 @@ Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
+class Expansion:
+    """Sums over supports: sum_i coef[c, i] k(rows[i], x) of each output c."""
+
+    kernel: Kernel
+    rows: Rows  # (n_supports, n_features)
+    coef: Vector  # (n_outputs, n_supports)
+
+
+@dataclass(frozen=True)
 class Scores:
-    """f(x) = sum_i coef[c, i] k(rows[i], x) of each output c; without a kernel, coef[c] x."""
+    """f_c(x) = sum_i coef[c, i] k(rows[i], x) + slopes[c] . x + intercepts[c], of each output c.
+
+    A part that is None is 0. A model without supports, or with the kernel "linear", has no expansion.
+    """
+
+    outputs: int
+    features: int
+    expansion: Expansion | None
+    slopes: Vector | None  # (n_outputs, n_features)
+    intercepts: Vector | None  # (n_outputs,)
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """Labels and probabilities from scores: one score for two classes, otherwise one per class."""
 
     labels: Labels
-    features: int
-    coef: Vector  # (n_outputs, n_supports), or (n_outputs, n_features) without a kernel
-    kernel: Kernel | None
-    rows: Rows | None  # (n_supports, n_features); None without a kernel
-    # For each output a, b and the divisor of f(x) that give the log-odds; None if the model is not calibrated
+    scores: Scores
+    # For each output a, b and the divisor of the score that give the log-odds; None without calibration
     sigmoids: Vector | None
-
-    @property
-    def outputs(self) -> int:
-        """One for two classes, otherwise one per class."""
-        return len(self.coef)
+    # How log-odds become probabilities. Of two classes, both mean the sigmoid.
+    # "ratio": the sigmoids of all classes, divided by their sum
+    probabilities: Literal["ratio", "softmax"] | None
 
 
-def scores_of(model: object, kernels: tuple[str, ...], what: str) -> Scores:
+def predictor_of(model: object, kernels: tuple[str, ...], what: str) -> Predictor:
     """Return the numbers that define a model.
 
     Parameters
@@ -73,23 +92,32 @@ def scores_of(model: object, kernels: tuple[str, ...], what: str) -> Scores:
         )
     check_is_fitted(model)
     labels = _labels(model.classes_)
-    sigmoids, predictor = None, model  # the classifier whose margins are exported
     if isinstance(model, CalibratedClassifier):
-        sigmoids, predictor = _sigmoids(model.sigmoids_), model.learner_
-    learner = predictor.learner_ if isinstance(predictor, LearnerWrapper) else predictor
+        scores = _scores(model.learner_, kernels, what)
+        return Predictor(labels, scores, _sigmoids(model.sigmoids_), "ratio")
+    scores = _scores(model, kernels, what)
+    own = isinstance(model, KernelClassifier) and has_probabilities(model)
+    return Predictor(labels, scores, None, "softmax" if own else None)
+
+
+def _scores(model: OnlineClassifier, kernels: tuple[str, ...], what: str) -> Scores:
+    learner = model.learner_ if isinstance(model, LearnerWrapper) else model
     if isinstance(learner, LinearClassifier):
-        return Scores(labels, model.n_features_in_, _weights(predictor), None, None, sigmoids)
+        weights = _weights(model)
+        return Scores(len(weights), model.n_features_in_, None, weights, None)
     if not isinstance(learner, KernelClassifier):
         raise TypeError(
             f"{what} cannot be made of {type(learner).__name__}, which has neither supports nor weights"
         )
     kernel = kernel_of(learner)
     _check_kernel(kernel, kernels, what)
-    rows, coef = _expansion(predictor, learner)
-    if kernel.name == "linear" or coef.shape[1] == 0:  # then the sum is a weight vector, or 0
-        coef = np.asarray((rows.T.astype(np.float64) @ coef.T).T)
-        return Scores(labels, model.n_features_in_, coef, None, None, sigmoids)
-    return Scores(labels, model.n_features_in_, coef, kernel, rows, sigmoids)
+    rows, coef = _supports(model, learner)
+    expansion: Expansion | None = Expansion(kernel, rows, coef)
+    slopes, intercepts = linear_part(learner) or (None, None)
+    if kernel.name == "linear" or coef.shape[1] == 0:  # then the sum is linear, or 0
+        weights = np.asarray((rows.T.astype(np.float64) @ coef.T).T)
+        expansion, slopes = None, weights if slopes is None else slopes + weights
+    return Scores(len(coef), model.n_features_in_, expansion, slopes, intercepts)
 
 
 def single(values: Rows, what: str) -> NDArray[np.float32]:
@@ -133,7 +161,7 @@ def _sigmoids(numbers: Vector) -> Vector:
     )
 
 
-def _weights(model: LinearClassifier | LearnerWrapper) -> Vector:
+def _weights(model: OnlineClassifier) -> Vector:
     try:
         coef: Vector = model.coef_
     except AttributeError as error:
@@ -151,7 +179,7 @@ def _check_kernel(kernel: Kernel, kernels: tuple[str, ...], what: str) -> None:
         raise TypeError(f"{able}; the kernel is {kernel.name!r}")
 
 
-def _expansion(model: OnlineClassifier, learner: KernelClassifier) -> tuple[Rows, Vector]:
+def _supports(model: OnlineClassifier, learner: KernelClassifier) -> tuple[Rows, Vector]:
     """Return the supports of all outputs, each once, and coefficients of shape (n_outputs, n_supports)."""
     if isinstance(model, AveragedClassifier):
         return _union(averaged_supports(learner))
@@ -165,10 +193,6 @@ def _expansion(model: OnlineClassifier, learner: KernelClassifier) -> tuple[Rows
             f"{type(learner).__name__} cannot be exported: its prediction is not a sum over its supports. To "
             "export the average of the kernel Perceptron's hypotheses, use "
             "AveragedClassifier(KernelPerceptron())"
-        )
-    if has_linear_part(learner):
-        raise TypeError(
-            f"{type(learner).__name__} with a linear part cannot be exported; train one with linear=False"
         )
     return learner.support_vectors_, learner.dual_coef_
 
