@@ -23,6 +23,7 @@ from budgetron import CalibratedClassifier, SecondOrderProjectron, export, linea
 from budgetron._base.access import add_class, hypotheses_of
 from budgetron.batch import AveragedClassifier, PenalizedRiskClassifier
 from budgetron.experts import ExpertClassifier
+from budgetron.export._onnx import MOST_NUMBERS
 from budgetron.kernels import Normalized
 
 CC = shutil.which("cc") or shutil.which("gcc")
@@ -513,6 +514,8 @@ def test_bad_names(name):
 
 
 def test_limits_of_onnx_files(monkeypatch):
+    small, large = (len(export.onnx(fitted(budgetron.Forgetron(budget, gamma=1.0)))) for budget in (10, 20))
+    assert (large - small) / (10 * (D + 1)) * MOST_NUMBERS < 2**31
     model = fitted(budgetron.Forgetron(5, gamma=1.0))
     monkeypatch.setattr("budgetron.export._onnx.MOST_NUMBERS", 29)
     with pytest.raises(ValueError, match="is limited to 2 GB, and this model has 5 supports of 5 features"):

@@ -33,8 +33,9 @@ Path = str | os.PathLike[str]
 OPSET, ML_OPSET, IR_VERSION = 13, 1, 8
 KERNELS = {"rbf": "RBF", "linear": "LINEAR", "poly": "POLY"}
 
-# The limit of protobuf, the format of ONNX files, is 2 GB. Some of it is needed for other data.
-MOST_NUMBERS = (2**31 - 2**20) // 4
+# The limit of protobuf, the format of ONNX files, is 2 GB. Some of it is needed for other data. Each number
+# of an attribute takes 5 bytes, because it has a tag.
+MOST_NUMBERS = (2**31 - 2**20) // 5
 
 # The largest number up to which float32 holds every whole number.
 HIGHEST_DEGREE = 2**24
