@@ -1,19 +1,30 @@
-"""Write docs/quality.md and its plot from the results."""
+"""Write docs/quality.md and its plot from the results. Results that are missing give empty cells."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
 
-from quality_learners import ABLATIONS, ALONE, CHANGING, STREAMS, learners, memory_of
+from quality_learners import ABLATIONS, ALONE, LARGER, memory_of, ours_name
+from quality_rivals import RIVALS
+from quality_streams import CHANGING, CHOSEN_ON, GENERATED, GROUPS, STREAMS, seeds_of
 
 __all__ = ["page", "plot"]
 
+Runs = dict[str, Any]  # the results of a learner on a stream, by seed
+Results = dict[str, dict[str, Runs]]
+
+
+def complete(result: dict[str, Any] | None) -> bool:
+    """Return whether a run reached the end of its stream."""
+    return bool(result) and "mistakes" in result and "stopped after" not in result
+
 
 def error(result: dict[str, Any] | None) -> float | None:
-    """Return the mistakes in percent, or None if there is no result."""
-    return None if not result or "mistakes" not in result else 100.0 * result["mistakes"] / result["rows"]
+    """Return the mistakes in percent, or None if there is no result for the whole stream."""
+    return 100.0 * result["mistakes"] / result["rows"] if complete(result) else None
 
 
 def percent(value: float | None) -> str:
@@ -21,72 +32,145 @@ def percent(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
 
 
+def first(runs: Runs) -> str:
+    """Return the cell of the first seed; a run that was stopped has the number of its rows."""
+    result = runs.get("0")
+    if result and "stopped after" in result:
+        if not result["rows"] or "mistakes" not in result:
+            return "stopped"
+        return f"{100.0 * result['mistakes'] / result['rows']:.2f} ({result['rows']:,} rows)"
+    return percent(error(result))
+
+
+def spread(stream: str, runs: Runs) -> str:
+    """Return mean and standard deviation over the seeds, or an empty cell if one of them is missing."""
+    values = [error(runs.get(str(seed))) for seed in seeds_of(stream)]
+    known = [value for value in values if value is not None]
+    if len(known) < max(2, len(values)):
+        return ""
+    return f"{mean(known):.2f} ± {stdev(known):.2f}"
+
+
 def table(head: list[str], rows: list[list[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
-def page(results: dict[str, Any]) -> str:
-    streams = [stream for stream in STREAMS if stream in results]
-    rivals = [name for name in learners("a9a") if not name.startswith("ours") and name not in ALONE]
+def filled(rows: list[list[str]]) -> list[list[str]]:
+    """Return the rows that have a result."""
+    return [row for row in rows if any(cell.strip("*") for cell in row[1:])]
 
-    def ours(stream: str, which: int = 0, part: str = "") -> str:
-        return f"ours, {memory_of(stream)[which]}{part}"
 
-    def errors(of: Callable[[str], str]) -> list[str]:
-        return [percent(error(results[stream].get(of(stream)))) for stream in streams]
+def page(results: Results) -> str:
+    def cells(streams: list[str], name_on: Callable[[str], str], mean_of_seeds: bool = False) -> list[str]:
+        found = [(stream, results.get(stream, {}).get(name_on(stream), {})) for stream in streams]
+        return [spread(stream, runs) if mean_of_seeds else first(runs) for stream, runs in found]
 
     def best(stream: str) -> str:
-        values = [error(results[stream].get(name)) for name in ALONE]
+        values = [error(results.get(stream, {}).get(name, {}).get("0")) for name in ALONE]
         return percent(min((value for value in values if value is not None), default=None))
 
-    def row_of(name: str) -> list[str]:
-        return [name, *errors(lambda stream: name)]
+    def compared(streams: list[str], mean_of_seeds: bool = False) -> list[list[str]]:
+        def row(label: str, name_on: Callable[[str], str]) -> list[str]:
+            return [label, *cells(streams, name_on, mean_of_seeds)]
 
-    main = [
-        ["rows", *(f"{STREAMS[stream]:,}" for stream in streams)],
-        ["**`BudgetClassifier`**, 16 MB (mnist 64 MB)", *(f"**{value}**" for value in errors(ours))],
-        ["`BudgetClassifier`, 1 MB (mnist 8 MB)", *errors(lambda stream: ours(stream, 1))],
-        ["`BudgetClassifier`, 64 MB", *errors(lambda stream: "ours, 64MB")],
-        ["best of its experts, used alone", *(best(stream) for stream in streams)],
-        *(row_of(name) for name in rivals),
-    ]
+        def larger(stream: str) -> str:
+            return "ours, 64MB" if stream in LARGER else ""
 
-    def without(part: str) -> list[str]:
-        return [part, *errors(lambda stream: ours(stream, 0, f", {part}"))]
+        large = row("**`BudgetClassifier`**, large memory", ours_name)
+        return filled(
+            [
+                [large[0], *(f"**{cell}**" if cell else "" for cell in large[1:])],
+                row("`BudgetClassifier`, small memory", lambda stream: ours_name(stream, 1)),
+                [] if mean_of_seeds else row("`BudgetClassifier`, 64 MB", larger),
+                [] if mean_of_seeds else ["best of its experts, used alone", *map(best, streams)],
+                *(row(name, lambda stream, name=name: name) for name in RIVALS),
+            ]
+        )
 
+    def group(name: str) -> list[str]:
+        return [stream for stream, entry in STREAMS.items() if entry.group == name and results.get(stream)]
+
+    def in_groups(rows_of: Callable[[list[str]], list[list[str]]]) -> str:
+        """Return a table for each group that has results."""
+        tables = [(streams, filled(rows_of(streams))) for streams in map(group, GROUPS)]
+        return "\n".join(table(["", *streams], rows) for streams, rows in tables if rows)
+
+    def section(name: str) -> str:
+        streams = group(name)
+        repeated = [stream for stream in streams if len(seeds_of(stream)) > 1]
+        parts = [table(["first seed", *streams], compared(streams))] if streams else []
+        if rows := compared(repeated, mean_of_seeds=True):
+            parts.append(table(["mean ± standard deviation", *repeated], rows))
+        return "\n".join(parts)
+
+    every = [stream for name in GROUPS for stream in group(name)]
     changing = [
-        [
-            f"**`BudgetClassifier`**, {memory}",
-            f"**{percent(error(results[CHANGING].get(f'ours, {memory}')))}**",
-        ]
-        for memory in memory_of(CHANGING)
+        [f"**`BudgetClassifier`**, {memory}", f"**{first(results.get(CHANGING, {}).get(name, {}))}**"]
+        for memory, name in ((memory, f"ours, {memory}") for memory in memory_of(CHANGING))
     ]
-    changing += [[name, percent(error(results[CHANGING].get(name)))] for name in ALONE]
-    parts = [["all parts", *errors(ours)], *map(without, ABLATIONS)]
-    head = ["", *streams]
-    inside = [
-        [
-            stream,
-            expert["name"],
-            percent(100.0 * expert["error"]),
-            f"{expert['share']:.2f}",
-            str(expert["supports"]),
-            f"{expert['bytes'] / 2**20:.2f}",
-        ]
-        for stream in streams
-        for expert in results[stream].get(ours(stream), {}).get("experts", [])
-        if expert["active"]
-    ]
+    changing += [[name, first(results.get(CHANGING, {}).get(name, {}))] for name in ALONE]
     return TEMPLATE.format(
-        main=table(head, main),
-        alone=table(head, [row_of(name) for name in ALONE]),
-        parts=table(head, parts),
-        changing=table(["15,000 rows of each", "mistakes %"], changing),
-        cost=table(COSTS, [costs(stream, results[stream], ours(stream)) for stream in streams]),
-        small=table(COSTS, [costs(stream, results[stream], ours(stream, 1)) for stream in streams]),
-        inside=table(["stream", "expert", "error %", "weight", "supports", "MB"], inside),
+        chosen=", ".join(CHOSEN_ON[:-1]) + " and " + CHOSEN_ON[-1],
+        streams=table(
+            ["stream", "rows", "order", "labels"],
+            [
+                [stream, f"{entry.rows:,}", entry.order, entry.about]
+                for stream, entry in STREAMS.items()
+                if stream != CHANGING
+            ],
+        ),
+        generated=table(["stream", "rows", "generator"], generators()),
+        two=section(GROUPS[0]),
+        many=section(GROUPS[1]),
+        drift=section(GROUPS[2]),
+        alone=in_groups(
+            lambda streams: [[name, *cells(streams, lambda stream, name=name: name)] for name in ALONE]
+        ),
+        ablations="\n".join(f"- {name}: {ablation.about};" for name, ablation in ABLATIONS.items())[:-1]
+        + ".",
+        parts=in_groups(
+            lambda streams: [
+                [part or "all parts", *cells(streams, lambda stream, part=part: ours_name(stream, 0, part))]
+                for part in ("", *ABLATIONS)
+            ]
+        ),
+        changing=table(["15,000 rows of each", "mistakes %"], filled(changing)),
+        cost=table(COSTS, filled([costs(stream, results[stream], ours_name(stream)) for stream in every])),
+        small=table(
+            COSTS, filled([costs(stream, results[stream], ours_name(stream, 1)) for stream in every])
+        ),
+        inside=table(
+            ["stream", "expert", "error %", "weight", "supports", "MB"],
+            [
+                [
+                    stream,
+                    expert["name"],
+                    percent(100.0 * expert["error"]),
+                    f"{expert['share']:.2f}",
+                    str(expert["supports"]),
+                    f"{expert['bytes'] / 2**20:.2f}",
+                ]
+                for stream in every
+                for expert in results[stream].get(ours_name(stream), {}).get("0", {}).get("experts", [])
+                if expert["active"]
+            ],
+        ),
     )
+
+
+def generators() -> list[list[str]]:
+    """Return a row for each part of a generated stream; equal parts have one row."""
+    rows: list[list[str]] = []
+    for stream, parts in GENERATED.items():
+        for number, kind, options in parts:
+            call = f"`{kind}({', '.join(f'{name}={value}' for name, value in options.items())})`"
+            if rows and rows[-1][0] == stream and rows[-1][2] == call:
+                times = parts.count((number, kind, options))
+                rows[-1][1] = f"{times} x {number:,}"
+            else:
+                rows.append([stream, f"{number:,}", call])
+    return rows
 
 
 COSTS = [
@@ -100,12 +184,14 @@ COSTS = [
 ]
 
 
-def costs(stream: str, results: dict[str, Any], name: str) -> list[str]:
+def costs(stream: str, results: dict[str, Runs], name: str) -> list[str]:
+    """Return what the first seed cost; runs that were stopped are left out."""
     mine, forest, other = (
-        results.get(who, {}) for who in (name, "river ARF, 10 trees", "river AMF, 10 trees")
+        results.get(who, {}).get("0", {}) for who in (name, "river ARF, 10 trees", "river AMF, 10 trees")
     )
     if "seconds" not in mine:
         return [stream, *[""] * (len(COSTS) - 1)]
+    forest, other = (one if complete(one) else {} for one in (forest, other))
     return [
         stream,
         f"{1e6 * mine['seconds'] / mine['rows']:.0f}",
@@ -121,35 +207,55 @@ TEMPLATE = """# Quality
 
 This page shows mistakes in percent. Each row is predicted before it is learned, in one pass.
 `benchmarks/quality.py` writes the page from `docs/quality/results.json`. Every learner has the default
-settings of its library. Nothing is tuned to a stream, except that mnist gets more memory: 64 MB instead of
-16 MB, and 8 MB instead of 1 MB.
+settings of its library. Nothing is tuned to a stream, except that streams of mnist get more memory. Large
+memory is 16 MB (mnist: 64 MB), and small memory is 1 MB (mnist: 8 MB).
 
-The rows of each stream are shuffled with `np.random.default_rng(0).permutation(n)`, and the first ones are
-used; electricity keeps its order in time. Pixels of mnist are divided by 255, log1p is applied to the
-features of spambase, and the ten numeric features of covertype are standardised. There are two classes:
-letters A-M against N-Z, covertype 2 against the rest, even against odd digits.
+Settings of `BudgetClassifier` are chosen on {chosen} only.
+The other streams are used for reporting: no setting is chosen by their results.
+
+The rows of a shuffled stream are permuted with `np.random.default_rng(seed).permutation(n)`, and the first
+ones are used. The seeds are 0, 1 and 2, also for generated streams. A stream in order is played once. The
+learners' own seeds are always 0. Tables show the first seed, and then mean and standard deviation (of three
+runs, with n - 1 in the denominator) over the seeds. An empty cell is not measured. A learner that reached
+the time limit was stopped: its cell shows the error so far and the number of rows.
 
 ![Mistakes on each stream](quality/errors.png)
 
-{main}
+{streams}
+Pixels of mnist are divided by 255, log1p is applied to the features of spambase, and the ten numeric
+features of covertype are standardised. Generated streams are joined from parts of `river.datasets.synth`;
+each part has a seed of its own.
+
+{generated}
+## Two classes
+
+{two}
 The learners of river and scikit-learn get standardised rows. The exceptions are trees, forests and the
 nearest neighbours marked "raw", which get the rows unchanged. Passive-aggressive and logistic learners are
-linear. "Random features" are 500 random Fourier features with AROW on them. ARF and AMF are river's
-adaptive random forest and aggregated Mondrian forest.
+linear; with many classes they learn one class against the rest. "Random features" are 500 random Fourier
+features with AROW on them. The adaptive tree is river's Hoeffding adaptive tree. ARF, AMF and SRP are river's
+adaptive random forest, aggregated Mondrian forest and streaming random patches. Leveraging bagging has
+Hoeffding trees. "Previous label" predicts the label of the row before.
 
+## Many classes
+
+{many}
+## Drift
+
+{drift}
 ## Its experts alone
 
 These are the kinds of experts that `BudgetClassifier` combines, each used alone. Their budgets are not
 those inside `BudgetClassifier`, which depend on its memory. Which one is best is known only afterwards. A
 width w stands for gamma = w / m, where m is the median squared distance between rows: a larger w is a
-narrower kernel.
+narrower kernel. The tables show the first seed.
 
 {alone}
 ## The contribution of each part
 
-The same with one part removed: without second-order experts; without the combiner, so that only exponential
-weights combine the experts; without recency, that is, without passive-aggressive experts and recent labels;
-and with equal shares of the memory for all experts until the end.
+The same with one part removed, on the first seed:
+
+{ablations}
 
 {parts}
 ## When the best expert changes
@@ -160,9 +266,9 @@ linear learner that adapts quickly is best. No expert is good at both.
 {changing}
 ## Cost
 
-One thread, batches of 100 rows. ARF and AMF have 10 trees and ran on the same machine. `nbytes_` is read
-every 100 rounds, and the largest value is shown. The growth of the process is the growth per model while
-two models ran at the same time, or eight models with little memory.
+One thread, batches of 100 rows, the first seed. ARF and AMF have 10 trees and ran on the same machine.
+`nbytes_` is read every 100 rounds, and the largest value is shown. The growth of the process is the growth
+per model while two models ran at the same time, or eight models with little memory.
 
 {cost}
 With little memory:
@@ -170,42 +276,56 @@ With little memory:
 {small}
 ## The experts at the end
 
-The weight is the expert's share in the vote.
+The weight is the expert's share in the vote. The table shows streams of two classes.
 
 {inside}"""
 
 
-def plot(results: dict[str, Any], path: Path) -> None:
+def plot(results: Results, path: Path) -> None:
+    """Draw the errors of the first seed, one panel for each group of streams, without "previous label"."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    streams = [stream for stream in STREAMS if stream in results]
-    figure, axes = plt.subplots(figsize=(9, 4.2), layout="constrained")
+    groups = [
+        [stream for stream, entry in STREAMS.items() if entry.group == group and results.get(stream)]
+        for group in GROUPS
+    ]
+    figure, panels = plt.subplots(
+        1,
+        len(GROUPS),
+        figsize=(13, 4.4),
+        layout="constrained",
+        sharey=True,
+        width_ratios=[max(1, len(streams)) for streams in groups],
+    )
     styles = {
         "others": {"color": "0.7", "s": 22},
-        "river's forests": {"color": "0.35", "s": 26, "marker": "s"},
+        "river's ensembles of trees": {"color": "0.35", "s": 26, "marker": "s"},
         "BudgetClassifier, 1 MB (mnist 8 MB)": {"color": "tab:orange", "s": 36, "marker": "D"},
         "BudgetClassifier, 16 MB (mnist 64 MB)": {"color": "tab:red", "s": 46, "marker": "D"},
     }
-    for i, stream in enumerate(streams):
-        large, small = memory_of(stream)
-        mine = {f"ours, {large}": 3, f"ours, {small}": 2}
-        places: list[list[float]] = [[], [], [], []]
-        for name, result in results[stream].items():
-            value = error(result)
-            if value is None or name in ALONE or (name.startswith("ours") and name not in mine):
-                continue
-            places[mine.get(name, int("AMF" in name or "ARF" in name))].append(value)
-        for (label, style), values in zip(styles.items(), places, strict=True):
-            axes.scatter([i] * len(values), values, label=None if i else label, **style)
-    axes.set_yscale("log")
-    ticks = [2, 3, 5, 10, 20, 40]
-    axes.set_yticks(ticks, [str(tick) for tick in ticks])
-    axes.minorticks_off()
-    axes.set_xticks(range(len(streams)), streams)
-    axes.set_ylabel("mistakes %")
-    axes.legend(frameon=False)
-    axes.spines[["top", "right"]].set_visible(False)
+    for label, style in styles.items():
+        panels[0].scatter([], [], label=label, **style)
+    for axes, group, streams in zip(panels, GROUPS, groups, strict=True):
+        for i, stream in enumerate(streams):
+            mine = {ours_name(stream): 3, ours_name(stream, 1): 2}
+            places: list[list[float]] = [[], [], [], []]
+            for name, runs in results[stream].items():
+                value = error(runs.get("0"))
+                if value is not None and name != "previous label" and (name in mine or name in RIVALS):
+                    places[mine.get(name, int("trees" in name))].append(value)
+            for style, values in zip(styles.values(), places, strict=True):
+                axes.scatter([i] * len(values), values, **style)
+        axes.set_yscale("log")
+        axes.set_title(group)
+        axes.set_xticks(range(len(streams)), streams, rotation=45, ha="right")
+        axes.spines[["top", "right"]].set_visible(False)
+    ticks = [0.5, 1, 2, 5, 10, 20, 50]
+    panels[0].set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    panels[0].minorticks_off()
+    panels[0].set_ylabel("mistakes %")
+    panels[0].legend(frameon=False, fontsize="small")
     figure.savefig(path, dpi=110)
+    plt.close(figure)

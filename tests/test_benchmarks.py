@@ -1,13 +1,16 @@
 """The benchmarks run, and their page shows the measured results. Times are not checked."""
 
 import json
+import math
 import os
 import re
 import subprocess
 import sys
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 for library in ("rich", "matplotlib"):
@@ -149,3 +152,161 @@ def test_the_page_in_the_docs_shows_the_stored_results(tmp_path):
     assert page == (ROOT / "docs" / "performance.md").read_text(encoding="utf-8"), (
         "run benchmarks/run.py --page"
     )
+
+
+# ---------------------------------------------------------------------- quality
+
+
+on_linux = pytest.mark.skipif(
+    not Path("/proc/self/statm").exists(), reason="the memory of a process is read from /proc"
+)
+
+
+@pytest.fixture
+def quality(monkeypatch):
+    """Return the modules quality, quality_learners, quality_page, quality_rivals and quality_streams."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    return {
+        name: import_module(f"quality_{name}" if name else "quality")
+        for name in ("", "learners", "page", "rivals", "streams")
+    }
+
+
+def test_the_page_on_quality_shows_the_stored_results(quality):
+    stored = json.loads((ROOT / "docs" / "quality" / "results.json").read_text())
+    page = quality["page"].page(stored)
+    assert page == (ROOT / "docs" / "quality.md").read_text(encoding="utf-8"), (
+        "run benchmarks/quality.py --page"
+    )
+    assert "chosen on letter, ijcnn1, a9a, electricity and mnist only" in page
+    for table in re.findall(r"(?:^\|.*\n)+", page, re.M):
+        assert len({line.count("|") for line in table.splitlines()}) == 1, table
+
+
+def run_of(mistakes, rows=1000, **more):
+    return {"mistakes": mistakes, "rows": rows, **more}
+
+
+def test_the_page_on_quality_with_missing_results(quality, tmp_path):
+    forest, ours = "river ARF, 10 trees", "ours, 16MB"
+    results = {
+        "sea": {
+            ours: {"0": run_of(100), "1": run_of(110), "2": run_of(150)},
+            forest: {"0": run_of(90), "2": run_of(80)},
+            "river SRP, 10 trees": {"0": run_of(7, 70, **{"stopped after": 3.0})},
+            "river AMF, 10 trees": {"0": {"rows": 0, "stopped after": 3.0}},
+        },
+        "electricity": {ours: {"0": run_of(200)}},
+        "letter-26": {"previous label": {"1": run_of(900)}},
+    }
+    lines = quality["page"].page(results).splitlines()
+    # The first seed; and the mean only where all seeds are measured.
+    assert "| **`BudgetClassifier`**, large memory | **10.00** | **20.00** |" in lines
+    assert "| **`BudgetClassifier`**, large memory | **12.00 ± 2.65** |" in lines
+    assert [line for line in lines if line.startswith(f"| {forest}")] == [f"| {forest} | 9.00 |  |"]
+    assert "| river SRP, 10 trees | 10.00 (70 rows) |  |" in lines
+    assert "| river AMF, 10 trees | stopped |  |" in lines
+    for some in (results, {}):
+        assert quality["page"].page(some)
+        quality["page"].plot(some, tmp_path / "errors.png")
+
+
+@pytest.mark.parametrize("name", ["agrawal", "sea", "hyperplane", "rbf", "led"])
+def test_generated_streams(quality, name):
+    pytest.importorskip("river", reason="river generates these streams")
+    streams = quality["streams"]
+    X, y = streams.load(name, 0)
+    assert len(X) == len(y) == streams.STREAMS[name].rows
+    assert np.isfinite(X).all()
+    classes = {"rbf": range(4), "led": range(10)}.get(name, (-1, 1))
+    assert np.unique(y).tolist() == list(classes)
+    again, labels = streams.load(name, 0)
+    assert np.array_equal(X, again)
+    assert np.array_equal(y, labels)
+    rows, part = len(y), streams.GENERATED[name][0][0]
+    assert not np.array_equal(X, streams.load(name, 1)[0]), "another seed gives another stream"
+    assert part == rows or not np.array_equal(X[:part], X[part : 2 * part]), "the parts differ"
+
+
+def test_permutations(quality):
+    streams = quality["streams"]
+    (X, y), (other, labels) = streams.load("digits-10", 0), streams.load("digits-10", 2)
+    assert not np.array_equal(X, other)
+    whole, digits = streams.read("digits")
+    for seed, rows, found in ((0, X, y), (2, other, labels)):
+        order = np.random.default_rng(seed).permutation(len(whole))
+        assert np.array_equal(rows, whole[order])
+        assert np.array_equal(found, digits[order])
+
+
+def test_what_is_measured(quality):
+    pending, streams = quality[""].pending, quality["streams"]
+    ours = ("ours, 16MB",)
+    runs = list(pending(["sea", "electricity"], (0, 1), ours, None, {}))
+    assert [run for run in runs if run[1] == ours[0]] == [
+        ("sea", ours[0], 0),
+        ("electricity", ours[0], 0),
+        ("sea", ours[0], 1),
+    ]
+    assert {seed for _, name, seed in runs if name != ours[0]} == {0}, "ablations play the first seed"
+    group = {stream for stream, entry in streams.STREAMS.items() if entry.group == "drift"}
+    assert {stream for stream, _, _ in pending(["drift"], (0, 1, 2), ("river",), None, {})} == group
+    results = {"sea": {"previous label": {"0": run_of(1)}}}
+    assert list(pending(["sea"], (0, 1), ("previous",), None, results)) == [("sea", "previous label", 1)]
+    assert len(list(pending(["sea"], (0, 1), ("previous",), "prev", results))) == 2
+
+
+def test_ablations_are_fields_of_the_plan(quality):
+    from budgetron.portfolio import Plan
+
+    for ablation in quality["learners"].ABLATIONS.values():
+        assert Plan(**ablation.fields) != Plan()
+
+
+def test_results_are_merged(quality):
+    results = {"sea": {"a": {"0": run_of(1)}}}
+    others = {"sea": {"a": {"0": run_of(2), "1": run_of(3)}, "b": {"0": run_of(4)}}}
+    assert quality[""].merge(results, others) == 2
+    assert results == {"sea": {"a": {"0": run_of(1), "1": run_of(3)}, "b": {"0": run_of(4)}}}
+
+
+@on_linux
+def test_a_learner_is_stopped_at_its_limit(quality, monkeypatch):
+    # A clock that counts its readings: the learner reads it once before it starts and once for each row.
+    clock = iter(range(10**6))
+    monkeypatch.setattr(quality["rivals"].time, "process_time", lambda: next(clock))
+    name = "scikit-learn SGD, logistic"
+    result = quality[""].play_one("digits-10", name, 0, 50, untimed=True)
+    whole = quality["rivals"].RIVALS[name](*(part[:50] for part in quality["streams"].load("digits-10")))
+    assert result == {"rows": 50, "mistakes": whole["mistakes"], "stopped after": 50}
+    assert quality["rivals"].RIVALS[name](np.eye(9), np.arange(9) % 3, 0) == {"mistakes": 0, "rows": 0}
+
+
+@on_linux
+def test_a_run_on_quality(tmp_path):
+    def run(*arguments):
+        return subprocess.run(
+            [sys.executable, str(BENCHMARKS / "quality.py"), "--results", str(path), *arguments],
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            env=os.environ | {"PYTHONIOENCODING": "utf-8"},
+            timeout=120,
+        )
+
+    path = tmp_path / "results.json"
+    chosen = ("--only", "digits-10", "--who", "previous", "ours, 1MB")
+    done = run(*chosen, "--seeds", "0", "1", "--untimed")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(path.read_text())["digits-10"]
+    assert {name: list(runs) for name, runs in found.items()} == {
+        "ours, 1MB": ["0", "1"],
+        "previous label": ["0", "1"],
+    }
+    assert 0 < found["ours, 1MB"]["0"]["mistakes"] < found["previous label"]["0"]["mistakes"]
+    assert "seconds" not in found["ours, 1MB"]["0"]
+    done = run(*chosen, "--seeds", "0", "--again", "previous")
+    assert done.returncode == 0, done.stderr
+    again = json.loads(path.read_text())["digits-10"]
+    assert math.isfinite(again["previous label"]["0"].pop("seconds"))
+    assert again == found, "only the times are new"
