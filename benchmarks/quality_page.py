@@ -113,9 +113,15 @@ def page(results: Results) -> str:
     return TEMPLATE.format(
         chosen=", ".join(CHOSEN_ON[:-1]) + " and " + CHOSEN_ON[-1],
         streams=table(
-            ["stream", "rows", "order", "labels"],
+            ["stream", "rows", "order", "labels", "used for"],
             [
-                [stream, f"{entry.rows:,}", entry.order, entry.about]
+                [
+                    stream,
+                    f"{entry.rows:,}",
+                    entry.order,
+                    entry.about,
+                    "settings, too" if entry.data in CHOSEN_ON else "reporting only",
+                ]
                 for stream, entry in STREAMS.items()
                 if stream != CHANGING
             ],
@@ -210,8 +216,9 @@ This page shows mistakes in percent. Each row is predicted before it is learned,
 settings of its library. Nothing is tuned to a stream, except that streams of mnist get more memory. Large
 memory is 16 MB (mnist: 64 MB), and small memory is 1 MB (mnist: 8 MB).
 
-Settings of `BudgetClassifier` are chosen on {chosen} only.
-The other streams are used for reporting: no setting is chosen by their results.
+Settings of `BudgetClassifier` are chosen on the data sets {chosen}
+only. The other streams are used for reporting: no setting is chosen by their results. The first table shows
+which streams these are.
 
 The rows of a shuffled stream are permuted with `np.random.default_rng(seed).permutation(n)`, and the first
 ones are used. The seeds are 0, 1 and 2, also for generated streams. A stream in order is played once. The
