@@ -55,6 +55,7 @@ Modules
                    `budgetron.kernelized`). It uses neither features nor the type of the rows
 `projection`       projection onto the span of the supports, for the Projectron
 `gaussian`         a Gaussian over functions, for second-order rules; `gaussian_round` reads and changes it
+`losses`           which rows second-order rules learn, and with which steps
 `basis_change`     the change of coordinates where supports are removed from a span
 `panels`           triangular matrices that grow, for these three
 `rounds`           the learner: joins kernel, slab and rule

@@ -8,33 +8,24 @@ import cython
 import numpy as np
 from cython.cimports.budgetron._core.gaussian import Gaussian
 from cython.cimports.budgetron._core.gaussian_round import GaussianRound
+from cython.cimports.budgetron._core.losses import SQUARED, Loss, choose_steps, is_learned, length_of
 from cython.cimports.budgetron._core.rule import DELTA, TAU, VARIANCE, Rule
-from cython.cimports.libc.math import exp, fabs, isfinite, sqrt
-from scipy.special import expit, softmax
-from sklearn.utils._param_validation import Interval, StrOptions
+from cython.cimports.libc.math import fabs, isfinite, sqrt
+from sklearn.utils._param_validation import Interval
 
 from budgetron._base.kernel_classifier import BudgetedClassifier
-from budgetron._base.weighted_classifier import CLASS_WEIGHT, WeightedClassifier
+from budgetron._base.loss_classifier import LOSS_PARAMETERS, LossClassifier
+from budgetron._core.losses import LOSSES
 from budgetron._core.rounds import Learner
 from budgetron._core.supports import Supports, writeable
 from budgetron._util.checks import MOST_ROUNDS, State, require, require_array, require_int, require_moderate
-from budgetron._util.types import Floats, Label, Matrix
+from budgetron._util.types import Label, Matrix
 from budgetron.kernels import KernelFunction, Normalized
 
 # With more features than this, features have variances but no covariances.
 WIDE = 1000
 # A support whose share of the recent margins is below this part of the mean share may be exchanged.
 SMALL_SHARE = 0.1
-# With the logistic loss, a row is learned if the probability of the other classes is at least this.
-LEAST_DOUBT = cython.declare(cython.double, 0.01)
-# With the logistic loss and several outputs, the mean curvature is multiplied by this. Chosen on two streams.
-CURVATURE = cython.declare(cython.double, 3.0)
-# Variance of a coordinate before the first update, unless it is given.
-PRIORS = {"hinge": 1.0, "logistic": 100.0, "squared": 1.0}
-
-LOSSES = ("hinge", "logistic", "squared")
-LOGISTIC = cython.declare(cython.int, 1)
-SQUARED = cython.declare(cython.int, 2)
 
 
 @cython.cclass
@@ -45,7 +36,7 @@ class SecondOrderRule(Rule):
     r: cython.double
     linear: cython.bint
     scale: cython.double  # factor of the features
-    loss: cython.int
+    loss: Loss
     prior: cython.double
     keep: cython.double
     # For each output, the step of the round divided by Sigma phi
@@ -149,28 +140,7 @@ class SecondOrderRule(Rule):
     def needs_update(self) -> cython.bint:
         if self.importance == 0.0:
             return False
-        if self.loss == SQUARED:
-            return True
-        if self.loss == LOGISTIC:
-            return self.doubt() >= LEAST_DOUBT
-        if self.outputs == 1:
-            return self.y * self.margin < 1.0
-        right: cython.double = self._scores[self.target]
-        return right < 1.0 or right - self.margin > -1.0
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def doubt(self) -> cython.double:
-        """Return the probability of the classes that are not the row's, by the scores."""
-        c: cython.Py_ssize_t
-        others: cython.double = 0.0
-        if self.outputs == 1:
-            return 1.0 - sigmoid(self.y * self.margin)
-        for c in range(self.outputs):
-            if c != self.target:
-                others += exp(min(self._scores[c] - self._scores[self.target], 700.0))
-        return others / (1.0 + others)
+        return is_learned(self.loss, self.outputs, self._scores, self.target, self.y, self.margin)
 
     @cython.cfunc
     @cython.nogil
@@ -187,10 +157,20 @@ class SecondOrderRule(Rule):
         if novel and not full:
             v += self.prior * delta2
         self.require_finite(v)
-        noise: cython.double = self.choose_steps(v)
+        noise: cython.double = choose_steps(
+            self.loss,
+            self.outputs,
+            self._scores,
+            self.target,
+            self.y,
+            self.margin,
+            v,
+            self.r / self.importance,
+            self._steps,
+        )
         self.note(DELTA, sqrt(delta2))
         self.note(VARIANCE, v)
-        self.note(TAU, self.step_length())
+        self.note(TAU, length_of(self._steps, self.outputs))
         if novel and not full:
             self.add(0.0)
             self.projection.append(delta2, self.k, self.supports)
@@ -202,49 +182,6 @@ class SecondOrderRule(Rule):
         if full and error:
             self.count_usage(novel)
         return 1
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def choose_steps(self, v: cython.double) -> cython.double:
-        """Compute the step of each output; return the noise variance of the round for Sigma.
-
-        The noise is 1 divided by the mean curvature of the losses, over the outputs.
-        """
-        c: cython.Py_ssize_t
-        y: cython.double
-        score: cython.double
-        g: cython.double
-        curvature: cython.double = 0.0
-        noise: cython.double = self.r / self.importance
-        for c in range(self.outputs):
-            if self.outputs == 1:
-                y, score = self.y, self.margin
-            else:
-                y, score = (1.0 if c == self.target else -1.0), self._scores[c]
-            if self.loss == LOGISTIC:
-                g = implicit_step(y * score, v / noise)
-                self._steps[c] = y * g / noise
-                curvature += g * (1.0 - g)
-            elif self.loss == SQUARED or y * score < 1.0:
-                self._steps[c] = (y - score) / (v + noise)
-                curvature += 1.0
-            else:
-                self._steps[c] = 0.0
-        if self.loss == LOGISTIC and self.outputs > 1:
-            curvature *= CURVATURE
-        return noise * self.outputs / curvature
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def step_length(self) -> cython.double:
-        """Return the norm of the steps of all outputs."""
-        c: cython.Py_ssize_t
-        total: cython.double = 0.0
-        for c in range(self.outputs):
-            total += self._steps[c] * self._steps[c]
-        return sqrt(total)
 
     @cython.cfunc
     @cython.nogil
@@ -351,48 +288,8 @@ class SecondOrderRule(Rule):
         return np.delete(np.arange(m), small), np.sort(small)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def sigmoid(x: cython.double) -> cython.double:
-    return 1.0 / (1.0 + exp(-x)) if x > -700.0 else exp(x)
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def implicit_step(margin: cython.double, v: cython.double) -> cython.double:
-    """Return the g in (0, 1) with g = sigmoid(-margin - v g).
-
-    Newton's method alone may cycle. Bisection replaces a step that leaves the interval of the solution, or is
-    not much shorter than the one before it.
-    """
-    low: cython.double = 0.0
-    high: cython.double = 1.0
-    g: cython.double = 0.5
-    before: cython.double = 1.0
-    s: cython.double
-    error: cython.double
-    step: cython.double
-    for _ in range(100):
-        s = sigmoid(-margin - v * g)
-        error = g - s
-        if error > 0.0:
-            high = g
-        else:
-            low = g
-        step = -error / (1.0 + v * s * (1.0 - s))
-        if not low < g + step < high or fabs(step) > 0.5 * before:
-            step = 0.5 * (low + high) - g
-        g += step
-        before = fabs(step)
-        if before <= 1e-16 + 1e-15 * g:
-            break
-    return g
-
-
 @cython.annotation_typing(False)  # annotations for readers; Cython ignores them
-class SecondOrderProjectron(WeightedClassifier, BudgetedClassifier):
+class SecondOrderProjectron(LossClassifier, BudgetedClassifier):
     """A second-order learner in the span of a few supports and of the features.
 
     The most accurate single kernel learner here. It stores the rows that the Projectron's test finds novel.
@@ -517,20 +414,15 @@ class SecondOrderProjectron(WeightedClassifier, BudgetedClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = (
         BudgetedClassifier._parameter_constraints
-        | CLASS_WEIGHT
+        | LOSS_PARAMETERS
         | {
             "threshold": [Interval(Real, 0.0, None, closed="left")],
             "r": [Interval(Real, 0.0, None, closed="neither")],
             "linear": ["boolean"],
-            "loss": [StrOptions({"auto", *LOSSES})],
-            "prior": [Interval(Real, 0.0, None, closed="neither"), None],
-            "forget": [Interval(Real, 0.0, 1.0, closed="right")],
         }
     )
     _joint: ClassVar[bool] = True
     _learned_names: ClassVar[frozenset[str]] = BudgetedClassifier._learned_names | {"loss_"}
-
-    loss_: str
 
     def __init__(
         self,
@@ -561,17 +453,15 @@ class SecondOrderProjectron(WeightedClassifier, BudgetedClassifier):
         self.class_weight = class_weight
 
     def _make(self, X: Matrix, outputs: int) -> list[Learner]:
-        self.loss_ = self.loss if self.loss != "auto" else "hinge" if outputs == 1 else "logistic"
+        self._choose_loss(outputs)
         return BudgetedClassifier._make(self, X, outputs)
 
     def _restore(self, states: list[object], found: State, dtype: np.dtype[Any]) -> list[Learner]:
-        self.loss_ = found["loss_"]
-        known = self.loss_ in LOSSES if self.loss == "auto" else self.loss_ == self.loss
-        require(isinstance(self.loss_, str) and known, "loss_ should be the loss of the parameters")
+        self._restore_loss(found)
         return BudgetedClassifier._restore(self, states, found, dtype)
 
     def _rules(self, outputs: int, generators: Sequence[np.random.Generator]) -> list[Rule]:
-        scale, prior = float(np.sqrt(self.gamma_)), self.prior
+        scale = float(np.sqrt(self.gamma_))
         rule = SecondOrderRule(
             self.budget,
             self.threshold,
@@ -579,39 +469,8 @@ class SecondOrderProjectron(WeightedClassifier, BudgetedClassifier):
             self.linear,
             scale,
             self.loss_,
-            PRIORS[self.loss_] if prior is None else prior,
+            self._prior_for(self.loss_),
             self.forget,
             outputs,
         )
         return [rule]
-
-    @property
-    def predict_proba(self) -> Any:
-        """Return the probability of each class for each row; with the logistic loss only.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
-        self._require_probabilities()
-        return lambda X: self.probabilities_from_margins(self.decision_function(X))
-
-    def probabilities_from_margins(self, margins: Floats) -> Floats:
-        """Return the probability of each class, given margins of shape (n,) or (n, n_classes)."""
-        self._require_probabilities()
-        if margins.ndim == 1:
-            return np.column_stack([expit(-margins), expit(margins)])
-        probabilities: Floats = softmax(margins, axis=1)
-        return probabilities
-
-    def _require_probabilities(self) -> None:
-        """Raise an error unless scores are log-odds."""
-        if getattr(self, "loss_", self.loss) != "logistic":
-            raise AttributeError(
-                "SecondOrderProjectron has probabilities with the logistic loss only; use "
-                'loss="logistic", or CalibratedClassifier(learner)'
-            )

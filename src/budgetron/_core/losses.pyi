@@ -1,0 +1,1 @@
+LOSSES: tuple[str, str, str]
