@@ -142,7 +142,7 @@ class AveragedClassifier(LearnerWrapper):
             norm, length = (
                 sqrt(max(getattr(h.average, name) for h in learners)) for name in ("norm2", "own")
             )
-            M = 1.0 + norm * length * (2 if len(learners) > 1 else 1)
+            M = 1.0 + norm * length * (2 if self._n_outputs > 1 else 1)
         elif self.largest_loss_ > M:
             raise bounds.AssumptionError(
                 f"loss_bound is {M}, but a loss of {self.largest_loss_:.6g} occurred; use a larger loss_bound"
@@ -224,7 +224,7 @@ class PenalizedRiskClassifier(LearnerWrapper):
         self.births_ = np.zeros(1, np.int64)
 
     def _count(self, X: Matrix, codes: Codes, margins: Floats, start: int) -> None:
-        runs = [PastHypotheses(learner) for learner in self._learners]
+        runs = [PastHypotheses(learner, c) for learner in self._learners for c in range(learner.n_outputs)]
         births = np.unique(np.concatenate([run.rounds for run in runs])) + 1
         losses = np.zeros(len(births), np.int64)
         losses[: len(self.losses_)] = self.losses_
@@ -274,11 +274,13 @@ class PenalizedRiskClassifier(LearnerWrapper):
         )
 
     def _decide(self, hypothesis: HypothesisWithHistory, X: Matrix) -> Floats:
-        run, birth = PastHypotheses(hypothesis), int(self.births_[self.chosen_])
-        values = np.empty(X.shape[0])
-        for block in blocks_for_margins(len(run), X.shape[0]):
-            values[block] = run.decide(birth, X[block])
-        return values
+        birth = int(self.births_[self.chosen_])
+        values = np.empty((X.shape[0], hypothesis.n_outputs))
+        for c in range(hypothesis.n_outputs):
+            run = PastHypotheses(hypothesis, c)
+            for block in blocks_for_margins(len(run), X.shape[0]):
+                values[block, c] = run.decide(birth, X[block])
+        return values if hypothesis.n_outputs > 1 else values[:, 0]
 
     def _weights(self, hypothesis: HypothesisWithHistory) -> Floats:
-        return self._decide(hypothesis, np.eye(self.n_features_in_, dtype=hypothesis.dtype))
+        return self._decide(hypothesis, np.eye(self.n_features_in_, dtype=hypothesis.dtype)).T

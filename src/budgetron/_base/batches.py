@@ -80,7 +80,7 @@ def refuse_unknown(model: object, method: str, unknown: Mapping[str, object]) ->
     if "sample_weight" in unknown:
         raise TypeError(
             f"{type(model).__name__} does not support sample_weight. SecondOrderProjectron, "
-            "PassiveAggressive, linear.PassiveAggressive and linear.OnlineSVM do"
+            "PassiveAggressive, linear.AROW, linear.PassiveAggressive and linear.OnlineSVM do"
         )
     for name in unknown:
         raise TypeError(f"{type(model).__name__}.{method}() got an unexpected keyword argument {name!r}")

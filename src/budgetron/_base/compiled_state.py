@@ -8,7 +8,7 @@ A new rule over one slot, or over a few features, shows which arrays it has; tho
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import isnan
+from math import isnan, prod
 from typing import Any
 
 import numpy as np
@@ -141,7 +141,9 @@ def linear_hypothesis(make_rule: Callable[[int], LinearRule], found: object, d: 
     state = dict(require_names(found, set(small), "the rule"))
     rounds = _check_counts(state)
     require_int(state["updates"], 0, rounds, "updates")
-    require_moderate(require_array(state["weights"], np.float64, (d,), "weights"), state["factor"], "weights")
+    shape = _grown_shape(small["weights"], larger["weights"], d)
+    weights = require_array(state["weights"], np.float64, shape, "weights")
+    require_moderate(weights, state["factor"], "weights")
     extra = require_names(state["extra"], set(small["extra"]), "the rule's own arrays")
     for name, array in small["extra"].items():
         shape = _grown_shape(array, larger["extra"][name], d)
@@ -149,11 +151,11 @@ def linear_hypothesis(make_rule: Callable[[int], LinearRule], found: object, d: 
     for name in ("average", "journal", "covariance"):
         require((state[name] is None) == (small[name] is None), f"the {name} is missing or unexpected")
     if state["covariance"] is not None:
-        state["covariance"] = covariance_of(state["covariance"], d)
+        state["covariance"] = covariance_of(state["covariance"], small["covariance"], d)
     if state["average"] is not None:
-        state["average"] = average_of(state["average"], d)
+        state["average"] = average_of(state["average"], prod(shape))
     if state["journal"] is not None:
-        state["journal"] = journal_of(state["journal"], rounds, np.arange(d))
+        state["journal"] = journal_of(state["journal"], rounds, np.arange(prod(shape)))
     rule = make_rule(d)
     rule.check_own_state(extra)
     rule.__setstate__(state)

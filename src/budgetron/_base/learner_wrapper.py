@@ -58,7 +58,7 @@ class LearnerWrapper(OnlineClassifier):
         raise NotImplementedError
 
     def _weights(self, hypothesis: Any) -> Floats:
-        """Return the weights of one linear hypothesis as it predicts here."""
+        """Return the weights of one linear hypothesis, or of all of its outputs, as it predicts here."""
         raise NotImplementedError
 
     # ------------------------------------------------------------------ the learner inside
@@ -223,7 +223,7 @@ class LearnerWrapper(OnlineClassifier):
         hypotheses = self._fitted()
         if not isinstance(self.learner_, LinearClassifier):
             raise AttributeError(f"coef_: {type(self.learner_).__name__} is not a linear learner")
-        return np.array([self._weights(hypothesis) for hypothesis in hypotheses])
+        return np.vstack([self._weights(hypothesis) for hypothesis in hypotheses])
 
     @property
     def intercept_(self) -> Floats:

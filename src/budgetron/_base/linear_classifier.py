@@ -22,7 +22,10 @@ LARGEST = 1e75
 
 
 class LinearClassifier(OnlineClassifier):
-    """The base of the linear learners. A subclass defines which rule it follows (`_rule`)."""
+    """The base of the linear learners.
+
+    A subclass defines which rule it follows (`_rule`), or if one hypothesis has all outputs, `_joint_rule`.
+    """
 
     _learners: Sequence[LinearRule]
 
@@ -30,22 +33,29 @@ class LinearClassifier(OnlineClassifier):
         """Return the algorithm with this learner's parameters, for d features, of float32 if `single`."""
         raise NotImplementedError(f"{type(self).__name__} must define _rule")
 
+    def _joint_rule(self, d: int, single: bool, outputs: int) -> LinearRule:
+        """Return the algorithm for this many outputs; more than one only if the learner is joint."""
+        return self._rule(d, single)
+
     def _for_features(self, d: int) -> LinearClassifier:
         """Return a learner whose rule does not depend on the number of features, and is right for d."""
         return self
 
-    def new_rule(self, d: int, dtype: np.dtype[Any]) -> LinearRule:
+    def new_rule(self, d: int, dtype: np.dtype[Any], outputs: int = 1) -> LinearRule:
         """Return a new hypothesis of this learner over d features of this type."""
-        return self._for_features(d)._rule(d, dtype == np.float32)
+        return self._for_features(d)._joint_rule(d, dtype == np.float32, outputs)
 
     def _make(self, X: Matrix, outputs: int) -> list[LinearRule]:
+        if self._joint:
+            return [self.new_rule(X.shape[1], X.dtype, outputs)]
         return [self.new_rule(X.shape[1], X.dtype) for _ in range(outputs)]
 
     def _restore(self, states: list[object], found: State, dtype: np.dtype[Any]) -> list[LinearRule]:
-        learner = self._for_features(found["n_features_in_"])
+        learner, classes = self._for_features(found["n_features_in_"]), len(found["classes_"])
+        outputs = classes if self._joint and classes > 2 else 1
 
         def make_rule(d: int) -> LinearRule:
-            return learner.new_rule(d, dtype)
+            return learner.new_rule(d, dtype, outputs)
 
         return [linear_hypothesis(make_rule, state, found["n_features_in_"]) for state in states]
 
@@ -54,13 +64,14 @@ class LinearClassifier(OnlineClassifier):
 
     def _bytes_needed(self, X: Matrix, outputs: int, prepare: Prepare = as_it_is) -> int:
         learner = self._for_features(X.shape[1])
+        hypotheses = 1 if self._joint else outputs
 
         def make(n: int) -> LinearRule:
-            rule = learner.new_rule(n, X.dtype)
+            rule = learner.new_rule(n, X.dtype, outputs // hypotheses)
             prepare(rule)
             return rule
 
-        return outputs * bytes_of_width(make, X.shape[1])
+        return hypotheses * bytes_of_width(make, X.shape[1])
 
     def _refuse_large(self, X: Matrix, square: float) -> None:
         if not square < LARGEST**2:
@@ -71,7 +82,7 @@ class LinearClassifier(OnlineClassifier):
         return self._learners
 
     def _weights(self, hypothesis: LinearRule) -> Floats:
-        """Return the weights that `decision_function` uses for one hypothesis."""
+        """Return the weights that `decision_function` uses for one hypothesis, or for all of its outputs."""
         weights: Floats = hypothesis.factor * hypothesis.weights
         return weights
 
@@ -81,14 +92,17 @@ class LinearClassifier(OnlineClassifier):
     @property
     def coef_(self) -> Floats:
         """Weights of shape (n_outputs, n_features)."""
-        return np.array([self._weights(hypothesis) for hypothesis in self._fitted()])
+        return np.vstack([self._weights(hypothesis) for hypothesis in self._fitted()])
 
     @property
     def intercept_(self) -> Floats:
         """Zeros: the hyperplanes of these learners pass through the origin."""
-        return np.zeros(len(self._fitted()))
+        return np.zeros(sum(hypothesis.n_outputs for hypothesis in self._fitted()))
 
     @property
     def updates_(self) -> int:
-        """Number of rounds whose example changed the weights, summed over the classes if more than two."""
+        """Number of rounds whose example changed the weights.
+
+        With more than two classes and one hypothesis for each, the sum over the classes.
+        """
         return sum(hypothesis.updates for hypothesis in self._fitted())

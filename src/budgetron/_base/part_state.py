@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron._core.covariance import Covariance
+from budgetron._core.covariance import Covariance, ForgettingCovariance
 from budgetron._core.gaussian import Gaussian
 from budgetron._core.history import Average, Journal
 from budgetron._core.kernel import Kernel
@@ -148,7 +148,7 @@ def gaussian_of(state: Any, fresh: Gaussian, supports: Supports) -> Gaussian:
         require(
             np.all(np.abs(state[name]) < 2.0 * prior), f"{name} of the Gaussian should be at most {prior:g}"
         )
-    _check_covariance(state["sigma"], n, prior)
+    _check_covariance(state["sigma"], n, prior, "the Gaussian")
     require_array(state["means"], np.float64, (outputs, capacity), "means of the Gaussian")
     require_array(state["slopes"], np.float64, (outputs, d if diagonal else 0), "slopes of the Gaussian")
     for name in ("means", "slopes"):
@@ -167,11 +167,11 @@ def _with_one_output(state: State) -> State:
     return {name: value for name, value in state.items() if name != "mean"} | rows | {"prior": 1.0}
 
 
-def _check_covariance(sigma: NDArray[np.float64], n: int, prior: float) -> None:
+def _check_covariance(sigma: NDArray[np.float64], n: int, prior: float, what: str) -> None:
     """Check that |covariance| is at most the product of the standard deviations."""
     places = np.arange(n)
     variances = sigma[places * (places + 3) // 2] / prior
-    require(np.all(variances > -1e-9), "variances of the Gaussian should not be below 0")
+    require(np.all(variances > -1e-9), f"variances of {what} should not be below 0")
     deviations = np.sqrt(np.maximum(variances, 0.0)) + 1e-6  # what rounding may have made of them
     for i in range(n):
         row = np.abs(sigma[i * (i + 1) // 2 : (i + 1) * (i + 2) // 2]) / prior
@@ -191,19 +191,25 @@ def average_of(state: Any, places: int) -> Average:
     return average
 
 
-def covariance_of(state: Any, d: int) -> Covariance:
-    require_names(state, {"columns", "variances", "direction", "projections", "d"}, "the covariance")
+def covariance_of(state: Any, fresh: Covariance, d: int) -> Covariance:
+    """The covariance of d features; `fresh` is a new one of the same rule."""
+    require_names(state, set(fresh.state()), "the covariance")
     require(state["d"] == d and type(state["d"]) is int, f"the covariance should be of {d} features")
-    columns = require_array(state["columns"], np.float64, (d * (d - 1) // 2,), "columns of the covariance")
-    require_moderate(columns, 1.0, "columns of the covariance")
-    for name in ("variances", "direction", "projections"):
-        require_moderate(
-            require_array(state[name], np.float64, (d,), f"{name} of the covariance"),
-            1.0,
-            f"{name} of the covariance",
-        )
-    require(np.all(state["variances"] >= 0.0), "variances should not be below 0")
-    covariance = Covariance(0)
+    sizes = {"columns": d * (d - 1) // 2, "reductions": d * (d + 1) // 2}
+    for name in fresh.arrays():
+        what = f"{name} of the covariance"
+        require_moderate(require_array(state[name], np.float64, (sizes.get(name, d),), what), 1.0, what)
+    if isinstance(fresh, ForgettingCovariance):
+        factor = require_float(state["factor"], "factor of the covariance")
+        require(0.0 < factor <= 1.0, "factor of the covariance should be above 0 and at most 1")
+        places = np.arange(d)
+        sigma = -factor * state["reductions"]
+        sigma[places * (places + 3) // 2] += fresh.prior
+        require(np.all(sigma < 1.001 * fresh.prior), "variances should be at most the prior's")
+        _check_covariance(sigma, d, fresh.prior, "the covariance")
+    else:
+        require(np.all(state["variances"] >= 0.0), "variances should not be below 0")
+    covariance = type(fresh)(0, fresh.prior)
     covariance.__setstate__(state)
     return covariance
 

@@ -24,10 +24,11 @@ class PastHypotheses:
     """The past hypotheses of a learner that keeps a journal, in their order.
 
     Consecutive hypotheses differ by the changes of one update, so that the margins of all of them at a
-    row are one cumulative sum. The cost is proportional to the number of updates.
+    row are one cumulative sum. The cost is proportional to the number of updates. If the learner has several
+    outputs, these are the past functions of one of them.
     """
 
-    def __init__(self, hypothesis: HypothesisWithHistory) -> None:
+    def __init__(self, hypothesis: HypothesisWithHistory, output: int = 0) -> None:
         journal = hypothesis.journal
         assert journal is not None
         self._hypothesis = hypothesis
@@ -42,6 +43,9 @@ class PastHypotheses:
         self._changes: Matrix = csr_array(
             (journal.deltas[: ends[-1]], columns, ends), shape=(journal.n, width)
         )
+        if hypothesis.n_outputs > 1:  # the places of the outputs alternate
+            self._changes = self._changes[:, output :: hypothesis.n_outputs]
+            width = self._changes.shape[1]
         if self._changes.nnz > DENSE_SHARE * journal.n * width:
             self._changes = self._changes.toarray()
 

@@ -133,6 +133,10 @@ class HypothesisWithHistory(Hypothesis, Protocol):
     """A hypothesis that can keep the average of its past, or all of its past."""
 
     @property
+    def n_outputs(self) -> int:
+        """Number of functions."""
+
+    @property
     def average(self) -> Average | None:
         """The average of the hypotheses of all rounds, if it is kept."""
 

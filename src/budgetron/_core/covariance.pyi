@@ -3,13 +3,20 @@ from budgetron._util.types import AnyArray, Floats
 
 class Covariance:
     d: int
-    columns: Floats
-    variances: Floats
+    prior: float
     direction: Floats
-    projections: Floats
-    def __init__(self, d: int) -> None: ...
+    def __init__(self, d: int, prior: float = ...) -> None: ...
     def arrays(self) -> dict[str, AnyArray]: ...
     def state(self) -> State: ...
     def add_features(self, d: int) -> None: ...
     def __setstate__(self, state: State) -> None: ...
     def matrix(self) -> Floats: ...
+
+class FactoredCovariance(Covariance):
+    columns: Floats
+    variances: Floats
+    projections: Floats
+
+class ForgettingCovariance(Covariance):
+    reductions: Floats
+    factor: float

@@ -9,7 +9,7 @@ cdef class Average:
     cdef void set_pointers(self)
     cdef void add_round(self, double factor, double norm2, double own) noexcept nogil
     cdef void note_change(self, Py_ssize_t place, double delta) noexcept nogil
-    cdef void note_changes(self, double c, double* delta, Py_ssize_t n) noexcept nogil
+    cdef void note_changes(self, double c, double* delta, Py_ssize_t start, Py_ssize_t n) noexcept nogil
     cdef double remove_weight(self, Py_ssize_t place, double weight) noexcept nogil
     cdef void fold_weights(self, double* weights, Py_ssize_t n) noexcept nogil
 

@@ -44,11 +44,11 @@ cdef class Average:
         self.norm2, self.own = state["norm2"], state["own"]
         self.set_pointers()
 
-    def reserve(self, Py_ssize_t n):
-        """Make room for `n` places."""
-        lag = np.zeros(n)
-        lag[:len(self.lag)] = self.lag
-        self.lag = lag
+    def reserve(self, Py_ssize_t n, Py_ssize_t rows=1):
+        """Make room for `n` places, in each of the rows that the places consist of."""
+        lag = np.zeros((rows, n))
+        lag[:, :len(self.lag) // rows] = self.lag.reshape(rows, -1)
+        self.lag = lag.ravel()
         self.set_pointers()
 
     def total(self, weights):
@@ -65,9 +65,9 @@ cdef class Average:
         """Add delta to a weight, from the next round on."""
         self._lag[place] += self.elapsed * delta
 
-    cdef void note_changes(self, double c, double* delta, Py_ssize_t n) noexcept nogil:
-        """Add c delta to the first n weights, from the next round on."""
-        bt_axpy(self.elapsed * c, delta, self._lag, n)
+    cdef void note_changes(self, double c, double* delta, Py_ssize_t start, Py_ssize_t n) noexcept nogil:
+        """Add c delta to n weights, from the next round on."""
+        bt_axpy(self.elapsed * c, delta, self._lag + start, n)
 
     cdef double remove_weight(self, Py_ssize_t place, double weight) noexcept nogil:
         """Set a weight to 0 for all later rounds; return its part of the sum of the hypotheses."""

@@ -9,14 +9,14 @@ cdef class LinearRule:
     # How it was made, and what it may keep
     cdef readonly tuple args, ledger
     cdef readonly dict options
-    cdef readonly Py_ssize_t d
+    cdef readonly Py_ssize_t d, outputs
     cdef readonly bint single
     cdef double reach
     cdef readonly Average average
     cdef readonly Journal journal
     cdef readonly Covariance covariance
 
-    # The hypothesis: factor * weights, and what is known about it
+    # The hypothesis: factor * weights, one row per output if there are several, and what is known about it
     cdef readonly object weights
     cdef readonly dict extra
     cdef double* _weights
@@ -29,6 +29,10 @@ cdef class LinearRule:
     cdef int32_t* index
     cdef double* x
     cdef double y, margin, value, square
+    # With several outputs: w . x of each, and the output of the row's class; y is 1
+    cdef readonly object scores
+    cdef double* _scores
+    cdef Py_ssize_t target
     cdef double importance  # the weight of the row: 1 by default
     cdef bint updated
     cdef double entry[<int> ENTRIES]
@@ -43,10 +47,11 @@ cdef class LinearRule:
     cdef Py_ssize_t place(self, Py_ssize_t k) noexcept nogil
     cdef double norm(self) noexcept nogil
     cdef int add(self, double c) except? -1 nogil
-    cdef int add_vector(self, double c, double* direction) except? -1 nogil
+    cdef int add_vectors(self, double* steps, double* direction) except? -1 nogil
     cdef int shrink(self, double phi) except? -1 nogil
     cdef int set_weight(self, Py_ssize_t place, double weight) except? -1 nogil
     cdef int clear(self) except? -1 nogil
     cdef int check(self, double step, double after) except -1 nogil
     cdef void moved(self, double norm2) noexcept nogil
+    cdef Py_ssize_t journal_place(self, Py_ssize_t place) noexcept nogil
     cdef void note(self, Entry name, double value) noexcept nogil

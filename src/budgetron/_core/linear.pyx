@@ -15,18 +15,23 @@ mistake) and *how* (`update`). It can use these quantities of the current round:
 and these operations:
 
     add(c)                 w += c x_t
-    add_vector(c, v)       w += c v
+    add_vectors(c, v)      w += c v, with a c for each output
     shrink(phi)            w *= phi
     set_weight(i, v)       the stored weight of feature i becomes v; `factor` times it is w_i
     clear()                set all stored weights to 0, before setting them again
     note(NAME, v)          enter v in the ledger
+
+A rule may consist of several functions, one for each class (`outputs`), if it is made with this number. Then `scores`
+has w . x_t of each, `target` is the output of the row's class, y is 1, and margin is the score of the target minus the
+largest other score. The weights are a matrix with one row per output, and a place i of `set_weight` is one in this matrix.
+Such rules may use `add_vectors`, `set_weight` and `shrink`.
 
 A round without an update reads only the features of its row, also with decay and with averages: w is `factor`
 times the stored weights, and the average changes with them (see `budgetron._core.history`). Weights and sums are
 float64 for rows of any type.
 """
 
-from libc.math cimport NAN, fabs, isfinite, sqrt
+from libc.math cimport INFINITY, NAN, fabs, isfinite, sqrt
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 
@@ -76,6 +81,8 @@ cdef class LinearRule:
         Names of the quantities of the algorithm's proof.
     reach : float
         A number that |c| ||x|| / max(1, ||x||) never exceeds in `add`; 0 if there is none.
+    outputs : int
+        Number of functions: 1 for two classes, otherwise one per class.
     """
 
     def __cinit__(self, *args, **options):
@@ -83,17 +90,19 @@ cdef class LinearRule:
         self.factor = 1.0
         self.extra = {}
 
-    def __init__(self, Py_ssize_t d, bint single, *, tuple ledger=("tau", "norm"), double reach=0.0):
+    def __init__(self, Py_ssize_t d, bint single, *, tuple ledger=("tau", "norm"), double reach=0.0,
+                 Py_ssize_t outputs=1):
         self.d, self.single, self.ledger, self.reach = d, single, ledger, reach
-        self.weights = np.zeros(d)
+        self.outputs = outputs
+        self.weights, self.scores = zeros(d, outputs), np.zeros(outputs if outputs > 1 else 0)
         self.row = np.zeros(d, np.float32 if single else np.float64)
         self.places = np.zeros(0, np.int32)
         self.wide = np.zeros(d if single else 0)
         self.set_pointers()
 
     cdef void set_pointers(self):
-        cdef size_t weights = self.weights.ctypes.data
-        self._weights = <double*> weights
+        cdef size_t weights = self.weights.ctypes.data, scores = self.scores.ctypes.data
+        self._weights, self._scores = <double*> weights, <double*> scores
 
     def arrays(self):
         """Return all arrays that outlive a round, by name."""
@@ -152,15 +161,35 @@ cdef class LinearRule:
         """
         cdef Py_ssize_t old = self.d
         cdef LinearRule fresh = type(self)(d, *self.args[1:], **self.options)
-        self.weights = np.append(self.weights, fresh.weights[old:])
+        self.weights = np.append(self.weights, fresh.weights[..., old:], axis=-1)
         self.extra = {name: np.append(array, fresh.extra[name][old:]) if len(fresh.extra[name]) > len(array) else array
                       for name, array in self.extra.items()}
         if self.covariance is not None:
             self.covariance.add_features(d)
         if self.average is not None:
-            self.average.reserve(d)
+            self.average.reserve(d, self.outputs)
         self.args = (d, *self.args[1:])
         self.d, self.row, self.wide = d, fresh.row, fresh.wide
+        self.set_pointers()
+
+    def set_outputs(self, Py_ssize_t outputs):
+        """Consist of this many functions from now on. A rule that can extends this by its own arrays."""
+        self.outputs = outputs
+        self.scores = np.zeros(outputs if outputs > 1 else 0)
+
+    def set_argument(self, Py_ssize_t place, value):
+        """Replace an argument of the constructor, with which copies are made."""
+        self.args = (*self.args[:place], value, *self.args[place + 1:])
+
+    def add_output(self, Py_ssize_t place):
+        """Add a function that is 0. The single function of two classes first becomes one for each of them."""
+        if self.average is not None or self.journal is not None:
+            raise ValueError("a hypothesis that keeps its past cannot get a new class")
+        rows = self.weights if self.outputs > 1 else np.stack([-self.weights, self.weights])
+        self.norm2 *= 1.0 if self.outputs > 1 else 2.0
+        self.peak *= 1.0 if self.outputs > 1 else 2.0
+        self.weights = np.insert(rows, place, 0.0, axis=0)
+        self.set_outputs(len(self.weights))
         self.set_pointers()
 
     def truncate(self, Py_ssize_t budget):
@@ -177,7 +206,8 @@ cdef class LinearRule:
     def set_weights(self, weights):
         """Replace the stored weights; the hypothesis is `factor` times them."""
         self.weights[:] = weights
-        self.norm2 = self.peak = self.factor * self.factor * float(self.weights @ self.weights)
+        flat = self.weights.ravel()
+        self.norm2 = self.peak = self.factor * self.factor * float(flat @ flat)
 
     @property
     def dtype(self):
@@ -188,6 +218,11 @@ cdef class LinearRule:
     def n_features(self):
         """Number of features of the rows."""
         return self.d
+
+    @property
+    def n_outputs(self):
+        """Number of functions that the hypothesis consists of."""
+        return self.outputs
 
     @property
     def n_supports(self):
@@ -202,20 +237,20 @@ cdef class LinearRule:
     @property
     def nbytes(self):
         """Bytes of all arrays that outlive a call."""
-        arrays = [self.row, self.places, self.wide, *self.arrays().values()]
+        arrays = [self.row, self.places, self.wide, self.scores, *self.arrays().values()]
         return sum(array.nbytes for array in arrays)
 
     def keep_average(self):
         """Keep the average of the hypotheses from the first round on."""
-        self.average = Average(self.d)
+        self.average = Average(self.outputs * self.d)
 
     def keep_journal(self):
         """Keep every hypothesis from the first round on."""
         cdef Py_ssize_t i
         self.journal = Journal()
-        for i in range(self.d):
+        for i in range(self.outputs * self.d):
             if self._weights[i] != 0.0:
-                self.journal.note(i, self._weights[i])
+                self.journal.note(self.journal_place(i), self._weights[i])
         self.journal.close(-1, self.factor, True)
 
     def is_safe(self, double square):
@@ -227,9 +262,10 @@ cdef class LinearRule:
         """Return whether closing the round that was opened might overflow."""
         cdef char* row = (<cnp.ndarray> self.row).data
         cdef double square = bt_square_f(<float*> row, self.n) if self.single else bt_square_d(<double*> row, self.n)
-        return not (self.norm2 < 1e60 and fabs(self.margin) < 1e60 and (square == 0.0 or 1e-60 < square < 1e60))
+        cdef double most = fabs(self.margin) if self.outputs == 1 else float(np.abs(self.scores).max())
+        return not (self.norm2 < 1e60 and most < 1e60 and (square == 0.0 or 1e-60 < square < 1e60))
 
-    def learn(self, X, y, double[::1] margins=None, int64_t[::1] sizes=None, double[:, ::1] ledger=None,
+    def learn(self, X, y, margins=None, int64_t[::1] sizes=None, double[:, ::1] ledger=None,
               double[::1] importances=None):
         """Play one round per row of X, in order.
 
@@ -237,10 +273,10 @@ cdef class LinearRule:
         ----------
         X : ndarray of shape (n, d), C-contiguous, or CSR without duplicates; in the rows' dtype
         y : ndarray of shape (n,), float64
-            Labels, -1.0 or +1.0.
+            Labels, -1.0 or +1.0; with several outputs, the output of each row's class.
         margins, sizes, ledger : arrays to fill, optional
-            w_t . x_t before the label is seen; the number of supports, which is 0; and one column for each name
-            in the ledger.
+            w_t . x_t before the label is seen, with several outputs one column for each; the number of supports, which
+            is 0; and one column for each name in the ledger.
         importances : ndarray of shape (n,), float64, optional
             Weights of the rows.
         """
@@ -250,21 +286,27 @@ cdef class LinearRule:
         values, places, starts = parts(X, self.row.dtype)
         cdef int32_t* index = <int32_t*> places.data if places is not None else NULL
         cdef int64_t* start = <int64_t*> starts.data if starts is not None else NULL
-        cdef double[::1] labels = y
+        cdef double[::1] labels = y, flat = None
         cdef Py_ssize_t n = X.shape[0]
+        if margins is not None:
+            if margins.size != n * self.outputs or not margins.flags.c_contiguous:
+                raise ValueError("margins must have one number per row and output, row by row")
+            flat = margins.reshape(-1)
+        if self.outputs > 1 and not ((y >= 0.0) & (y < self.outputs)).all():
+            raise ValueError("labels must be outputs of the rule")
         if self.single:
-            play_rows(self, <float*> values.data, index, start, n, labels, margins, ledger, importances)
+            play_rows(self, <float*> values.data, index, start, n, labels, flat, ledger, importances)
         else:
-            play_rows(self, <double*> values.data, index, start, n, labels, margins, ledger, importances)
+            play_rows(self, <double*> values.data, index, start, n, labels, flat, ledger, importances)
 
     def play(self, x, double y, double importance=1.0):
-        """Play one round; return the margin before y was seen."""
-        cdef double margin = self.open_round(x)
+        """Play one round; return the margin before y was seen, or with several outputs all scores."""
+        margin = self.open_round(x)
         self.close_round(y, importance)
         return margin
 
     def open_round(self, x):
-        """Play the first half of a round: check the row and return the margin."""
+        """Play the first half of a round: check the row and return the margin, or all scores."""
         cdef cnp.ndarray places
         # The row is copied, because x may change before the round is closed.
         if issparse(x):
@@ -278,24 +320,28 @@ cdef class LinearRule:
             self.n, self.index = self.d, NULL
         cdef char* row = (<cnp.ndarray> self.row).data
         if self.single:
-            self.margin = open_row(self, <float*> row)
+            open_row(self, <float*> row)
         else:
-            self.margin = open_row(self, <double*> row)
-        return self.margin
+            open_row(self, <double*> row)
+        return self.margin if self.outputs == 1 else self.scores.copy()
 
     def close_round(self, double y, double importance=1.0):
         """Play the second half of the round that was opened: learn from the label."""
         cdef char* row = (<cnp.ndarray> self.row).data
         cdef double* wide = <double*> (<cnp.ndarray> self.wide).data
-        self.y, self.importance = y, importance
+        if self.outputs > 1 and not 0.0 <= y < self.outputs:
+            raise ValueError("the label must be an output of the rule")
+        self.importance = importance
+        set_label(self, y)
         if self.single:
             finish_round(self, <float*> row, wide)
         else:
             finish_round(self, <double*> row, wide)
 
     def decide(self, X, weights=None):
-        """Return w . x for each row of X; with other weights, if given."""
-        cdef cnp.ndarray values, places, starts, margins = np.empty(X.shape[0])
+        """Return w . x for each row of X, with several outputs one column for each; with other weights, if given."""
+        cdef Py_ssize_t n = X.shape[0], outputs = self.outputs
+        cdef cnp.ndarray values, places, starts, margins = np.empty(n * outputs)
         cdef cnp.ndarray used = self.factor * self.weights if weights is None else weights
         values, places, starts = parts(X, self.row.dtype)
         cdef int32_t* index = <int32_t*> places.data if places is not None else NULL
@@ -303,17 +349,17 @@ cdef class LinearRule:
         cdef char* x = values.data
         cdef char* w = used.data
         cdef char* out = margins.data
-        cdef Py_ssize_t n = len(margins)
         with nogil:
             if self.single:
-                decide_rows(<float*> x, index, start, n, self.d, <double*> w, <double*> out)
+                decide_rows(<float*> x, index, start, n, self.d, <double*> w, outputs, <double*> out)
             else:
-                decide_rows(<double*> x, index, start, n, self.d, <double*> w, <double*> out)
-        return margins
+                decide_rows(<double*> x, index, start, n, self.d, <double*> w, outputs, <double*> out)
+        return margins if outputs == 1 else margins.reshape(n, outputs)
 
     def averaged(self):
         """Return the average of the weights of all rounds."""
-        return self.average.total(self.weights) / self.rounds
+        total = self.average.total(self.weights.ravel()) / self.rounds
+        return total.reshape(self.weights.shape)
 
     def decide_average(self, X):
         """Return the value of the average at each row of X."""
@@ -324,7 +370,10 @@ cdef class LinearRule:
         return X
 
     def columns(self, places):
-        """Return the column of `basis` for each place of the journal."""
+        """Return the column of `basis` for each place of the journal.
+
+        With several outputs, column i of `basis` belongs to the places from i times the outputs on, one for each.
+        """
         return places
 
     cdef bint needs_update(self) noexcept nogil:
@@ -346,7 +395,7 @@ cdef class LinearRule:
         if self.index == NULL:
             bt_axpy(step, self.x, self._weights, self.n)
             if self.average is not None:
-                self.average.note_changes(step, self.x, self.n)
+                self.average.note_changes(step, self.x, 0, self.n)
         else:
             for k in range(self.n):
                 self._weights[self.index[k]] += step * self.x[k]
@@ -361,18 +410,24 @@ cdef class LinearRule:
         self.value += c * self.square
         return 1
 
-    cdef int add_vector(self, double c, double* direction) except? -1 nogil:
-        cdef double step = c / self.factor
-        cdef double along = self.factor * bt_dot_d(direction, self._weights, self.d)
-        cdef double after = self.norm2 + c * (2.0 * along + c * bt_square_d(direction, self.d))
-        cdef Py_ssize_t i
-        self.check(step, after)
-        bt_axpy(step, direction, self._weights, self.d)
-        if self.average is not None:
-            self.average.note_changes(step, direction, self.d)
-        if self.journal is not None:
-            for i in range(self.d):
-                self.journal.note(i, step * direction[i])
+    cdef int add_vectors(self, double* steps, double* direction) except? -1 nogil:
+        cdef double step, along, after = self.norm2, square = bt_square_d(direction, self.d), total = 0.0
+        cdef Py_ssize_t c, i
+        for c in range(self.outputs):
+            along = self.factor * bt_dot_d(direction, self._weights + c * self.d, self.d)
+            after += steps[c] * (2.0 * along + steps[c] * square)
+            total += steps[c] / self.factor
+        self.check(total, after)
+        for c in range(self.outputs):
+            step = steps[c] / self.factor
+            if step == 0.0:
+                continue
+            bt_axpy(step, direction, self._weights + c * self.d, self.d)
+            if self.average is not None:
+                self.average.note_changes(step, direction, c * self.d, self.d)
+            if self.journal is not None:
+                for i in range(self.d):
+                    self.journal.note(i * self.outputs + c, step * direction[i])
         self.moved(after)
         return 1
 
@@ -387,7 +442,7 @@ cdef class LinearRule:
         self.norm2 = norm2
         self.peak = max(self.peak, norm2)
         if norm2 < CANCELLED * self.peak:
-            self.norm2 = self.peak = self.factor * self.factor * bt_square_d(self._weights, self.d)
+            self.norm2 = self.peak = self.factor * self.factor * bt_square_d(self._weights, self.outputs * self.d)
         self.updated = True
 
     cdef int shrink(self, double phi) except? -1 nogil:
@@ -398,10 +453,10 @@ cdef class LinearRule:
         self.value *= phi
         if fabs(self.factor) < (SMALLEST_FACTOR if self.average is None else SMALLEST_AVERAGED):
             if self.average is not None:
-                self.average.fold_weights(self._weights, self.d)
+                self.average.fold_weights(self._weights, self.outputs * self.d)
             if self.journal is not None:
                 self.journal.rescale(self.factor)
-            for i in range(self.d):
+            for i in range(self.outputs * self.d):
                 self._weights[i] *= self.factor
             self.factor = 1.0
         return 1
@@ -411,18 +466,22 @@ cdef class LinearRule:
         if self.average is not None:
             self.average.note_change(place, delta)
         if self.journal is not None:
-            self.journal.note(place, delta)
+            self.journal.note(self.journal_place(place), delta)
         self._weights[place] = weight
         self.updated = True
         return 1
 
     cdef int clear(self) except? -1 nogil:
         if self.average is not None:
-            self.average.fold_weights(self._weights, self.d)
+            self.average.fold_weights(self._weights, self.outputs * self.d)
         if self.journal is not None:
             self.journal.clear()
-        memset(self._weights, 0, self.d * sizeof(double))
+        memset(self._weights, 0, self.outputs * self.d * sizeof(double))
         return 1
+
+    cdef Py_ssize_t journal_place(self, Py_ssize_t place) noexcept nogil:
+        """Return the place in the journal of a place in the weights; it stays when features are added."""
+        return place if self.outputs == 1 else place % self.d * self.outputs + place // self.d
 
     cdef void note(self, Entry name, double value) noexcept nogil:
         self.entry[<int> name] = value
@@ -453,6 +512,37 @@ cdef inline double dot_row(real* x, int32_t* index, Py_ssize_t n, double* weight
     return even + odd
 
 
+def zeros(Py_ssize_t d, Py_ssize_t outputs):
+    """Return weights that are 0."""
+    return np.zeros(d) if outputs == 1 else np.zeros((outputs, d))
+
+
+cdef bint score_row(LinearRule rule, real* x) noexcept nogil:
+    """Compute the margin of a row, or with several outputs the scores; return whether they are finite."""
+    cdef Py_ssize_t c
+    cdef bint finite = True
+    if rule.outputs == 1:
+        rule.margin = rule.factor * dot_row(x, rule.index, rule.n, rule._weights)
+        return isfinite(rule.margin)
+    for c in range(rule.outputs):
+        rule._scores[c] = rule.factor * dot_row(x, rule.index, rule.n, rule._weights + c * rule.d)
+        finite = finite and isfinite(rule._scores[c])
+    return finite
+
+
+cdef void set_label(LinearRule rule, double y) noexcept nogil:
+    """Set the label of a row whose scores are known; with several outputs, it is the output of the row's class."""
+    cdef Py_ssize_t c
+    cdef double other = -INFINITY
+    rule.y = y
+    if rule.outputs > 1:
+        rule.y, rule.target = 1.0, <Py_ssize_t> y
+        for c in range(rule.outputs):
+            if c != rule.target:
+                other = max(other, rule._scores[c])
+        rule.margin = rule._scores[rule.target] - other
+
+
 cdef raise_overflow(int64_t round_number):
     raise ValueError(f"the margin of round {round_number} is not finite: scale the features")
 
@@ -461,9 +551,9 @@ cdef int finish_round(LinearRule rule, real* x, double* wide) except -1 nogil:
     """Finish a round after the prediction: see the label and update if `needs_update`."""
     cdef Py_ssize_t k
     cdef double elapsed = 0.0
-    cdef bint mistake = rule.y * rule.margin <= 0.0, failed = True
+    cdef bint mistake = rule.y * rule.margin <= 0.0, learns = rule.needs_update(), failed = True
     rule.updated = False
-    if rule.average is not None or rule.needs_update():
+    if rule.average is not None or learns:
         if real is float:
             for k in range(rule.n):
                 wide[k] = x[k]
@@ -475,7 +565,7 @@ cdef int finish_round(LinearRule rule, real* x, double* wide) except -1 nogil:
         elapsed = rule.average.elapsed
         rule.average.add_round(rule.factor, rule.norm2, rule.square)
     try:
-        if rule.needs_update():
+        if learns:
             rule.value = rule.margin
             rule.update()
         failed = False
@@ -505,14 +595,16 @@ cdef int play_rows(LinearRule rule, real* values, int32_t* places, int64_t* star
                 x = values + i * rule.d
             else:
                 x, rule.index, rule.n = values + starts[i], places + starts[i], starts[i + 1] - starts[i]
-            rule.margin = rule.factor * dot_row(x, rule.index, rule.n, rule._weights)
-            if not isfinite(rule.margin):
+            if not score_row(rule, x):
                 with gil:
                     raise_overflow(rule.rounds)
-            rule.y = y[i]
+            set_label(rule, y[i])
             rule.importance = 1.0 if importances is None else importances[i]
-            if margins is not None:
+            if margins is not None and rule.outputs == 1:
                 margins[i] = rule.margin
+            elif margins is not None:
+                for j in range(rule.outputs):
+                    margins[i * rule.outputs + j] = rule._scores[j]
             if recording:
                 for j in range(<int> ENTRIES):
                     rule.entry[j] = NAN
@@ -524,26 +616,26 @@ cdef int play_rows(LinearRule rule, real* values, int32_t* places, int64_t* star
     return 0
 
 
-cdef double open_row(LinearRule rule, real* x) except? -1:
-    """Return the margin of the row of a single round, after checking it."""
+cdef int open_row(LinearRule rule, real* x) except -1:
+    """Compute the scores of the row of a single round, after checking it."""
     cdef Py_ssize_t k
-    cdef double margin
     for k in range(rule.n):
         if not fabs(x[k]) < LARGEST:
             if isfinite(x[k]):
                 raise ValueError(f"absolute values of features must be below {LARGEST:g}; scale them")
             raise ValueError(f"x must be finite; feature {rule.place(k)} is {x[k]}")
-    margin = rule.factor * dot_row(x, rule.index, rule.n, rule._weights)
-    if not isfinite(margin):
+    if not score_row(rule, x):
         raise_overflow(rule.rounds)
-    return margin
+    return 0
 
 
 cdef void decide_rows(real* values, int32_t* places, int64_t* starts, Py_ssize_t n, Py_ssize_t d,
-                      double* weights, double* out) noexcept nogil:
-    cdef Py_ssize_t i
+                      double* weights, Py_ssize_t outputs, double* out) noexcept nogil:
+    cdef Py_ssize_t i, c
     for i in range(n):
-        if places == NULL:
-            out[i] = dot(values + i * d, weights, d)
-        else:
-            out[i] = dot_row(values + starts[i], places + starts[i], starts[i + 1] - starts[i], weights)
+        for c in range(outputs):
+            if places == NULL:
+                out[i * outputs + c] = dot(values + i * d, weights + c * d, d)
+            else:
+                out[i * outputs + c] = dot_row(values + starts[i], places + starts[i], starts[i + 1] - starts[i],
+                                               weights + c * d)

@@ -472,7 +472,7 @@ cdef class Rule:
         cdef Py_ssize_t p, slot
         bt_axpy(c / self.factor, d, self._coef, self.supports.top)
         if self.average is not None:
-            self.average.note_changes(c / self.factor, d, self.supports.top)
+            self.average.note_changes(c / self.factor, d, 0, self.supports.top)
         if self.journal is not None:
             for p in range(self.size()):
                 slot = self.supports._order[p]

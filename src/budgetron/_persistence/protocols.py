@@ -2,17 +2,18 @@
 
 What changed: in 2, slabs may store the non-zeros of their rows only, kernel learners have `n_jobs`, and the
 Gram matrix is gone where none is needed. In 3, learners with a C have `class_weight`, and there are models of
-`budgetron.river`. In 4, the kernel PassiveAggressive may have a budget. In 5, SecondOrderProjectron has a
-loss, a prior, forgetting and class weights, and one hypothesis for all classes.
+`budgetron.river`. In 4, the kernel PassiveAggressive may have a budget. In 5, SecondOrderProjectron and
+linear.AROW have a loss, a prior, forgetting and class weights, and one hypothesis for all classes.
 """
 
 from __future__ import annotations
 
 from budgetron._base.kernel_classifier import KernelClassifier
+from budgetron._base.loss_classifier import LossClassifier
 from budgetron._base.weighted_classifier import WeightedClassifier
 from budgetron._persistence.registry import CLASSES
 from budgetron._persistence.writer import Tree
-from budgetron.kernelized import PassiveAggressive, SecondOrderProjectron
+from budgetron.kernelized import PassiveAggressive
 
 __all__ = ["PROTOCOL", "upgraded"]
 
@@ -25,7 +26,7 @@ ADDED: dict[int, tuple[type, dict[str, object], dict[str, object]]] = {
     2: (WeightedClassifier, {"class_weight": None}, {}),
     3: (PassiveAggressive, {"budget": None}, {}),
     4: (
-        SecondOrderProjectron,
+        LossClassifier,
         {"loss": "hinge", "prior": 1.0, "forget": 1.0, "class_weight": None},
         {"loss_": "hinge"},
     ),

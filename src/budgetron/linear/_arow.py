@@ -1,35 +1,120 @@
 """AROW, adaptive regularization of weights: a second-order learner that is not in the five papers."""
 
 from numbers import Real
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import cython
 import numpy as np
-from cython.cimports.budgetron._core.covariance import Covariance
+from cython.cimports.budgetron._core.covariance import FactoredCovariance, ForgettingCovariance
 from cython.cimports.budgetron._core.linear import LinearRule
+from cython.cimports.budgetron._core.losses import Loss, choose_steps, is_learned, length_of
 from cython.cimports.budgetron._core.rule import TAU
+from cython.cimports.libc.math import sqrt
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from budgetron._base.linear_classifier import LinearClassifier
+from budgetron._base.loss_classifier import LOSS_PARAMETERS, LossClassifier
 from budgetron._base.parameters import Constraints
-from budgetron._util.checks import State
+from budgetron._base.sizes import with_params
+from budgetron._core.losses import LOSSES
+from budgetron._util.checks import State, require
+from budgetron._util.types import Floats, Label, Matrix
 
-# With covariance="auto", the covariance is full up to this many features. At the limit it takes 4 MB per
-# class, and an update takes about a million multiplications.
+# With covariance="auto", the covariance is full up to this many features. At the limit it takes 4 MB, and an
+# update takes about a million multiplications.
 MOST_FULL = 1000
+
+# The common factor of the reductions is multiplied into them before it underflows.
+SMALLEST_DECAY = cython.declare(cython.double, 1e-40)
 
 
 @cython.cclass
-class FullRule(LinearRule):
-    """On a margin error, take a step along Sigma x and reduce the variance along x."""
+class ArowRule(LinearRule):
+    """The parameters, and the step of each output; subclasses have the covariance."""
 
     r: cython.double
+    loss: Loss
+    prior: cython.double
+    keep: cython.double
+    # For each output, the step of the round divided by Sigma x
+    steps: object
+    _steps: cython.p_double
 
-    def __init__(self, d: int, single: bool, r: float) -> None:
-        LinearRule.__init__(self, d, single)
+    def __init__(
+        self, d: int, single: bool, r: float, loss: str, prior: float, forget: float, outputs: int
+    ) -> None:
+        LinearRule.__init__(self, d, single, outputs=outputs)
         self.r = r
+        self.loss = LOSSES.index(loss)
+        self.prior = prior
+        self.keep = forget
+        self.set_outputs(outputs)
+
+    def set_outputs(self, outputs: int) -> None:
+        """Consist of this many functions from now on."""
+        LinearRule.set_outputs(self, outputs)
+        self.steps = np.zeros(outputs)
+        self.set_argument(6, outputs)  # copies of the rule are made with it
+        self.set_pointers()
+
+    @cython.cfunc
+    def set_pointers(self) -> cython.void:
+        LinearRule.set_pointers(self)
+        if self.steps is not None:
+            steps: cython.size_t = np.asarray(self.steps).ctypes.data
+            self._steps = cython.cast(cython.p_double, steps)
+
+    def arrays(self) -> dict[str, Any]:
+        """Return all arrays that outlive a round, by name."""
+        arrays: dict[str, Any] = LinearRule.arrays(self) | {"steps": self.steps}
+        return arrays
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def needs_update(self) -> cython.bint:
+        if self.importance == 0.0:
+            return False
+        return is_learned(self.loss, self.outputs, self._scores, self.target, self.y, self.margin)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1)
+    def choose(self, v: cython.double) -> cython.double:
+        """Compute the step of each output at a row of variance v; return the noise for Sigma.
+
+        Raise an error, before anything has changed, if the steps might overflow.
+        """
+        noise: cython.double = choose_steps(
+            self.loss,
+            self.outputs,
+            self._scores,
+            self.target,
+            self.y,
+            self.margin,
+            v,
+            self.r / self.importance,
+            self._steps,
+        )
+        length: cython.double = length_of(self._steps, self.outputs)
+        longest: cython.double = length * sqrt(self.prior * v)  # at least ||step Sigma x||
+        self.check(v, longest * longest)
+        self.check(length, 1.0 / noise)
+        self.note(TAU, length)
+        return noise
+
+
+@cython.cclass
+class FullRule(ArowRule):
+    """Take a step along Sigma x and reduce the variance along x."""
+
+    def __init__(
+        self, d: int, single: bool, r: float, loss: str, prior: float, forget: float, outputs: int
+    ) -> None:
+        ArowRule.__init__(self, d, single, r, loss, prior, forget, outputs)
+        form: Any = FactoredCovariance if forget == 1.0 else ForgettingCovariance
         try:
-            self.covariance = Covariance(d)
+            self.covariance = form(d, prior)
         except MemoryError:
             raise MemoryError(
                 f'the full covariance of {d} features needs {4e-9 * d * d:.0f} GB; use covariance="diagonal"'
@@ -37,121 +122,228 @@ class FullRule(LinearRule):
 
     @cython.cfunc
     @cython.nogil
-    @cython.exceptval(check=False)
-    def needs_update(self) -> cython.bint:
-        return self.y * self.margin < 1.0
-
-    @cython.cfunc
-    @cython.nogil
     @cython.exceptval(-1)
     def update(self) -> cython.int:
         v: cython.double = self.covariance.variance(self.x, self.index, self.n)
-        alpha: cython.double = (1.0 - self.y * self.margin) / (v + self.r)
-        self.check(alpha, v)
-        self.note(TAU, alpha)
-        self.covariance.narrow(self.r)  # Sigma -= Sigma x x' Sigma / (v + r)
-        self.add_vector(alpha * self.y, self.covariance._direction)
+        noise: cython.double = self.choose(v)
+        self.covariance.narrow(noise)  # Sigma -= Sigma x x' Sigma / (v + noise)
+        self.add_vectors(self._steps, self.covariance._direction)  # w_c += step_c Sigma x
+        if self.keep < 1.0:
+            self.shrink(sqrt(self.keep))
+            self.covariance.forget(self.keep)
         return 1
 
 
 @cython.cclass
-class DiagonalRule(LinearRule):
-    """The same update with one variance per feature and no covariances."""
+class DiagonalRule(ArowRule):
+    """The same update with one variance per feature and no covariances.
 
-    r: cython.double
-    sigma: cython.p_double  # d
+    With forgetting, the variance of feature i is prior - decay reductions_i, so that a part of it is
+    forgotten by a change of the decay alone.
+    """
 
-    def __init__(self, d: int, single: bool, r: float) -> None:
-        LinearRule.__init__(self, d, single)
-        self.r = r
-        self.extra = {"sigma": np.ones(d)}
+    sigma: cython.p_double  # d: the variances, or with forgetting the reductions
+    decay: cython.p_double  # 1, with forgetting only
+
+    def __init__(
+        self, d: int, single: bool, r: float, loss: str, prior: float, forget: float, outputs: int
+    ) -> None:
+        ArowRule.__init__(self, d, single, r, loss, prior, forget, outputs)
+        if forget == 1.0:
+            self.extra = {"sigma": np.full(d, prior)}
+        else:
+            self.extra = {"reductions": np.zeros(d), "decay": np.ones(1)}
         self.set_pointers()
 
     @cython.cfunc
     def set_pointers(self) -> cython.void:
-        LinearRule.set_pointers(self)
-        if self.extra:
-            self.sigma = cython.cast(
-                cython.p_double, cython.cast(cython.size_t, self.extra["sigma"].ctypes.data)
-            )
+        ArowRule.set_pointers(self)
+        if "sigma" in self.extra:
+            self.sigma = address(self.extra["sigma"])
+        elif self.extra:
+            self.sigma, self.decay = address(self.extra["reductions"]), address(self.extra["decay"])
+
+    def variances(self) -> Floats:
+        """Return the variance of each feature."""
+        if "sigma" in self.extra:
+            sigma: Floats = self.extra["sigma"].copy()
+            return sigma
+        least = (1.0 - self.keep) * self.prior
+        variances: Floats = np.maximum(self.prior - self.extra["decay"] * self.extra["reductions"], least)
+        return variances
+
+    def check_own_state(self, extra: dict[str, Floats]) -> None:
+        """Check the variances."""
+        if "sigma" in extra:
+            require(np.all(extra["sigma"] >= 0.0), "variances should not be below 0")
+            return
+        require(0.0 < extra["decay"][0] <= 1.0, "decay should be above 0 and at most 1")
+        shares = extra["decay"] * extra["reductions"] / self.prior
+        require(np.all((shares >= 0.0) & (shares < 1.0 + 1e-9)), "variances should be at most the prior")
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def needs_update(self) -> cython.bint:
-        return self.y * self.margin < 1.0
+    def variance(self, i: cython.Py_ssize_t) -> cython.double:
+        """Return the variance of feature i."""
+        if self.keep == 1.0:
+            return self.sigma[i]
+        # No variance is below the part of the prior that the last update added, except by rounding.
+        return max(self.prior - self.decay[0] * self.sigma[i], (1.0 - self.keep) * self.prior)
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(-1)
     def update(self) -> cython.int:
+        c: cython.Py_ssize_t
         i: cython.Py_ssize_t
         k: cython.Py_ssize_t
         v: cython.double = 0.0
         for k in range(self.n):
-            v += self.sigma[self.place(k)] * self.x[k] * self.x[k]
-        alpha: cython.double = (1.0 - self.y * self.margin) / (v + self.r)
-        self.note(TAU, alpha)
+            v += self.variance(self.place(k)) * self.x[k] * self.x[k]
+        noise: cython.double = self.choose(v)
         # The step is along Sigma x, so `add`, which steps along x, cannot be used.
         along: cython.double = 0.0
         square: cython.double = 0.0
         step: cython.double
-        for k in range(self.n):
-            i = self.place(k)
-            step = alpha * self.y * self.sigma[i] * self.x[k]
-            along += step * self._weights[i]
-            square += step * step
+        for c in range(self.outputs):
+            for k in range(self.n):
+                i = self.place(k)
+                step = self._steps[c] * self.variance(i) * self.x[k]
+                along += step * self.factor * self._weights[c * self.d + i]
+                square += step * step
         after: cython.double = self.norm2 + 2.0 * along + square
         self.check(v, after)
+        for c in range(self.outputs):
+            step = self._steps[c] / self.factor
+            if step != 0.0:
+                for k in range(self.n):
+                    i = self.place(k)
+                    self.set_weight(
+                        c * self.d + i,
+                        self._weights[c * self.d + i] + step * self.variance(i) * self.x[k],
+                    )
+        self.narrow(noise)
+        self.moved(after)
+        if self.keep < 1.0:
+            self.shrink(sqrt(self.keep))
+            self.forget()
+        return 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def narrow(self, noise: cython.double) -> cython.void:
+        """Observe x: 1 / Sigma_ii += x_i^2 / noise."""
+        i: cython.Py_ssize_t
+        k: cython.Py_ssize_t
+        variance: cython.double
         for k in range(self.n):
             i = self.place(k)
-            self.set_weight(i, self._weights[i] + alpha * self.y * self.sigma[i] * self.x[k])
-            # 1 / sigma += x^2 / r
-            self.sigma[i] *= self.r / (self.r + self.sigma[i] * self.x[k] * self.x[k])
-        self.moved(after)
-        return 1
+            variance = self.variance(i)
+            variance *= noise / (noise + variance * self.x[k] * self.x[k])
+            self.sigma[i] = variance if self.keep == 1.0 else (self.prior - variance) / self.decay[0]
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def forget(self) -> cython.void:
+        """Replace Sigma by keep Sigma + (1 - keep) prior."""
+        i: cython.Py_ssize_t
+        self.decay[0] *= self.keep
+        if self.decay[0] < SMALLEST_DECAY:
+            for i in range(self.d):
+                self.sigma[i] *= self.decay[0]
+            self.decay[0] = 1.0
+
+
+@cython.cfunc
+def address(array: object) -> cython.p_double:
+    """Return a pointer to the first number of an array."""
+    place: cython.size_t = np.asarray(array).ctypes.data
+    return cython.cast(cython.p_double, place)
 
 
 @cython.annotation_typing(False)  # annotations for readers; Cython ignores them
-class AROW(LinearClassifier):
+class AROW(LossClassifier, LinearClassifier):
     """Adaptive regularization of weights: smaller steps along directions that were updated often.
 
     It keeps a Gaussian distribution over weight vectors. Each margin error moves its mean and reduces its
     variance along the example. Use it for correlated features, features of different scale, and noisy labels,
-    where it is clearly the best of the linear learners.
+    where it is clearly the best of the linear learners. With more than two classes, there is one mean for
+    each class. All classes have the same covariance, so that many classes cost little more than two.
 
     Parameters
     ----------
     r : float, default=1.0
-        Regularization: larger values mean smaller steps. The result seldom depends much on it.
+        Noise variance: the loss of each row is divided by it. With a larger r, each row has less influence.
+        The result seldom depends much on it.
     covariance : {"auto", "full", "diagonal"}, default="auto"
         "full" keeps the d x d covariance: the fewest mistakes. "diagonal" keeps one variance per feature: for
         wide rows. "auto" is "full" up to 1000 features and "diagonal" above. If features that are added later
         (as river does) bring their number above 1000, "auto" changes from "full" to "diagonal": the variances
         stay, and the covariances are dropped.
+    loss : {"auto", "hinge", "logistic", "squared"}, default="auto"
+        "hinge" is the loss of the paper, and best for noisy labels. "logistic" is usually better for other
+        streams and has probabilities. "squared" learns from every row. "auto" is "hinge" for two classes and
+        "logistic" for more; classes that are admitted later do not change it (see `loss_`).
+    prior : float, default=None
+        Variance of each weight before the first update. None means 100 for the logistic loss and 1 for the
+        others. Predictions depend on prior / r only.
+    forget : float, default=1.0
+        The part of what was learned that each update keeps. With 0.999, updates are forgotten after about a
+        thousand others. For streams that change.
+    class_weight : dict, default=None
+        The weight of each class, 1 for classes that are not named. The loss of a row is multiplied by the
+        weight of its class and its `sample_weight`. A row of weight 0 is predicted and not learned.
+
+    Attributes
+    ----------
+    loss_ : str
+        The loss, "hinge", "logistic" or "squared".
 
     Notes
     -----
-    A margin error is y w . x < 1. With v = x' Sigma x, beta = 1 / (v + r) and
-    alpha = (1 - y w . x) beta::
+    Class c has the mean w_c and the score s_c = w_c . x. Let y_c be 1 for the class of the row and -1 for the
+    others. Two classes have one mean w, and the score of the first class is -w . x.
 
-        w += alpha y Sigma x,     Sigma -= beta Sigma x x' Sigma
+    A row is learned (a margin error) if y_c s_c < 1 for some c with the hinge loss; if the probability of the
+    other classes is at least 0.01 with the logistic loss; and always with the squared loss. Then, with
+    v = x' Sigma x, each class moves by::
 
-    This minimizes the relative entropy to the previous Gaussian, plus the squared hinge loss of the mean and
-    the variance v, each divided by 2 r. With a diagonal covariance the minimum is at
-    1 / Sigma_ii += x_i^2 / r instead. tau in the ledger is alpha.
+        w_c += a_c Sigma x,     Sigma -= Sigma x x' Sigma / (v + r / h)
 
-    Variances only become smaller: after many margin errors, steps along the directions of these rows are
-    small, and the learner adapts slowly to a stream that changes. After a million rows of one class alone, a
-    full covariance needed 460,000 rows of the other class to predict nine of ten correctly, and a diagonal
-    one 5,000. For streams that change, use `PassiveAggressive` or `BudgetClassifier`.
+    where a_c minimizes the change of the Gaussian plus the loss of the class divided by r, and h is the mean
+    of the curvatures of the losses at the minimum:
+
+    - hinge: a_c = (y_c - s_c) / (v + r) and curvature 1 if y_c s_c < 1, otherwise both are 0. With two
+      classes this is the algorithm of the paper: it minimizes the relative entropy to the previous Gaussian,
+      plus the squared hinge loss of the mean and the variance v, each divided by 2 r.
+    - logistic: a_c = y_c g / r, where g = sigmoid(-y_c s_c - v g / r), found by Newton's method and
+      bisection; curvature g (1 - g), with more than two classes three times this.
+    - squared: a_c = (y_c - s_c) / (v + r), curvature 1. This is recursive least squares.
+
+    With a diagonal covariance, 1 / Sigma_ii += x_i^2 h / r instead. A row of weight b is learned with r / b.
+    After an update, with `forget` f < 1::
+
+        w_c *= sqrt(f),     Sigma = f Sigma + (1 - f) prior
+
+    which moves the Gaussian back towards the one before the first update. tau in the ledger is the norm of
+    all a_c, and norm is the norm of all means.
+
+    Without forgetting, variances only become smaller: after many margin errors, steps along the directions of
+    these rows are small, and the learner adapts slowly to a stream that changes. After a million rows of one
+    class alone, a full covariance needed 460,000 rows of the other class to predict nine of ten correctly,
+    and a diagonal one 5,000. For streams that change, use `forget`, or `PassiveAggressive` or
+    `BudgetClassifier`.
 
     The full covariance is stored as a product of triangular factors, so that it stays positive for features
-    of any scale.
+    of any scale. With `forget` it is stored as it is. Then the variance of a direction never falls below
+    1e-15 of its initial value, the limit of rounding.
 
-    Cost per round: O(non-zeros) without an update; with an update O(d^2), or O(non-zeros) if diagonal. Memory
-    per class: 4 d^2 bytes, or O(d) if diagonal. The hyperplane passes through the origin. No mistake bound is
-    evaluated by `certify`.
+    Cost per round with C outputs (1 for two classes): O(C non-zeros) without an update; with an update
+    O(d^2 + C d), or O(C non-zeros) if diagonal. Memory: 4 d^2 + 8 C d bytes, or 8 (C + 1) d if diagonal. The
+    hyperplanes pass through the origin. No mistake bound is evaluated by `certify`.
 
     References
     ----------
@@ -166,34 +358,63 @@ class AROW(LinearClassifier):
     Trace(1797 rounds, 178 mistakes, error rate 0.0991)
     """
 
-    _parameter_constraints: ClassVar[Constraints] = {
+    _parameter_constraints: ClassVar[Constraints] = LOSS_PARAMETERS | {
         "r": [Interval(Real, 0.0, None, closed="neither")],
         "covariance": [StrOptions({"auto", "full", "diagonal"})],
     }
+    _joint: ClassVar[bool] = True
+    _learned_names: ClassVar[frozenset[str]] = LinearClassifier._learned_names | {"loss_"}
 
-    def __init__(self, r: float = 1.0, covariance: str = "auto") -> None:
+    def __init__(
+        self,
+        r: float = 1.0,
+        covariance: str = "auto",
+        loss: str = "auto",
+        *,
+        prior: float | None = None,
+        forget: float = 1.0,
+        class_weight: dict[Label, float] | None = None,
+    ) -> None:
         self.r = r
         self.covariance = covariance
+        self.loss = loss
+        self.prior = prior
+        self.forget = forget
+        self.class_weight = class_weight
+
+    def _make(self, X: Matrix, outputs: int) -> list[LinearRule]:
+        self._choose_loss(outputs)
+        return LinearClassifier._make(self, X, outputs)
+
+    def _restore(self, states: list[object], found: State, dtype: np.dtype[Any]) -> list[LinearRule]:
+        self._restore_loss(found)
+        return LinearClassifier._restore(self, states, found, dtype)
 
     def _for_features(self, d: int) -> "AROW":
         if self.covariance != "auto":
             return self
-        return AROW(self.r, "full" if d <= MOST_FULL else "diagonal")
+        loss = getattr(self, "loss_", self.loss)  # the copy has no fitted attributes
+        return with_params(self, covariance="full" if d <= MOST_FULL else "diagonal", loss=loss)
 
-    def _rule(self, d: int, single: bool) -> FullRule | DiagonalRule:
-        return (FullRule if self.covariance == "full" else DiagonalRule)(d, single, self.r)
+    def _joint_rule(self, d: int, single: bool, outputs: int) -> FullRule | DiagonalRule:
+        loss = getattr(self, "loss_", self._loss_for(outputs))
+        rule = FullRule if self.covariance == "full" else DiagonalRule
+        return rule(d, single, self.r, loss, self._prior_for(loss), self.forget, outputs)
 
     def _add_features(self, d: int) -> None:
         if self._started_with["covariance"] == "auto" and self.n_features_in_ <= MOST_FULL < d:
-            self._learners = [diagonal_rule(rule, self.r) for rule in self._learners]
+            self._learners = [diagonal_rule(rule) for rule in self._learners]
         LinearClassifier._add_features(self, d)
 
 
 @cython.annotation_typing(False)
-def diagonal_rule(rule: FullRule, r: float) -> DiagonalRule:
+def diagonal_rule(rule: FullRule) -> DiagonalRule:
     """Return the rule with the same weights and variances, but without covariances."""
     state = cast(State, rule.__getstate__())
+    diagonal = DiagonalRule(*rule.args)
     sigma = state["covariance"].matrix().diagonal().copy()
-    diagonal = DiagonalRule(rule.n_features, rule.dtype == np.float32, r)
-    diagonal.__setstate__(state | {"covariance": None, "extra": {"sigma": sigma}})
+    prior = state["covariance"].prior
+    forgetting = {"reductions": np.clip(prior - sigma, 0.0, prior), "decay": np.ones(1)}
+    extra = {"sigma": sigma} if "sigma" in diagonal.extra else forgetting
+    diagonal.__setstate__(state | {"covariance": None, "extra": extra})
     return diagonal

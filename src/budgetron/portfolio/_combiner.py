@@ -34,7 +34,7 @@ class Combiner:
     def __init__(self, n_experts: int, plan: Plan) -> None:
         self.plan = plan
         self.recent_labels: Floats = np.zeros(len(RATES))
-        self.rule = AROW().new_rule(n_experts + len(RATES) + 1, np.dtype(np.float64))
+        self.rule = AROW(loss="hinge").new_rule(n_experts + len(RATES) + 1, np.dtype(np.float64))
         self.weights = VoteWeights.for_experts(n_experts + 1)
 
     @property

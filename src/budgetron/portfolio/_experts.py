@@ -286,7 +286,7 @@ def experts_for(d: int, dtype: np.dtype[Any], memory: int, plan: Plan) -> list[E
     wide = d > WIDE
     # A full covariance takes 4 d^2 bytes, and as many operations per round.
     full = d <= FULL and 4 * (d + 1) ** 2 <= memory // 16
-    arow = AROW(covariance="full" if full else "diagonal")
+    arow = AROW(covariance="full" if full else "diagonal", loss="hinge")
     experts: list[Expert] = [Expert("AROW", arow, not wide)]
     if not wide:
         experts.append(Expert("AROW, raw", arow, False))

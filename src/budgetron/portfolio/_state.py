@@ -90,7 +90,7 @@ def _restore_combiner(portfolio: Portfolio, state: State) -> None:
     combiner.recent_labels = require_array(state["labels"], np.float64, shape, "recent labels")
     require(np.all(np.abs(combiner.recent_labels) <= 1.0), "recent labels should lie between -1 and 1")
     n = len(portfolio.pool.experts) + 1
-    combiner.rule = _hypothesis_of(AROW(), state["combiner"], n + shape[0], np.dtype(np.float64))
+    combiner.rule = _hypothesis_of(AROW(loss="hinge"), state["combiner"], n + shape[0], np.dtype(np.float64))
     totals = require_array(state["totals"], np.float64, (n,), "totals of the experts")
     losses = require_array(state["losses"], np.float64, (n,), "losses of the experts")
     for values in (totals, losses):
