@@ -83,6 +83,8 @@ def models():
     yield CalibratedClassifier(budgetron.Forgetron(3, gamma=0.5)).fit(X, three)
     yield CalibratedClassifier(linear.AROW(covariance="diagonal")).fit(wide, y)
     yield linear.VotedPerceptron("majority").fit(X, three)
+    yield linear.AROW(forget=0.9).fit(X, three)
+    yield linear.AROW(covariance="diagonal", loss="squared", forget=0.9).fit(X, three)
     inner = [budgetron.Stoptron(2), linear.AROW(), AveragedClassifier(linear.Perceptron())]
     for combine in ("exponential", "majority", "randomized"):
         yield experts.ExpertClassifier(inner, combine, random_state=np.random.RandomState(1)).fit(X, y)

@@ -48,7 +48,7 @@ def make(label, **more):
 
 def weights(model):
     """Return the weights of the current hypothesis, which may differ from `coef_`."""
-    return np.array([learner.factor * learner.weights for learner in model._learners])
+    return np.vstack([learner.factor * learner.weights for learner in model._learners])
 
 
 def replay(label, name, n=240, tie=TIE, seed=0):
@@ -189,7 +189,7 @@ def test_copy_continues_exactly_and_is_independent(label, copied):
     np.testing.assert_array_equal(model.decision_function(X), twin.decision_function(X))
 
 
-@pytest.mark.parametrize("label", CASES)
+@pytest.mark.parametrize("label", [label for label in CASES if not CASES[label][0]._joint])
 def test_each_class_equals_a_binary_learner(label):
     X, _ = stream("sparse")
     y = np.argmax(X[:, :3] + 0.1, axis=1)
@@ -417,7 +417,7 @@ def test_wide_rows_need_little_memory_by_default():
 def test_added_features_may_make_the_covariance_diagonal(wrap, tmp_path):
     X, y = wide_stream(1001)
     narrow, wide = X[:, :1000].tocsr(), X
-    model = wrap(linear.AROW(r=0.5)).fit(narrow, y)
+    model = wrap(linear.AROW(r=0.5, loss="hinge")).fit(narrow, y)
     before, coef = [rule.covariance.matrix() for rule in model._learners], weights(model)
     rounds, mistakes = model.rounds_, model.mistakes_
     add_features(model, 1001)
@@ -429,7 +429,7 @@ def test_added_features_may_make_the_covariance_diagonal(wrap, tmp_path):
     assert (model.rounds_, model.mistakes_) == (rounds, mistakes)
     assert model.nbytes_ < 3 * 1001 * 8 * 6
     # The rounds after it are those of the diagonal rule from this state on.
-    twin = linear.AROW(r=0.5, covariance="diagonal").partial_fit(wide[:1], y[:1], classes=[0, 1, 2])
+    twin = linear.AROW(0.5, "diagonal", "hinge").partial_fit(wide[:1], y[:1], classes=[0, 1, 2])
     for copied, rule in zip(twin._learners, model._learners, strict=True):
         copied.__setstate__(copy.deepcopy(rule).__getstate__() | {"average": None})
     budgetron.save(model, tmp_path / "model")

@@ -188,7 +188,7 @@ def test_learners_without_weights_refuse_them():
             model.fit(X, y, sample_weight=np.ones(50))
     for model in (
         Forgetron(),
-        linear.AROW(),
+        linear.Perceptron(),
         AveragedClassifier(linear.PassiveAggressive()),
         ExpertClassifier([Forgetron()]),
     ):

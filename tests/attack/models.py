@@ -121,6 +121,9 @@ def linear_learners():
         yield f"linear {label}, wide", Variant(name_of(cls), partial(cls, **parameters), d=WIDE)
     majority = partial(linear.VotedPerceptron, "majority")
     yield "linear voted majority", Variant("linear.VotedPerceptron", majority, exact=True)
+    for loss, covariance in (("logistic", "full"), ("squared", "diagonal")):
+        make = partial(linear.AROW, 0.7, covariance, loss, forget=0.9, class_weight={1: 0.3})
+        yield f"linear.AROW, {loss}, {covariance}, forget", Variant("linear.AROW", make)
     for cls in (linear.PassiveAggressive, linear.OnlineSVM):
         name = name_of(cls)
         yield f"{name}, class_weight", Variant(name, partial(cls, C=0.5, class_weight={1: 0.3}))

@@ -3,6 +3,8 @@
 from math import inf, nan, sqrt
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit, logsumexp
 
 
 class Linear:
@@ -125,6 +127,73 @@ class AROW(Linear):
             self.step((1 - y * margin) / (x @ sigma @ x + self.r), y, sigma @ x)
             gained = np.outer(x, x) / self.r
             self.inverse = self.inverse + (np.diag(np.diag(gained)) if self.diagonal else gained)
+
+
+class JointAROW:
+    """AROW with any loss, prior, forgetting, weights and number of classes.
+
+    With two classes there is one mean, of class 1; its score is that of class 0 with the opposite sign. The
+    covariance is a whole matrix. If it is diagonal, the inverse variances grow, and nothing else.
+    """
+
+    def __init__(self, d, n_classes, r, covariance, *, loss, prior, forget=1.0):
+        self.outputs = n_classes if n_classes > 2 else 1
+        self.r, self.diagonal, self.loss = r, covariance == "diagonal", loss
+        self.prior, self.forget = prior, forget
+        self.w, self.sigma = np.zeros((self.outputs, d)), prior * np.eye(d)
+        self.mistakes = self.updates = 0
+
+    def play(self, x, code, weight=1.0):
+        """Play a round; return the scores before the label was seen."""
+        if self.outputs == 1:
+            y = np.array([1.0 if code == 1 else -1.0])
+        else:
+            y = np.where(np.arange(self.outputs) == code, 1.0, -1.0)
+        s = self.w @ x
+        lead = y[0] * s[0] if self.outputs == 1 else s[y > 0][0] - s[y < 0].max()
+        self.mistakes += lead <= 0.0
+        self.entry = {"tau": nan}
+        if weight > 0.0 and self.learns(y, s, lead):
+            self.update(x, y, s, self.r / weight)
+        self.entry["norm"] = float(np.linalg.norm(self.w))
+        return s
+
+    def learns(self, y, s, lead):
+        """Return whether a row with labels y and scores s is learned."""
+        if self.loss == "hinge":
+            return bool((y * s < 1.0).any())
+        if self.loss == "squared":
+            return True
+        right = expit(lead) if self.outputs == 1 else np.exp(s[y > 0][0] - logsumexp(s))
+        return 1.0 - right >= 0.01
+
+    def update(self, x, y, s, r):
+        direction = self.sigma @ x
+        v = float(x @ direction)
+        pairs = [self.step(y_c, s_c, v, r) for y_c, s_c in zip(y, s, strict=True)]
+        steps, curvatures = np.array(pairs).T
+        h = curvatures.mean() * (3.0 if self.loss == "logistic" and self.outputs > 1 else 1.0)
+        self.w = sqrt(self.forget) * (self.w + np.outer(steps, direction))
+        if self.diagonal:
+            sigma = np.diag(1.0 / (1.0 / np.diag(self.sigma) + x**2 * h / r))
+        else:
+            sigma = self.sigma - np.outer(direction, direction) / (v + r / h)
+        self.sigma = self.forget * sigma + (1.0 - self.forget) * self.prior * np.eye(len(x))
+        self.entry["tau"] = float(np.linalg.norm(steps))
+        self.updates += 1
+
+    def step(self, y, s, v, r):
+        """Return the step of a class and the curvature of its loss after the step, times r."""
+        if self.loss == "logistic":
+            # The margin after the step: u = y s + v g / r with g = sigmoid(-u)
+            u = brentq(
+                lambda u: u - y * s - v / r * expit(-u), y * s, y * s + v / r + 1e-9, xtol=1e-15, rtol=1e-14
+            )
+            g = expit(-u)
+            return y * g / r, g * (1.0 - g)
+        if self.loss == "hinge" and y * s >= 1.0:
+            return 0.0, 0.0
+        return (y - s) / (v + r), 1.0
 
 
 class Winnow(Linear):
