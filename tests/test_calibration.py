@@ -152,7 +152,7 @@ def test_learners_that_cannot_be_calibrated_are_refused(learner):
         CalibratedClassifier(learner).fit([[0.0], [1.0]], [0, 1])
 
 
-@pytest.mark.parametrize("model", [Forgetron(), linear.AROW(), AveragedClassifier(Forgetron())])
+@pytest.mark.parametrize("model", [Forgetron(), linear.Perceptron(), AveragedClassifier(Forgetron())])
 def test_predict_proba_refers_to_the_calibrated_classifier(model):
     assert not hasattr(model, "predict_proba")
     with pytest.raises(

@@ -363,12 +363,12 @@ def test_a_failed_round_changes_nothing(covariance):
     X, codes = stream(3)
     for loss in LOSSES:
         for n_classes in (2, 3):
-            learned = AROW(1e-10, covariance, loss).fit(X[:3], codes[:3] % n_classes)
+            learned = AROW(1e-10, covariance, loss).fit(X[:20], codes[:20] % n_classes)
             twin = copy.deepcopy(learned)
             with pytest.raises(ValueError, match="not finite"):
                 learned._learners[0].play(np.full(5, 1e-155), 1.0, 1e300)
             for one in (learned, twin):
-                one.partial_fit(X[3:50], codes[3:50] % n_classes)
+                one.partial_fit(X[20:50], codes[20:50] % n_classes)
             np.testing.assert_array_equal(learned.coef_, twin.coef_)
             np.testing.assert_array_equal(covariance_of(learned), covariance_of(twin))
 

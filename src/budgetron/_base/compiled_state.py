@@ -8,7 +8,7 @@ A new rule over one slot, or over a few features, shows which arrays it has; tho
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import isnan, prod
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -141,8 +141,8 @@ def linear_hypothesis(make_rule: Callable[[int], LinearRule], found: object, d: 
     state = dict(require_names(found, set(small), "the rule"))
     rounds = _check_counts(state)
     require_int(state["updates"], 0, rounds, "updates")
-    shape = _grown_shape(small["weights"], larger["weights"], d)
-    weights = require_array(state["weights"], np.float64, shape, "weights")
+    shape_of_weights = _grown_shape(small["weights"], larger["weights"], d)
+    weights = require_array(state["weights"], np.float64, shape_of_weights, "weights")
     require_moderate(weights, state["factor"], "weights")
     extra = require_names(state["extra"], set(small["extra"]), "the rule's own arrays")
     for name, array in small["extra"].items():
@@ -153,9 +153,9 @@ def linear_hypothesis(make_rule: Callable[[int], LinearRule], found: object, d: 
     if state["covariance"] is not None:
         state["covariance"] = covariance_of(state["covariance"], small["covariance"], d)
     if state["average"] is not None:
-        state["average"] = average_of(state["average"], prod(shape))
+        state["average"] = average_of(state["average"], weights.size)
     if state["journal"] is not None:
-        state["journal"] = journal_of(state["journal"], rounds, np.arange(prod(shape)))
+        state["journal"] = journal_of(state["journal"], rounds, np.arange(weights.size))
     rule = make_rule(d)
     rule.check_own_state(extra)
     rule.__setstate__(state)

@@ -23,8 +23,8 @@ and these operations:
 
 A rule may consist of several functions, one for each class (`outputs`), if it is made with this number. Then `scores`
 has w . x_t of each, `target` is the output of the row's class, y is 1, and margin is the score of the target minus the
-largest other score. The weights are a matrix with one row per output, and a place i of `set_weight` is one in this matrix.
-Such rules may use `add_vectors`, `set_weight` and `shrink`.
+largest other score. The weights are a matrix with one row per output, and a place i of `set_weight` is one in this
+matrix. Such rules may use `add_vectors`, `set_weight` and `shrink`.
 
 A round without an update reads only the features of its row, also with decay and with averages: w is `factor`
 times the stored weights, and the average changes with them (see `budgetron._core.history`). Weights and sums are

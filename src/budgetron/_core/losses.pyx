@@ -48,8 +48,8 @@ cdef double doubt(Py_ssize_t outputs, const double* scores, Py_ssize_t target, d
     return others / (1.0 + others)
 
 
-cdef double choose_steps(Loss loss, Py_ssize_t outputs, const double* scores, Py_ssize_t target, double y, double margin,
-                         double v, double noise, double* steps) noexcept nogil:
+cdef double choose_steps(Loss loss, Py_ssize_t outputs, const double* scores, Py_ssize_t target, double y,
+                         double margin, double v, double noise, double* steps) noexcept nogil:
     """Compute the step of each output, divided by Sigma x, at a row of variance v; return the noise for Sigma.
 
     `noise` is the noise variance of the losses. The noise for Sigma is `noise` divided by the mean curvature of the
