@@ -809,13 +809,13 @@ def wide(tmp_path_factory):
 
 def test_compare_skips_learners_that_do_not_fit(wide, in_memory_of):
     learners = ["-l", "arow:covariance=full", "-l", "arow", "-l", "forgetron"]
-    output, code = in_memory_of(100 * 2**20, "compare", wide, *learners, "--json")
+    output, code = in_memory_of(50 * 2**20, "compare", wide, *learners, "--json")
     assert code == 0
-    # Twice 4 classes of 4 d^2 bytes
+    # Twice 4 d^2 bytes
     skipped, results = output.splitlines()
     assert skipped == (
         "Skipped linear.AROW(covariance='full'): learning rows of 3,001 features and 4 classes needs about "
-        "276 MB, twice the size of the model, and 100 MB are available; give covariance=diagonal"
+        "69.1 MB, twice the size of the model, and 50 MB are available; give covariance=diagonal"
     )
     results = json.loads(results)["streams"][str(wide)]["results"]
     assert [result["learner"] for result in results] == ["linear.AROW(covariance='auto')", "Forgetron"]
@@ -844,10 +844,12 @@ def test_compare_skips_a_budget_classifier_with_too_little_memory(wide, in_memor
 
 @pytest.mark.parametrize("command", ["run", "compare"])
 def test_a_command_without_a_learner_that_fits_is_refused(command, wide, in_memory_of):
-    output, code = in_memory_of(100 * 2**20, command, wide, "-l", "arow:covariance=full")
+    output, code = in_memory_of(50 * 2**20, command, wide, "-l", "arow:covariance=full")
     assert code == 2
-    reason = "learning rows of 3,001 features and 4 classes needs about 276 MB, twice the size of the model, "
-    assert output.startswith(f"budgetron: linear.AROW: {reason}and 100 MB are available")
+    reason = (
+        "learning rows of 3,001 features and 4 classes needs about 69.1 MB, twice the size of the model, "
+    )
+    assert output.startswith(f"budgetron: linear.AROW: {reason}and 50 MB are available")
 
 
 def test_tune_refuses_budgets_that_do_not_fit(wide, in_memory_of):

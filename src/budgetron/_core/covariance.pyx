@@ -70,6 +70,10 @@ cdef class Covariance:
         self.d, self.direction = state["d"], writeable(state["direction"])
         self.set_pointers()
 
+    def matrix(self):
+        """Return Sigma."""
+        raise NotImplementedError("a covariance has a form")
+
     cdef double variance(self, double* x, int32_t* index, Py_ssize_t n) noexcept nogil:
         """Return x' Sigma x, for x with n entries at the places `index`, or at the first n places if it is NULL."""
         return 0.0

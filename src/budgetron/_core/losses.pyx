@@ -5,7 +5,7 @@ With one output, y is -1 or +1, and `margin` is the score of the row; `scores` a
 outputs, `target` is the output of the row's class: its label is +1, and the labels of the others are -1.
 """
 
-from libc.math cimport exp, fabs, log1p, sqrt
+from libc.math cimport INFINITY, exp, fabs, log, sqrt
 
 # In the order of the enumeration.
 LOSSES = ("hinge", "logistic", "squared")
@@ -96,22 +96,27 @@ cdef double implicit_step(double margin, double v) noexcept nogil:
     Newton's method alone may cycle. Bisection replaces a step that leaves the interval of the solution, or is not much
     shorter than the one before it.
     """
-    # v sigmoid(-u) <= v / (1 + v) <= log(1 + v) at the second of these upper bounds.
-    cdef double low = margin, high = min(margin + v, max(margin, 0.0) + log1p(v)), u = high, before = high - low
-    cdef double s, error, step
+    cdef double low = margin, high = margin + v, u = margin, before = INFINITY, s, slope, error, step
     cdef int _
+    if v > 4.0:
+        # v sigmoid(-u) <= v / (1 + v) <= log(1 + v) at this upper bound, which is near the solution if v is large.
+        high = min(high, max(margin, 0.0) + log(1.0 + v))
+        u = high if margin < 0.0 else margin + 0.5 * (high - margin) / (1.0 + margin)
     for _ in range(200):
         s = sigmoid(-u)
+        slope = s * (1.0 - s)
         error = u - margin - v * s
         if error > 0.0:
             high = u
         else:
             low = u
-        step = -error / (1.0 + v * s * (1.0 - s))
+        step = -error / (1.0 + v * slope)
+        if fabs(step) <= 1e-8:  # the error of the next u is about the square of this
+            return s - slope * step
         if not low < u + step < high or fabs(step) > 0.5 * before:
             step = 0.5 * (low + high) - u
+            if fabs(step) <= 1e-16 * fabs(u):  # rounding errors of large margins
+                return s
         u += step
         before = fabs(step)
-        if before <= 1e-15 * (1.0 + fabs(u)):
-            break
-    return sigmoid(-u)
+    return s
