@@ -14,7 +14,7 @@ import budgetron
 from budgetron import CalibratedClassifier, SecondOrderProjectron, evaluate, export
 from budgetron._base.access import add_class, add_features, bytes_needed
 from budgetron.batch import AveragedClassifier, PenalizedRiskClassifier
-from budgetron.export._scores import scores_of
+from budgetron.export._scores import predictor_of
 from budgetron.linear import AROW
 
 LOSSES = ("hinge", "logistic", "squared")
@@ -341,7 +341,7 @@ def test_calibration_comparison_and_export_with_several_outputs():
     compared = evaluate.compare({"one": AROW(), "other": AROW(r=3.0)}, (X, codes))
     expected = [one.progressive_fit(X, codes).error_rate for one in (AROW(), AROW(r=3.0))]
     np.testing.assert_allclose([compared["one"].error_rate, compared["other"].error_rate], expected)
-    np.testing.assert_array_equal(scores_of(alone, (), "a file").coef, alone.coef_)
+    np.testing.assert_array_equal(predictor_of(alone, (), "a file").scores.slopes, alone.coef_)
     assert "#define MODEL_OUTPUTS 4" in export.c(alone)
 
 

@@ -1,4 +1,4 @@
-"""What an export needs from a kernel learner beyond its public attributes."""
+"""What an export needs from a learner beyond its public attributes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from budgetron._base.access import kernel_hypotheses_of, predicts_as_it_learns
 from budgetron._base.kernel_classifier import KernelClassifier
+from budgetron._base.loss_classifier import LossClassifier
+from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._core.kernel import Kernel
 from budgetron._core.rounds import Learner
 from budgetron._core.supports import Supports
 from budgetron._util.types import Floats, Rows
-from budgetron.kernelized import SecondOrderProjectron
 
 __all__ = [
     "SupportSet",
@@ -56,9 +57,9 @@ def linear_part(learner: KernelClassifier) -> tuple[Floats, Floats] | None:
     return gaussian.scale * slopes, gaussian.means[:, 0].copy()
 
 
-def has_probabilities(learner: KernelClassifier) -> bool:
+def has_probabilities(learner: OnlineClassifier) -> bool:
     """Return whether the learner itself has probabilities, without calibration: its scores are log-odds."""
-    return isinstance(learner, SecondOrderProjectron) and learner.loss_ == "logistic"
+    return isinstance(learner, LossClassifier) and learner.loss_ == "logistic"
 
 
 def averaged_supports(learner: KernelClassifier) -> list[list[SupportSet]]:

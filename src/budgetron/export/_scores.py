@@ -96,8 +96,7 @@ def predictor_of(model: object, kernels: tuple[str, ...], what: str) -> Predicto
         scores = _scores(model.learner_, kernels, what)
         return Predictor(labels, scores, _sigmoids(model.sigmoids_), "ratio")
     scores = _scores(model, kernels, what)
-    own = isinstance(model, KernelClassifier) and has_probabilities(model)
-    return Predictor(labels, scores, None, "softmax" if own else None)
+    return Predictor(labels, scores, None, "softmax" if has_probabilities(model) else None)
 
 
 def _scores(model: OnlineClassifier, kernels: tuple[str, ...], what: str) -> Scores:
