@@ -29,7 +29,7 @@ cdef inline Py_ssize_t row_width(Py_ssize_t i, Py_ssize_t panel) noexcept nogil:
 
 cdef inline Py_ssize_t packed_size(Py_ssize_t n, Py_ssize_t panel) noexcept nogil:
     """Return how many numbers are stored for a triangle of n rows."""
-    return panel_start(panel_count(n, panel), panel)
+    return row_start(n, panel)
 
 
 cdef unpack(packed, Py_ssize_t n, Py_ssize_t panel)
