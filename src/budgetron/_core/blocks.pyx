@@ -113,7 +113,7 @@ cdef class Batch:
             self.supports.values_of(self.block, self.kind, self.K, self.ld, self.workers)
         else:
             self.distances.values_of(self.start, b, self.supports.top, self.K, self.ld)
-        if self.supports.sparse:
+        if self.supports.sparse and self.rule.adds_supports:
             self.supports.reserve_entries(self.block.rows.starts[b] - self.block.rows.starts[0])
         return 0
 
@@ -194,13 +194,18 @@ cdef Py_ssize_t play_block(Batch batch, Rule rule, Py_ssize_t b, real* K) except
 
 cdef inline void begin_round(Batch batch, Rule rule, Py_ssize_t i, real* row) noexcept nogil:
     """Predict row i of the block, whose kernel values are in `row`."""
+    cdef Py_ssize_t c
     if batch.gaussians is not None:
         batch.gaussians.row = i
         set_scores(batch.gaussians, rule, i, &batch.block.rows)
         return
     if batch.projections is not None:
         rule.projection.row = i
-    rule.margin = rule.factor * dot(row, rule._coef, batch.supports.top)
+    if rule.outputs == 1:
+        rule.margin = rule.factor * dot(row, rule._coef, batch.supports.top)
+    else:
+        for c in range(rule.outputs):
+            rule._scores[c] = dot(row, rule._coef + c * batch.supports.capacity, batch.supports.top)
 
 
 cdef inline void set_scores(GaussianBlock gaussians, Rule rule, Py_ssize_t i, Rows* rows) noexcept nogil:

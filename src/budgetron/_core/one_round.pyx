@@ -101,7 +101,7 @@ cdef class SingleRound:
         """Play the second half of the round."""
         cdef Rows* rows = &self.block.rows
         rule.importance = importance
-        if self.supports.sparse:
+        if self.supports.sparse and rule.adds_supports:
             self.supports.reserve_entries(rows.starts[1] - rows.starts[0])
         if self.supports.single:
             finish_round(rule, label, self.wide, rows, 0, <float*> self.values)

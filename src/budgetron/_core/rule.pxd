@@ -20,6 +20,7 @@ cdef class Rule:
     cdef readonly Py_ssize_t budget
     cdef readonly Py_ssize_t outputs  # functions that the hypothesis consists of: 1, or one for each class
     cdef bint keeps_tail, keeps_gram, keeps_norm
+    cdef bint adds_supports  # False for a rule that never adds one: no space is made for their non-zeros
     cdef readonly bint divides
     cdef readonly object generator
     cdef readonly Projection projection

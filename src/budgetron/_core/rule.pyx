@@ -35,7 +35,8 @@ neither, each f(x_p) costs a kernel row. `projection` keeps the factor that proj
 rule that sets `gaussian` (before `attach`) keeps its hypothesis there, in coordinates of that span and, if wanted, of
 the row itself; the coefficients follow from it.
 
-A rule with a Gaussian may consist of several functions, one for each class (`outputs`). They have the same supports.
+A rule may consist of several functions, one for each class (`outputs`). They have the same supports. Such a rule sets
+the coefficients of all outputs itself. Operations that need the value or the norm of f are for rules with one output.
 `scores` then has the value of each function at x_t, `target` is the output of the row's class, y is 1, and margin is the
 score of the target minus the largest other score. The coefficients are a matrix with one row per output.
 """
@@ -105,6 +106,7 @@ cdef class Rule:
         self.factor = 1.0
         self.added = -1
         self.outputs = 1
+        self.adds_supports = True
         self.scores = NO_VALUES
 
     def __init__(self, Py_ssize_t budget=0, *, tuple ledger=("norm",), bint tail=False, bint gram=False,
@@ -181,12 +183,13 @@ cdef class Rule:
 
     def add_output(self, Py_ssize_t place):
         """Add a function that is 0. The single function of two classes first becomes one for each of them."""
-        if self.gaussian is None:
-            raise ValueError("only second-order rules can have several outputs")
-        self.gaussian.add_output(place)
-        self.set_outputs(self.gaussian.outputs)
+        before = np.atleast_2d(self.coef)
+        before = np.concatenate([-before, before]) if len(before) == 1 else before
+        if self.gaussian is not None:
+            self.gaussian.add_output(place)
+        self.set_outputs(len(before) + 1)
+        self.coef = np.insert(before, place, 0.0, axis=0)
         self.reserve(self.supports.capacity)
-        self.update_coefficients()
 
     def update_coefficients(self):
         """Compute the coefficients and the norm from the Gaussian."""
@@ -244,8 +247,8 @@ cdef class Rule:
         self.journal, self.departed = state["journal"], state["departed"]
         self.departed_sums = kept_array(state["departed_sums"])
         self.gaussian = state.get("gaussian")
-        if self.gaussian is not None and self.gaussian.outputs > 1:
-            self.outputs, self.scores = self.gaussian.outputs, np.zeros(self.gaussian.outputs)
+        if self.coef.ndim == 2:
+            self.outputs, self.scores = len(self.coef), np.zeros(len(self.coef))
         if self.generator is not None:
             self.generator.bit_generator.state = state["bits"]
         self.set_pointers()
@@ -428,7 +431,7 @@ cdef class Rule:
         return 1
 
     cdef int remove(self, Py_ssize_t position) except? -1 nogil:
-        cdef Py_ssize_t slot
+        cdef Py_ssize_t slot, j
         cdef double c, at = NAN
         if position < 0 or position >= self.size():
             with gil:
@@ -447,7 +450,8 @@ cdef class Rule:
                     self.supports.top)
         if self.departed is not None:
             self.keep_departed(slot)
-        self._coef[slot] = 0.0  # so that the kernel value of a free slot, which is arbitrary, does not count
+        for j in range(self.outputs):  # so that the kernel value of a free slot, which is arbitrary, does not count
+            self._coef[j * self.supports.capacity + slot] = 0.0
         self.supports.close(position)
         if self.norm2 < CANCELLED * self.peak:  # the rest is mostly rounding
             self.measure_norm()

@@ -23,36 +23,70 @@ class PassiveAggressiveRule(Rule):
     most: cython.double  # the largest tau
     slack: cython.double  # added to k(x, x)
 
-    def __init__(self, budget: int, most: float, slack: float) -> None:
+    def __init__(self, budget: int, most: float, slack: float, outputs: int = 1) -> None:
         ledger = ("tau", "removed", "norm") if budget else ("tau", "norm")
         Rule.__init__(self, budget, ledger=ledger, divides=True)
         self.most = most
         self.slack = slack
+        self.set_outputs(outputs)
+
+    def set_outputs(self, outputs: int) -> None:
+        """Consist of this many functions from now on."""
+        Rule.set_outputs(self, outputs)
+        self.set_argument(3, outputs)
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
     def needs_update(self) -> cython.bint:
         # loss > 0: the margin of a duplicate of the newest support is 1, and rounding must not decide
-        return 1.0 - self.y * self.margin > self.tie_share()
+        if self.outputs == 1:
+            return 1.0 - self.y * self.margin > self.tie_share()
+        right: cython.double = self._scores[self.target]
+        return min(right, self.margin - right) < 1.0 - self.tie_share()
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(-1)
     def update(self) -> cython.int:
-        loss: cython.double = 1.0 - self.y * self.margin
         if self.importance == 0.0:
             return 1
-        square: cython.double = self.kxx + self.slack / self.importance
-        # A row that the kernel maps to 0 cannot gain a margin by any step.
-        tau: cython.double = loss / square if square > 0.0 else 0.0
-        if tau > self.most * self.importance:
-            tau = self.most * self.importance
+        if self.outputs > 1:
+            return self.update_all()
+        tau: cython.double = self.step(1.0 - self.y * self.margin)
         self.note(TAU, tau)
         if tau > 0.0:
             self.add(tau * self.y)
             if self.budget > 0 and self.size() > self.budget:
                 self.remove(0)
+        return 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def step(self, loss: cython.double) -> cython.double:
+        """Return tau for this loss."""
+        square: cython.double = self.kxx + self.slack / self.importance
+        # A row that the kernel maps to 0 cannot gain a margin by any step.
+        tau: cython.double = loss / square if square > 0.0 else 0.0
+        return min(tau, self.most * self.importance)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1)
+    def update_all(self) -> cython.int:
+        """With several outputs: add one support for all of them, with a step for each that has a loss."""
+        c: cython.Py_ssize_t
+        y: cython.double
+        loss: cython.double
+        self.add(0.0)
+        for c in range(self.outputs):
+            y = 1.0 if c == self.target else -1.0
+            loss = 1.0 - y * self._scores[c]
+            if loss > 0.0:
+                self._coef[c * self.supports.capacity + self.added] = y * self.step(loss)
+        if self.budget > 0 and self.size() > self.budget:
+            self.remove(0)
         return 1
 
 

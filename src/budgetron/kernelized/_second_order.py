@@ -22,7 +22,7 @@ from budgetron._util.checks import MOST_ROUNDS, State, require, require_array, r
 from budgetron._util.types import Label, Matrix
 from budgetron.kernels import KernelFunction, Normalized
 
-# With more features than this, features have variances but no covariances.
+# With more features than this, features have variances but no covariances, unless the caller chooses.
 WIDE = 1000
 # A support whose share of the recent margins is below this part of the mean share may be exchanged.
 SMALL_SHARE = 0.1
@@ -39,6 +39,7 @@ class SecondOrderRule(Rule):
     loss: Loss
     prior: cython.double
     keep: cython.double
+    most_dense: cython.Py_ssize_t  # with more features than this, features have variances but no covariances
     # For each output, the step of the round divided by Sigma phi
     steps: object
     _steps: cython.p_double
@@ -59,21 +60,24 @@ class SecondOrderRule(Rule):
         prior: float,
         forget: float,
         outputs: int,
+        most_dense: int = WIDE,
     ) -> None:
         Rule.__init__(self, budget, ledger=("delta", "variance", "tau", "norm"), projection=True)
         self.threshold = threshold
+        self.adds_supports = threshold < np.inf
         self.r = r
         self.linear = linear
         self.scale = scale
         self.loss = LOSSES.index(loss)
         self.prior = prior
         self.keep = forget
+        self.most_dense = most_dense
         self.usage = np.zeros(0)
         self.set_outputs(outputs)
 
     def attach(self, supports: Supports) -> None:
         """Work over this slab, with room for each of its slots."""
-        wide = supports.d > WIDE
+        wide = supports.d > self.most_dense
         self.gaussian = Gaussian(supports.d, self.linear, wide, self.scale, self.prior, self.outputs)
         self.gaussian_round = GaussianRound(self.gaussian, self.keep)
         Rule.attach(self, supports)
