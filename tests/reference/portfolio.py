@@ -1,84 +1,148 @@
-"""The portfolio's rounds, computed literally, one by one: experts, combiner, weights, and removal of experts.
+"""The portfolio's rounds, computed literally, one by one: views of rows, first-order experts, combination.
 
-The experts themselves are tested elsewhere; here they are called row by row through their public methods.
+Second-order and kernel experts are tested elsewhere; here they are called row by row.
 """
+
+from math import exp, sqrt, tanh
 
 import numpy as np
 
 
-class Portfolio:
-    """A portfolio of linear experts and kernel experts.
+class FirstOrder:
+    """Linear experts of first order: lists of (logistic, rate), with one weight vector for each output."""
 
-    `linear` and `kernels` are lists of (model, standardised); in `kernels`, second-order models come first.
-    The models already have the widths and budgets that the portfolio would choose. The kernel experts start
-    at round `first`, with the rows seen so far. After `stage` rounds, the weaker half of the second-order
-    experts is removed. Their weights in the combiner are added to the weight of the best remaining expert.
+    def __init__(self, kinds, d, outputs):
+        self.kinds, self.w = kinds, np.zeros((len(kinds), outputs, d))
+
+    def play(self, x, y, weight=1.0):
+        """Return the scores before the labels y (one per output, -1 or +1), and learn."""
+        scores = self.w @ x
+        for e, (logistic, rate) in enumerate(self.kinds):
+            for c, label in enumerate(y):
+                m = label * scores[e, c]
+                if logistic:
+                    step = weight * rate / (1.0 + exp(m))
+                else:
+                    step = min(weight * rate, max(0.0, 1.0 - m) / (x @ x)) if x @ x > 0.0 else 0.0
+                self.w[e, c] += step * label * x if weight > 0.0 else 0.0
+        return scores
+
+
+class Combination:
+    """Combiners with and without forgetting, and fixed share over combiners and experts."""
+
+    def __init__(self, n_experts, outputs, keeps, eta, alpha, rates=(1.0, 0.1)):
+        self.keeps, self.eta, self.alpha, self.rates = keeps, eta, alpha, np.array(rates)
+        F = n_experts + len(rates) + 1
+        self.w = [[np.zeros(F) for _ in range(outputs)] for _ in keeps]
+        self.sigma = [[np.eye(F) for _ in range(outputs)] for _ in keeps]
+        self.recent = np.zeros((outputs, len(rates)))
+        self.shares = np.full(len(keeps) + n_experts, 1.0 / (len(keeps) + n_experts))
+        self.losses, self.loss = np.zeros(len(self.shares)), 0.0
+
+    def play(self, scores, active, label, weight=1.0):
+        """Play one round: `label` is the class. Return the margins before it was seen."""
+        outputs = scores.shape[1]
+        f = [
+            np.concatenate([np.where(active, np.tanh(scores[:, c]), 0.0), self.recent[c], [1.0]])
+            for c in range(outputs)
+        ]
+        margins = np.array([[w[c] @ f[c] for c in range(outputs)] for w in self.w])
+        classes = [self.choice(m) for m in margins]
+        classes += [self.choice(s) if a else classes[0] for s, a in zip(scores, active, strict=True)]
+        votes = np.bincount(classes, self.shares, minlength=max(outputs, 2))
+        winner = classes[0]
+        for c, vote in enumerate(votes):
+            if vote > votes[winner] + 1e-12:
+                winner = c
+        out = self.margins_of(votes, winner, margins)
+        wrong = np.array([c != label for c in classes])
+        self.losses += wrong
+        self.loss += self.shares[wrong].sum()
+        shares = self.shares * np.exp(-self.eta * weight * wrong)
+        self.shares = (1.0 - self.alpha) * shares / shares.sum() + self.alpha / len(shares)
+        for c in range(outputs):
+            y = 1.0 if (label == c if outputs > 1 else label == 1) else -1.0
+            for r, keep in enumerate(self.keeps):
+                self.learn(r, c, keep, f[c], y, margins[r, c], weight)
+            self.recent[c] += self.rates * (y - self.recent[c])
+        return out
+
+    def choice(self, scores):
+        return int(np.argmax(scores)) if len(scores) > 1 else int(scores[0] > 0.0)
+
+    def margins_of(self, votes, winner, margins):
+        part = self.shares[: len(self.keeps)]
+        combined = [tanh(part @ m / part.sum()) for m in margins.T]
+        if len(combined) == 1:
+            vote = 2.0 * votes[1] - 1.0
+            vote = max(vote, 1e-9) if winner == 1 else min(vote, -1e-9)
+            return np.array([vote * (0.55 + 0.45 * np.sign(vote) * combined[0])])
+        out = votes - 0.5 + 0.5 * np.array(combined)
+        out[winner] = max(out[winner], np.delete(out, winner).max() + 1e-9)
+        return out
+
+    def learn(self, r, c, keep, f, y, margin, weight):
+        sigma = keep * self.sigma[r][c] + (1.0 - keep) * np.eye(len(f))
+        if y * margin < 1.0 and weight > 0.0:
+            v, direction = f @ sigma @ f, sigma @ f
+            self.w[r][c] = self.w[r][c] + (y - margin) / (v + 1.0 / weight) * direction
+            sigma = sigma - np.outer(direction, direction) / (v + 1.0 / weight)
+        self.sigma[r][c] = sigma
+
+
+class Portfolio:
+    """A portfolio before its first review.
+
+    `linear` and `kernels` are lists of (learner, standardised, factor of the scores). Kernel experts start at
+    round `first`, with the rows seen so far. The order of the experts is first order, linear, kernel.
+    `places` gives the places of the linear and kernel experts among all `n_experts`.
     """
 
-    def __init__(self, linear, kernels, rates, first, stage):
-        self.linear, self.kernels, self.rates = linear, kernels, np.array(rates)
-        self.first, self.stage = first, stage
-        self.active = [False] * len(kernels)
-        self.mistakes = [0] * len(kernels)
-        self.second_order = [i for i, (model, _) in enumerate(kernels) if hasattr(model, "threshold")]
+    def __init__(self, first_order, linear, kernels, places, n_experts, outputs, first, combination):
+        self.first_order, self.linear, self.kernels = first_order, linear, kernels
+        self.places, self.n_experts, self.outputs, self.first = places, n_experts, outputs, first
+        self.combination = combination
         self.rows, self.labels = [], []
-        n = len(linear) + len(kernels)
-        # AROW, by the formulas of its paper; its inputs are the experts, the recent labels and a constant
-        self.w, self.sigma = np.zeros(n + len(rates) + 1), np.eye(n + len(rates) + 1)
-        self.recent_labels = np.zeros(len(rates))
-        self.losses = np.zeros(n + 1)
 
     def standardised(self, x):
         seen = np.array([*self.rows, x])
         deviation = seen.std(axis=0)
         return np.divide(x - seen.mean(axis=0), deviation, out=np.zeros_like(x), where=deviation > 1e-9)
 
-    def view(self, x, standardised, constant):
-        """Return the row that an expert sees."""
-        row = self.standardised(x) if standardised else x
-        return np.concatenate([[1.0], row]) if constant else row
-
-    def play(self, x, y):
-        """Play one round; return the share of the votes for +1, and the combiner's margin."""
-        margins = [model.play(self.view(x, st, True), y, classes=[-1, 1]) for model, st in self.linear]
-        for (model, st), active in zip(self.kernels, self.active, strict=True):
-            margins.append(model.play(self.view(x, st, False), y, classes=[-1, 1]) if active else 0.0)
-        phi = np.concatenate([np.tanh(margins), self.recent_labels, [1.0]])
-        combined = float(self.w @ phi)
-        if y * combined < 1.0:
-            v = phi @ self.sigma @ phi
-            direction = self.sigma @ phi
-            self.w += (1.0 - y * combined) / (v + 1.0) * y * direction
-            self.sigma -= np.outer(direction, direction) / (v + 1.0)
-        votes = [combined > 0.0, *(margin > 0.0 for margin in margins)]
-        for i, active in enumerate(self.active):
-            if not active:  # an inactive expert votes like the combiner
-                votes[1 + len(self.linear) + i] = votes[0]
-            self.mistakes[i] += active and votes[1 + len(self.linear) + i] != (y > 0)
-        t, n = len(self.rows) + 1, len(votes)
-        weights = np.exp(-np.sqrt(8.0 * np.log(n) / t) * (self.losses - self.losses.min()))
-        share = float(weights @ np.array(votes, float) / weights.sum())
-        self.losses += [vote != (y > 0) for vote in votes]
-        self.recent_labels += self.rates * (y - self.recent_labels)
+    def play(self, x, code):
+        """Play one round with a row of this class; return the margins."""
+        label = float(code) if self.outputs > 1 else 2.0 * code - 1.0
+        signs = [label] if self.outputs == 1 else [1.0 if c == code else -1.0 for c in range(self.outputs)]
+        views = {False: x, True: self.standardised(x)}
+        scores, active = np.zeros((self.n_experts, self.outputs)), np.zeros(self.n_experts, bool)
+        factors = np.array([[0.5 if logistic else 1.0] for logistic, _ in self.first_order.kinds])
+        n = len(factors)
+        scores[:n] = factors * self.first_order.play(np.concatenate([[1.0], views[True]]), signs)
+        active[:n] = True
+        started = self.kernels if len(self.rows) >= self.first else []
+        for (learner, st, factor), i in zip([*self.linear, *started], self.places, strict=False):
+            scores[i] = factor * np.asarray(learner.play(views[st], label))
+            active[i] = True
+        margins = self.combination.play(scores, active, code)
         self.rows.append(x)
-        self.labels.append(y)
-        self.finish_round()
-        return share, combined
+        self.labels.append(label)
+        if len(self.rows) == self.first:
+            rows = np.array(self.rows)
+            mean, deviation = self.next_statistics(rows)
+            for learner, st, _ in self.kernels:
+                for t in range(self.first):
+                    learner.play((rows[t] - mean[t]) / deviation[t] if st else rows[t], self.labels[t])
+        return margins
 
-    def finish_round(self):
-        """Start the kernel experts, or remove the weaker ones, if it is time."""
-        t = len(self.rows)
-        if t == self.first:
-            views = {st: np.array([self.view(x, st, False) for x in self.rows]) for st in (False, True)}
-            for i, (model, st) in enumerate(self.kernels):
-                model.partial_fit(views[st], self.labels, classes=[-1, 1])
-                self.active[i] = True
-        if t == self.stage:
-            # Experts within the square root of the best count are tied; the first of them ranks first
-            best = min(self.mistakes[k] for k in self.second_order)
-            rank = sorted(self.second_order, key=lambda k: max(self.mistakes[k], best + np.sqrt(best)))
-            best_expert = len(self.linear) + rank[0]
-            for k in rank[len(rank) // 2 :]:
-                self.active[k] = False
-                self.w[best_expert] += self.w[len(self.linear) + k]
-                self.w[len(self.linear) + k] = 0.0
+    def next_statistics(self, rows):
+        """Return the mean and deviation by which each row is standardised as if it were the next row."""
+        pairs = [np.vstack([rows, row]) for row in rows]
+        return [p.mean(axis=0) for p in pairs], [p.std(axis=0) for p in pairs]
+
+
+def limit_of_change(n0, n1, mean, cuts, delta):
+    """Return how much larger the error rate after a cut may be, by Bernstein's inequality."""
+    m = 1.0 / (1.0 / n0 + 1.0 / n1)
+    log = np.log(2.0 * cuts / delta)
+    return sqrt(2.0 / m * mean * (1.0 - mean) * log) + 2.0 / (3.0 * m) * log
