@@ -28,10 +28,11 @@ class Ablation:
 
 ABLATIONS = {
     "without second order": Ablation({"second_order": False}, "no second-order experts"),
-    "without combiner": Ablation({"combiner": False}, "only exponential weights combine the experts"),
-    "without recency": Ablation(
-        {"recency": False}, "no passive-aggressive experts, and no recent labels for the combiner"
-    ),
+    "without recency": Ablation({"recency": False}, "no kernel PA, and no recent labels for the combiners"),
+    "without relevance": Ablation({"relevance": False}, "no learned feature scales"),
+    "without forgetting": Ablation({"forgetting": False}, "no combiner and no linear expert that forgets"),
+    "without fixed share": Ablation({"sharing": False}, "weights of the vote that are not shared"),
+    "without restarts": Ablation({"restarts": False}, "no new experts after a change and at doubling times"),
     "equal memory": Ablation({"moving": False}, "equal shares of the memory for all experts until the end"),
 }
 STEP = 100  # rows between two measurements of the memory
@@ -82,12 +83,7 @@ def ours(memory: str, copies: int = 0, **fields: Any) -> Player:
             "regret": model.regret_,
             "regret bound": model.regret_bound_,
         }
-        if len(classes) == 2:  # with more classes, each class has experts of its own: too many for the page
-            experts = [
-                {name: value for name, value in expert.items() if name != "class"}
-                for expert in model.experts_
-            ]
-            result["experts"] = json.loads(json.dumps(experts, default=float))
+        result["experts"] = json.loads(json.dumps(model.experts_, default=float))
         return result
 
     play.copies = copies

@@ -109,8 +109,8 @@ def models():
             adapter.learn_one(dict(zip("abc", row.tolist(), strict=True)), label)
         yield adapter
     many = rng.normal(size=(70, 3))
-    yield budgetron.BudgetClassifier("90kB", random_state=0).fit(many, np.where(many[:, 0] > 0, "yes", "no"))
-    yield budgetron.BudgetClassifier("90kB", random_state=0).fit(wide, y)
+    yield budgetron.BudgetClassifier("120kB", random_state=0).fit(many, np.where(many[:, 0] > 0, "yes", "no"))
+    yield budgetron.BudgetClassifier("120kB", random_state=0).fit(wide, y)
     yield budgetron.Forgetron()
     yield AveragedClassifier(linear.AROW())
 

@@ -18,7 +18,7 @@ LEARNERS = {
     "BudgetClassifier": lambda: BudgetClassifier("300kB", random_state=0),
 }
 # These keep an average or a journal, or weights that are never negative.
-NO_MIRROR = {"linear.VotedPerceptron", "linear.Winnow"}
+NO_MIRROR = {"BudgetClassifier", "linear.VotedPerceptron", "linear.Winnow"}
 
 
 def stream(n=150, d=4, seed=0):

@@ -158,7 +158,7 @@ def test_portfolio_gives_the_same_without_sharing(dtype, monkeypatch):
         ]
     )
     decisions = model.decision_function(X)
-    assert sum(reading is not None for reading in readings) > len(readings) // 2
+    assert sum(reading is not None for reading in readings) > len(readings) // 8
     monkeypatch.setattr(_pool, "shared", lambda X, slabs, births, room: [None] * len(slabs))
     alone = BudgetClassifier("24MB", random_state=0)
     expected = alone.progressive_fit(X, y, classes=[-1, 1]).margins
@@ -170,14 +170,11 @@ def test_portfolio_gives_the_same_without_sharing(dtype, monkeypatch):
 
 def test_two_rows_for_one_round_in_a_file_raise():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(300, 6))
+    X = rng.normal(size=(200, 6))  # before the first review, when many experts store the same rows
     state = BudgetClassifier("500kB", random_state=0).fit(X, np.where(X[:, 0] > 0.0, 1, -1)).__getstate__()
     damaged = copy.deepcopy(state)
     experts = damaged["_learners"]["states"][0]["experts"]
-    kernel_experts = [
-        e for e in experts if isinstance(e["learner"], dict) and "supports" in e["learner"]["states"][0]
-    ]
-    slab = kernel_experts[-1]["learner"]["states"][0]["supports"]
+    slab = [e for e in experts if e["learner"] is not None][-1]["learner"]["supports"]
     first, second = slab["order"][:2]
     for name in ("rows", "square", "own"):  # swap two rows together with all values stored for them
         slab[name][[first, second]] = slab[name][[second, first]]

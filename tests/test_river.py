@@ -93,7 +93,8 @@ def test_agrees_with_the_scikit_learn_estimator(cls):
     actual = estimator_of(model)
     assert (actual.rounds_, actual.mistakes_) == (estimator.rounds_, estimator.mistakes_)
     predicted = [model.predict_one(x) for x, _ in stream]
-    assert predicted == estimator.predict(X).tolist()
+    # Adapters predict the next row of the stream, for which BudgetClassifier uses recent labels.
+    assert predicted == (next_margins(estimator, X)[0] > 0.0).astype(int).tolist()
 
 
 def margins_of(adapter, rows):

@@ -24,6 +24,7 @@ NO_INTERCEPT = {"check_class_weight_classifiers": "a hyperplane through the orig
 EXPECTED_FAILURES = {
     PassiveAggressive: ONE_BY_ONE,
     budgetron.SecondOrderProjectron: ONE_BY_ONE,
+    budgetron.BudgetClassifier: ONE_BY_ONE,
     linear.AROW: ONE_BY_ONE | NO_INTERCEPT,
     linear.PassiveAggressive: ONE_BY_ONE | NO_INTERCEPT,
     linear.OnlineSVM: ONE_BY_ONE | NO_INTERCEPT,

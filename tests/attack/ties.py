@@ -32,11 +32,6 @@ def is_tie(model, row, gap):
     return False
 
 
-def decision(margins):
-    """Return the margins of one row in the form of `decision_function`."""
-    return margins if len(margins) == 1 else margins[None]
-
-
 def thresholds_of(learner):
     """Return the margins at which a learner decides otherwise."""
     if isinstance(learner, linear.MarginPerceptron):
@@ -65,20 +60,34 @@ def decisions(model, row):
         yield margins, thresholds_of(model)
         if isinstance(model, SecondOrderProjectron) and model.loss_ == "logistic" and len(margins):
             # A row is learned if the probability of the other classes is at least 0.01.
-            yield 1.0 - model.probabilities_from_margins(decision(margins))[0], np.array([0.01])
+            yield doubts(margins), np.array([0.01])
         if isinstance(model, BudgetClassifier):
             for portfolio in parts:
                 yield from expert_decisions(portfolio, row)
 
 
 def expert_decisions(portfolio, row):
-    """Yield the margin of each active expert of a portfolio, and where the expert decides otherwise."""
+    """Yield the scores of each active expert of a portfolio, and where the expert decides otherwise."""
     pool = portfolio.pool
     views = Views(row, None if pool.scaler is None else pool.scaler.apply(row))
-    distances = pool.distances(views)
-    for i, expert in enumerate(pool.experts):
-        if expert.active and not is_zero(expert.learner, expert.rows(views)):
-            yield expert.margins_for(expert.rows(views), distances.get(i)), thresholds_of(expert.model)
+    first = np.empty((1, len(pool.bank.kinds), pool.outputs))
+    pool.bank.decide(views.with_constant(), first)
+    for weights, scores in zip(pool.bank.weights, first[0], strict=True):
+        if weights.any():
+            yield scores, np.zeros(1)
+    for expert in pool.experts:
+        if expert.learner is not None and not is_zero(expert.learner, expert.rows(views)):
+            scores = expert.learner.decide(expert.rows(views)).reshape(-1)
+            yield scores, np.array([0.0, 1.0, -1.0])
+            if expert.loss == "logistic":
+                yield doubts(scores), np.array([0.01])
+
+
+def doubts(scores):
+    """Return the probability of the other classes, for each class of one row."""
+    scores = np.array([-scores[0], scores[0]]) / 2.0 if len(scores) == 1 else scores
+    shares = np.exp(scores - scores.max())
+    return 1.0 - shares / shares.sum()
 
 
 def past_decisions(model, row):

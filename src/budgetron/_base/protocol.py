@@ -76,10 +76,10 @@ class Hypothesis(Protocol):
         `margins` gets f(x) before the label is seen, `sizes` the stored rows after the round.
         """
 
-    def play(self, x: Row, y: float, importance: float = ...) -> float:
+    def play(self, x: Row, y: float, importance: float = ...) -> float | Floats:
         """Play one round; return f(x) before the label was seen. An error leaves f unchanged."""
 
-    def open_round(self, x: Row) -> float:
+    def open_round(self, x: Row) -> float | Floats:
         """Play the first half of a round: check the row and return f(x)."""
 
     def close_round(self, y: float, importance: float = ...) -> None:

@@ -3,7 +3,8 @@
 What changed: in 2, slabs may store the non-zeros of their rows only, kernel learners have `n_jobs`, and the
 Gram matrix is gone where none is needed. In 3, learners with a C have `class_weight`, and there are models of
 `budgetron.river`. In 4, the kernel PassiveAggressive may have a budget. In 5, SecondOrderProjectron and
-linear.AROW have a loss, a prior, forgetting and class weights, and one hypothesis for all classes.
+linear.AROW have a loss, a prior, forgetting and class weights, and one hypothesis for all classes;
+BudgetClassifier has class weights and other experts.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from budgetron._base.weighted_classifier import WeightedClassifier
 from budgetron._persistence.registry import CLASSES
 from budgetron._persistence.writer import Tree
 from budgetron.kernelized import PassiveAggressive
+from budgetron.portfolio import BudgetClassifier
 
 __all__ = ["PROTOCOL", "upgraded"]
 
@@ -21,22 +23,26 @@ PROTOCOL = 5
 
 # For each older protocol: the class of the learners to which the next one added something, the parameters
 # that it added with the values that give the old behaviour, and the learned attributes that it added.
-ADDED: dict[int, tuple[type, dict[str, object], dict[str, object]]] = {
-    1: (KernelClassifier, {"n_jobs": None}, {}),
-    2: (WeightedClassifier, {"class_weight": None}, {}),
-    3: (PassiveAggressive, {"budget": None}, {}),
-    4: (
-        LossClassifier,
-        {"loss": "hinge", "prior": 1.0, "forget": 1.0, "class_weight": None},
-        {"loss_": "hinge"},
-    ),
+ADDED: dict[int, list[tuple[type, dict[str, object], dict[str, object]]]] = {
+    1: [(KernelClassifier, {"n_jobs": None}, {})],
+    2: [(WeightedClassifier, {"class_weight": None}, {})],
+    3: [(PassiveAggressive, {"budget": None}, {})],
+    4: [
+        (
+            LossClassifier,
+            {"loss": "hinge", "prior": 1.0, "forget": 1.0, "class_weight": None},
+            {"loss_": "hinge"},
+        ),
+        (BudgetClassifier, {"class_weight": None}, {}),
+    ],
 }
 
 
 def upgraded(head: Tree, protocol: int) -> Tree:
     """Return the tree of an older protocol in the form of the present one."""
     for step in range(protocol, PROTOCOL):
-        head = _with_additions(head, *ADDED[step])
+        for added in ADDED[step]:
+            head = _with_additions(head, *added)
     return head
 
 

@@ -70,7 +70,7 @@ def exponential_weights_doubling(experts: int, rounds: int, *, check: Check = Tr
 
 @theorem(
     "Cesa-Bianchi, Lugosi (2006) Theorem 2.3",
-    '`experts.ExponentialWeights(eta="anytime")`, `BudgetClassifier`',
+    '`experts.ExponentialWeights(eta="anytime")`',
     "regret",
     "convex losses in [0, 1]",
 )
@@ -84,7 +84,7 @@ def exponential_weights_anytime(experts: int, rounds: int, *, check: Check = Tru
 
 @theorem(
     "Cesa-Bianchi, Lugosi (2006) section 5.2, for shares that include the expert itself",
-    "`experts.FixedShare`",
+    "`experts.FixedShare`, `BudgetClassifier`",
     "regret against a sequence of experts",
     "convex losses in [0, 1], 0 < alpha < 1, 0 <= k <= T - 1",
 )

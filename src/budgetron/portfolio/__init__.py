@@ -1,13 +1,11 @@
 """`BudgetClassifier`: experts of several kinds in one memory, combined into one classifier.
 
 `_classifier`  the estimator
-`_portfolio`   one hypothesis made of experts, for two classes
+`_portfolio`   one hypothesis made of experts, for all classes
 `_pool`        the experts' shared memory, and the schedule by which they start, end and grow
-`_combiner`    one margin from the margins of all experts
 `_experts`     the experts
+`_changes`     a detector of changes of the stream
 `_views`       rows, raw and standardised
-`_sizes`       the memory of experts
-`_weights`     the weights of the vote
 `_state`       portfolios from outside state, checked
 """
 

@@ -14,14 +14,14 @@ from numpy.typing import ArrayLike
 from budgetron import bounds
 from budgetron._base.batches import Batch
 from budgetron._base.online_classifier import OnlineClassifier
-from budgetron._base.protocol import Hypothesis
 from budgetron._base.sizes import MemoryTooSmallError, Prepare, as_it_is, with_params
 from budgetron._base.theorems import DeclaredTheorem, ExpertsTheorem
+from budgetron._base.weighted_classifier import CLASS_WEIGHT, WeightedClassifier
 from budgetron._core.calibration import calibrate, log_odds, sigmoids, sound
 from budgetron._util.blocks import row_blocks
 from budgetron._util.checks import State, require
 from budgetron._util.interrupts import defer_interrupts
-from budgetron._util.types import Floats, Label, Matrix, Row, Rows
+from budgetron._util.types import Codes, Floats, Label, Matrix, Row, Rows
 from budgetron._util.units import parse_bytes
 from budgetron.calibration import probabilities
 from budgetron.portfolio._experts import Plan
@@ -34,83 +34,88 @@ __all__ = ["BudgetClassifier", "ExpertSummary"]
 # Rows that all experts learn before an interrupt takes effect.
 ROWS_BETWEEN_INTERRUPTS = 256
 
-# An entry of `experts_`. This form of declaration allows the key "class", which is a reserved word.
-ExpertSummary = TypedDict(
-    "ExpertSummary",
-    {
-        "class": Label,
-        "name": str,
-        "error": float,
-        "share": float,
-        "supports": int,
-        "bytes": int,
-        "active": bool,
-    },
-)
+
+class ExpertSummary(TypedDict):
+    """An entry of `experts_`."""
+
+    name: str
+    error: float
+    share: float
+    supports: int
+    bytes: int
+    active: bool
 
 
-class BudgetClassifier(OnlineClassifier):
-    """A classifier with one parameter, its memory.
+class BudgetClassifier(WeightedClassifier):
+    """A classifier with one parameter to choose, its memory.
 
     Linear and kernel experts of several kinds and widths learn side by side, on raw and on standardised
-    rows. A second-order learner combines them. Exponential weights guarantee that the prediction is nearly
-    as good as that of the best expert. Memory is reassigned to the experts that make fewer mistakes.
+    rows, and on features with learned scales. Second-order learners combine them. Fixed share guarantees that
+    the prediction is nearly as good as that of the best sequence of experts, also when the stream changes.
+    Memory is reassigned to the experts that make fewer mistakes.
 
     Parameters
     ----------
     memory : int or str, default="16MB"
         The largest number of bytes that the model keeps, from the first round on. "64kB", "16MB" and "1GB"
-        count in units of 1024. More memory means more supports, up to 1200 supports for the last second-order
-        expert of each class. This usually gives fewer mistakes, and takes more time per round. Classes share
-        the memory. Wider rows need more memory for kernel experts: with less than about 100 kB per class
-        there are few kernel experts, or none (see `experts_`).
+        count in units of 1024. More memory means more supports, up to 1200 supports for one second-order
+        expert. This usually gives fewer mistakes, and takes more time per round. Wider rows need more memory
+        for kernel experts: with less than about 100 kB there are few kernel experts, or none (see
+        `experts_`).
+    class_weight : dict, default=None
+        The weight of each class, 1 for classes that are not named. The losses of a row, those of all experts
+        and combiners, are multiplied by the weight of its class and its `sample_weight`. A row of weight 0 is
+        predicted and not learned.
     random_state : int, RandomState or None, default=None
-        Draws the sample of rows that shows whether the scale of the stream has changed.
+        Draws the sample of rows that gives the distances between rows.
 
     Attributes
     ----------
     experts_ : list of dict
-        For each expert its name, its error rate in the rounds that it played, its share of the vote,
-        supports, bytes, and whether it is active.
+        For each combiner and expert its name, its error rate in the rounds that it played, its share of the
+        vote, supports, bytes, and whether it is active.
 
     Notes
     -----
-    The experts are AROW, on raw and on standardised rows; two linear passive-aggressive learners; kernel PA-I
-    with removal of the oldest support, at two widths; and `SecondOrderProjectron` at four widths on raw rows
-    and four on standardised rows, or as many of these as can have 60 supports each.
+    The experts are: two linear passive-aggressive learners and two logistic regressions by gradient steps;
+    AROW on standardised and on raw rows, and one that forgets; kernel PA-I with removal of the oldest
+    support, at two widths; second-order kernel learners with the logistic and the hinge loss at several
+    widths, on raw and on standardised rows; and second-order learners on features with learned scales (see
+    `budgetron.relevance`). All have one output for each class, if there are more than two, with the same
+    supports for all classes.
 
     Kernel experts start after 64 rows, or earlier if 64 rows would take much of the memory. A width w stands
     for gamma = w / m, where m is the median squared distance between rows: a larger w is a narrower kernel.
-    After 250, 500 and 1000 rounds, the half of the second-order experts with more mistakes is stopped, until
-    one is left. The others may use the memory that becomes free. With M recent mistakes of the best expert,
-    experts with at most M + sqrt(M) mistakes count as equally good. Of these, experts with moderate widths
-    stay, because narrow kernels make few mistakes early but soon need more supports than they may have. The
-    combiner transfers the weight of a stopped expert to the first one that stays. The last second-order
-    expert may have 800 supports if the memory is 16 MB. This limit is proportional to the square root of the
-    memory, but at least 400 and at most 1200, because the time of a round grows with the square of the number
-    of supports. From 2000 rounds on, when no expert is stopped any more, an expert that is not the best
-    starts again if the median distance has changed by a factor of 4.
+    Reviews take place after 256, 512, 1024, ... rounds. With a rounds in which only expert i errs and b
+    rounds in which only the best one errs, i ends if a - b > 3 sqrt(a + b). At most 5, 3 and 2 second-order
+    experts with equal scales stay after the first three reviews, then one. From 1024 rounds on, the best
+    second-order expert may have 800 supports if the memory is 16 MB; this limit is proportional to the square
+    root of the memory, but at least 400 and at most 1200. The others have at most 350; if the memory is too
+    small, they end. From 2048 rounds on, each review starts the best of the ended experts again.
 
-    The combiner also uses recent labels, for streams where a label depends on earlier labels. They are used
-    in `play`, in `progressive_fit` and in the river adapters, which predict the next row of the stream.
-    `predict` and `decision_function` accept any rows, not only the next one, and do not use recent labels.
+    Feature scales are learned from the window of up to 1024 recent rows, which takes at most a sixteenth of
+    the memory: at the reviews from 512 rounds on, and 512 rounds after a change. A change is an increase of
+    the errors of the best second-order expert. It is found by a test with at most 0.0005 false alarms per 64
+    rounds. New experts first learn the rows of the window. After a trial of 512 rounds, or an eighth of all
+    rounds so far, the worse of the new and the old expert ends.
 
-    With more than 1000 features, only linear experts are used. With more than two classes, each class has an
-    equal part of the memory and its own experts, and the time per round is multiplied by the number of
-    classes. A single row takes one to two milliseconds; in batches, a row takes 100 to 500 microseconds.
+    The combiners are linear second-order learners on the experts' scores and on recent labels, for streams
+    where a label depends on earlier labels. Recent labels are used in `play`, in `progressive_fit` and in the
+    river adapters, which predict the next row of the stream. `predict` and `decision_function` accept any
+    rows, not only the next one, and do not use recent labels.
 
-    Guarantee: with N experts, including the combiner, the loss of the vote over T rounds exceeds that of the
-    best expert by at most 2 sqrt(T log(N) / 2) + sqrt(log(N) / 8), for any stream. (Mohri et al., Theorem
-    8.7, has a larger constant, for weights that are reset in periods.) The loss of a round is the weight of
-    the experts that were wrong, which is at least 1/2 in a mistake. An inactive expert votes as the combiner
-    does. `certify` reports the bound, for two classes and the trace of `progressive_fit` from the first row
-    on. With more classes it holds for each class against the rest: `regret_` is the largest, and
-    `regret_bound_` its bound.
+    With more than 1000 features, only linear experts are used.
+
+    Guarantee: fixed share over N combiners and experts, with the rates eta = 0.1 and alpha = 0.0003, has a
+    loss of at most that of the best sequence of them with k switches, plus
+    ((k + 1) ln N + k ln(1/alpha) + T alpha) / eta + eta T / 8 after T rounds, up to terms of second order in
+    alpha. The loss of a round is the weight of those that were wrong, which is at least 1/2 in a mistake. An
+    inactive expert votes as the first combiner does. Rows must have the weight 1.
 
     References
     ----------
-    Mohri, Rostamizadeh, Talwalkar: Foundations of Machine Learning, chapter 8, for the weights. Cesa-Bianchi,
-    Lugosi: Prediction, Learning, and Games, Theorem 2.3, for their rate.
+    Herbster, Warmuth: Tracking the Best Expert (1998). Cesa-Bianchi, Lugosi: Prediction, Learning, and Games
+    (2006), section 5.2.
 
     Examples
     --------
@@ -123,19 +128,27 @@ class BudgetClassifier(OnlineClassifier):
     0.03
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = CLASS_WEIGHT | {
         "memory": [Integral, str],
         "random_state": ["random_state"],
     }
     _plan: ClassVar[Plan] = Plan()
+    _joint: ClassVar[bool] = True
     _learned_names: ClassVar[frozenset[str]] = OnlineClassifier._learned_names | {"sigmoids_"}
 
     sigmoids_: Floats
     _learners: Sequence[Portfolio]
 
-    def __init__(self, memory: int | str = "16MB", random_state: int | RandomState | None = None) -> None:
+    def __init__(
+        self,
+        memory: int | str = "16MB",
+        random_state: int | RandomState | None = None,
+        *,
+        class_weight: dict[Label, float] | None = None,
+    ) -> None:
         self.memory = memory
         self.random_state = random_state
+        self.class_weight = class_weight
 
     def _validate_params(self) -> None:
         super()._validate_params()
@@ -145,13 +158,13 @@ class BudgetClassifier(OnlineClassifier):
 
     def _make(self, X: Matrix, outputs: int) -> list[Portfolio]:
         self.sigmoids_ = sigmoids(1)
-        share, generators = self._share(outputs), self._generators(outputs)
+        generator = self._generators(1)[0]
         with self._explain_memory(outputs):
-            return [Portfolio(X.shape[1], X.dtype, share, generator, self._plan) for generator in generators]
+            return [Portfolio(X.shape[1], X.dtype, self._room(), outputs, generator, self._plan)]
 
-    def _share(self, outputs: int) -> int:
-        """Bytes of one portfolio if there are this many."""
-        return parse_bytes(self.memory) // outputs - self.sigmoids_.nbytes
+    def _room(self) -> int:
+        """Bytes of the portfolio."""
+        return parse_bytes(self.memory) - self.sigmoids_.nbytes
 
     @contextmanager
     def _explain_memory(self, outputs: int) -> Iterator[None]:
@@ -159,7 +172,7 @@ class BudgetClassifier(OnlineClassifier):
         try:
             yield
         except TooLittleMemoryError as error:
-            enough = outputs * (error.needed + self.sigmoids_.nbytes)
+            enough = error.needed + self.sigmoids_.nbytes
             hint = ", or hash the features (FeatureHasher, of scikit-learn or river)" if error.d > 100 else ""
             raise MemoryTooSmallError(
                 f"memory must be at least {enough:,} bytes for {max(outputs, 2)} classes and rows of "
@@ -170,22 +183,12 @@ class BudgetClassifier(OnlineClassifier):
         with_params(self, random_state=0)._make(X, outputs)  # raises an error if the memory is too small
         return parse_bytes(self.memory)
 
-    def _new_hypothesis(self, generator: np.random.Generator) -> Portfolio:
-        outputs = max(len(self._learners) + 1, 3)
-        one, share = self._learners[0], self._share(outputs)
-        with self._explain_memory(outputs):
-            for portfolio in self._learners:
-                portfolio.shrink(min(portfolio.memory, share))
-            return Portfolio(one.n_features, one.dtype, share, generator, self._plan)
-
-    def _mirror(self, hypothesis: Hypothesis, generator: np.random.Generator) -> Portfolio:
-        assert isinstance(hypothesis, Portfolio)
-        with self._explain_memory(3):
-            hypothesis.shrink(min(hypothesis.memory, self._share(3)))
-        return hypothesis.mirrored(generator)
+    def _admit(self, label: Label) -> None:
+        with self._explain_memory(self._n_outputs + 1):
+            super()._admit(label)
 
     def _add_features(self, d: int) -> None:
-        with self._explain_memory(len(self._learners)):
+        with self._explain_memory(self._n_outputs):
             super()._add_features(d)
 
     def _continue_with_copies(self) -> None:
@@ -193,7 +196,9 @@ class BudgetClassifier(OnlineClassifier):
         self.sigmoids_ = self.sigmoids_.copy()
 
     def _restore(self, states: list[object], found: State, dtype: np.dtype[Any]) -> list[Portfolio]:
-        return [portfolio_of(state, found["n_features_in_"], dtype, self._plan) for state in states]
+        classes = len(found["classes_"])
+        outputs = classes if classes > 2 else 1
+        return [portfolio_of(state, found["n_features_in_"], dtype, outputs, self._plan) for state in states]
 
     def _check_learned(self, found: State, hypotheses: Sequence[object]) -> None:
         require(sound(found["sigmoids_"], 1), "sigmoids should be finite numbers, with a curvature")
@@ -215,16 +220,20 @@ class BudgetClassifier(OnlineClassifier):
     def _observe(self, batch: Batch, start: int) -> None:
         assert batch.margins is not None
         # One sigmoid for all classes, so that the most probable class is the one predicted.
-        calibrate(self.sigmoids_[0], batch.margins.T.ravel(), np.stack(batch.labels, axis=1).ravel())
+        calibrate(self.sigmoids_[0], batch.margins.T.ravel(), self._signs(batch.codes).ravel())
+
+    def _signs(self, codes: Codes) -> Floats:
+        """Return 1 for the class of each row and -1 for the others; with two classes, those of the second."""
+        places = np.arange(self._n_outputs) if self._n_outputs > 1 else np.ones(1)
+        return np.where(codes[:, None] == places, 1.0, -1.0)
 
     def play(self, x: Row, y: Label, classes: ArrayLike | None = None) -> float | Floats:
         if not self.__sklearn_is_fitted__():
             return super().play(x, y, classes)  # which calls this method again, with a fitted model
         with defer_interrupts():
             margins = super().play(x, y, classes)
-            signs = np.where(np.arange(max(2, len(self._learners))) == self._codes[y], 1.0, -1.0)
             values = np.atleast_1d(np.asarray(margins, np.float64))
-            calibrate(self.sigmoids_[0], values, signs if len(values) > 1 else signs[1:])
+            calibrate(self.sigmoids_[0], values, self._signs(np.array([self._codes[y]]))[0])
         return margins
 
     play.__doc__ = OnlineClassifier.play.__doc__
@@ -232,7 +241,7 @@ class BudgetClassifier(OnlineClassifier):
     # ------------------------------------------------------------------ prediction
 
     def _next_margins(self, X: Matrix) -> Floats:
-        return np.array([portfolio.decide(X, next_row=True) for portfolio in self._learners])
+        return np.atleast_2d(self._learners[0].decide(X, next_row=True).T)
 
     def predict_proba(self, X: Rows) -> Floats:
         """Return the probability of each class for each row.
@@ -263,58 +272,65 @@ class BudgetClassifier(OnlineClassifier):
 
     @property
     def experts_(self) -> list[ExpertSummary]:
-        """The combiner and every expert, for each class."""
-        summaries = []
-        for output, portfolio in enumerate(self._fitted()):
-            label = self.classes_[1 if len(self._learners) == 1 else output]
-            summaries += _summaries(portfolio, label.item() if isinstance(label, np.generic) else label)
+        """The combiners and every expert."""
+        portfolio = self._fitted()[0]
+        combination, pool = portfolio.combination, portfolio.pool
+        shares, losses = combination.shares.tolist(), combination.losses.tolist()
+        names = ["combiner", "combiner that forgets"][: combination.n_combiners]
+        summaries: list[ExpertSummary] = [
+            {
+                "name": name,
+                "error": losses[i] / max(pool.seen, 1),
+                "share": shares[i],
+                "supports": 0,
+                "bytes": (combination.weights[i].nbytes + combination.sigma[i].nbytes),
+                "active": True,
+            }
+            for i, name in enumerate(names)
+        ]
+        first_order = pool.bank.weights[0].nbytes
+        for expert, share in zip(pool.experts, shares[len(names) :], strict=True):
+            summaries.append(
+                {
+                    "name": expert.design.name,
+                    "error": expert.error_rate,
+                    "share": share,
+                    "supports": expert.n_supports if expert.design.has_kernel else 0,
+                    "bytes": first_order if expert.design.kind == "first order" else expert.nbytes,
+                    "active": expert.active,
+                }
+            )
         return summaries
 
+    @property
+    def feature_importances_(self) -> Floats:
+        """The importance of each feature, which sum to 1, by the learned scales; equal before there are any.
+
+        The importance is the square of the scale of the standardised feature.
+        """
+        portfolio = self._fitted()[0]
+        scales = portfolio.pool.scales
+        squares = np.ones(portfolio.n_features) if not len(scales) else scales**2
+        importances: Floats = squares / squares.sum()
+        return importances
+
     def _theorems(self, radius: float) -> list[DeclaredTheorem]:
-        weights = self._learners[0].combiner.weights
-        best = int(weights.expert_losses_.argmin())
-        losses = float(weights.expert_losses_[best])
-        bound, name = losses + self.regret_bound_, self.experts_[best]["name"]
-        return [ExpertsTheorem("exponential_weights_anytime", float(weights.loss_), bound, losses, name)]
+        losses = self._learners[0].combination.losses
+        best = int(losses[:-1].argmin())
+        bound, name = float(losses[best]) + self.regret_bound_, self.experts_[best]["name"]
+        return [ExpertsTheorem("fixed_share", float(losses[-1]), bound, float(losses[best]), name)]
 
     @property
     def regret_(self) -> float:
-        """Loss of the vote minus that of the best expert; with more than two classes, the largest of any."""
-        return max(portfolio.combiner.weights.regret_ for portfolio in self._fitted())
+        """Loss of the vote minus that of the best combiner or expert."""
+        losses = self._fitted()[0].combination.losses
+        return float(losses[-1] - losses[:-1].min())
 
     @property
     def regret_bound_(self) -> float:
         """Upper bound of the regret."""
-        portfolios = self._fitted()
-        seen = max(portfolio.pool.seen for portfolio in portfolios)  # fewer for a class that was added later
-        return bounds.exponential_weights_anytime(portfolios[0].combiner.weights.n_experts_, seen)
-
-
-def _summaries(portfolio: Portfolio, label: Label) -> list[ExpertSummary]:
-    """Return what `experts_` lists for one class."""
-    combiner, experts = portfolio.combiner, portfolio.pool.experts
-    shares = combiner.weights.weights_
-    shares = np.where([True, *(expert.active for expert in experts)], shares, 0.0)
-    shares[0] = 1.0 - shares[1:].sum()  # inactive experts vote as the combiner does
-    first: ExpertSummary = {
-        "class": label,
-        "name": "combiner",
-        "error": float(combiner.weights.expert_losses_[0]) / max(portfolio.pool.seen, 1),
-        "share": float(shares[0]),
-        "supports": 0,
-        "bytes": combiner.rule.nbytes,
-        "active": True,
-    }
-    others: list[ExpertSummary] = [
-        {
-            "class": label,
-            "name": expert.name,
-            "error": expert.error_rate,
-            "share": share,
-            "supports": expert.n_supports,
-            "bytes": expert.nbytes,
-            "active": expert.active,
-        }
-        for expert, share in zip(experts, shares[1:].tolist(), strict=True)
-    ]
-    return [first, *others]
+        portfolio = self._fitted()[0]
+        combination = portfolio.combination
+        voters, rounds = combination.n_combiners + combination.n_experts, max(portfolio.pool.seen, 1)
+        # Without shares, the bound is the limit of small ones.
+        return bounds.fixed_share(voters, rounds, 0, combination.eta, max(combination.alpha, 1e-300))

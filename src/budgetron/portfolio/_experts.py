@@ -1,31 +1,37 @@
-"""The experts of a portfolio: linear and kernel learners, and the memory of each."""
+"""The experts of a portfolio: linear and kernel learners for all classes, and the memory of each."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from budgetron._base.kernel_classifier import KernelClassifier
-from budgetron._base.linear_classifier import LinearClassifier
-from budgetron._base.sizes import with_params
+from budgetron._base import sizes
 from budgetron._core.distances import Distances
-from budgetron._core.linear import LinearRule
+from budgetron._core.kernel import Kernel
 from budgetron._core.rounds import Learner
+from budgetron._core.rule import Rule
 from budgetron._util.checks import State
 from budgetron._util.types import Floats, Ints, Matrix
-from budgetron.kernelized import PassiveAggressive, SecondOrderProjectron
-from budgetron.linear import AROW
-from budgetron.linear import PassiveAggressive as LinearPassiveAggressive
-from budgetron.portfolio._sizes import bytes_of_budget, largest_budget
+from budgetron.kernelized._passive_aggressive import PassiveAggressiveRule
+from budgetron.kernelized._second_order import SecondOrderRule
 from budgetron.portfolio._views import Views
 
-__all__ = ["MOST_RECENT", "WIDE", "Expert", "KernelExpert", "Plan", "compiled_state", "experts_for"]
+__all__ = [
+    "FIRST_ORDER",
+    "FULL",
+    "LOGISTIC_FACTOR",
+    "WIDE",
+    "Design",
+    "Expert",
+    "Plan",
+    "designs_for",
+    "most_supports",
+]
 
-# Kernel widths as multiples of 1 / median squared distance, the most promising first.
-WIDTHS = (2.0, 8.0, 0.5, 32.0)
-RECENT_WIDTHS = (0.5, 32.0)
+# Linear experts of first order: whether they take logistic steps, and their rate.
+FIRST_ORDER = ((False, 1.0), (False, 0.1), (True, 0.01), (True, 0.03))
 # The fewest supports of a new second-order expert; the fewest and the most of an expert that removes old
 # ones.
 FEWEST, LEAST_RECENT, MOST_RECENT = 60, 20, 500
@@ -37,6 +43,27 @@ FIRST, LEFT, MORE = 96, 16, 32
 WIDE, FULL = 1000, 500
 # There is no limit on the supports that can be added without more room.
 UNLIMITED = 1 << 31
+# A margin error becomes a support of a second-order expert if its squared distance from the span is above
+# this.
+THRESHOLD = 0.02
+# Variances of second-order experts before the first update. A larger one trusts labels more.
+PRIORS = {"hinge": 1.0, "logistic": 200.0}
+# The factor of the scores of logistic experts: tanh(s / 2) is the difference of the probabilities of two
+# classes.
+LOGISTIC_FACTOR = 0.5
+# What a linear expert that forgets keeps in each update.
+KEEP = 0.999
+# A second-order expert has at most MOST supports at MEMORY bytes. At other sizes the number grows with the
+# square root of the memory, within LIMITS, because the time of its rounds grows with the square of the
+# supports.
+MOST, MEMORY, LIMITS = 800, 16 << 20, (400, 1200)
+# Slabs are rounded up, at some lengths by a cache line more: room for this many more supports covers that.
+SPARE = 32
+
+
+def most_supports(memory: int) -> int:
+    """Return how many supports a second-order expert may have at this memory."""
+    return round(float(np.clip(MOST * np.sqrt(memory / MEMORY), *LIMITS)))
 
 
 @dataclass(frozen=True)
@@ -47,111 +74,196 @@ class Plan:
     ----------
     second_order : bool
         Whether there are second-order kernel experts.
-    combiner : bool
-        Whether a linear learner combines the experts, besides the weights of the vote.
     recency : bool
-        Whether there are passive-aggressive experts, and recent labels for the combiner.
+        Whether there are experts that forget quickly, and recent labels for the combiners.
     moving : bool
         Whether memory is reassigned to the better experts.
+    relevance : bool
+        Whether there are experts with learned feature scales.
+    forgetting : bool
+        Whether one combiner and one linear expert forget.
+    sharing : bool
+        Whether the weights of the vote are shared, so that they can follow changes.
+    restarts : bool
+        Whether experts start again after a change and at doubling times.
     """
 
     second_order: bool = True
-    combiner: bool = True
     recency: bool = True
     moving: bool = True
+    relevance: bool = True
+    forgetting: bool = True
+    sharing: bool = True
+    restarts: bool = True
 
 
-@dataclass
-class Expert:
-    """A linear expert, and its record; the base of the kernel expert.
+@dataclass(frozen=True)
+class Design:
+    """What an expert is made of.
 
     Attributes
     ----------
     name : str
-    model : LinearClassifier or KernelClassifier
-        An unfitted estimator with the parameters of the hypothesis.
+    kind : str
+        "first order": one of `FIRST_ORDER`; "linear": second order without supports; "kernel": second order
+        with supports; "scaled": the same on features with learned scales; "recent": kernel PA-I that
+        removes its oldest supports.
     standardised : bool
         Whether it sees standardised rows, not raw ones.
-    learner : LinearRule, Learner or None
-        Its hypothesis; None before it starts and after it has ended.
-    mistakes, rounds : int
-        Its mistakes, and the rounds that it played.
-    recent_mistakes : int
-        Mistakes since memory was last reassigned.
-    ended : bool
+    loss : str
+        "hinge" or "logistic", of second-order experts.
+    width : float
+        The kernel's gamma times the median squared distance between rows.
+    forget : float
+        What each update keeps.
     """
 
     name: str
-    model: Any
+    kind: str
     standardised: bool
-    learner: Any = None
+    loss: str = "hinge"
+    width: float = 0.0
+    forget: float = 1.0
+
+    @property
+    def has_kernel(self) -> bool:
+        """Whether it has supports."""
+        return self.kind in ("kernel", "scaled", "recent")
+
+    @property
+    def second_order(self) -> bool:
+        """Whether it has supports and a covariance; memory is reassigned among these."""
+        return self.kind in ("kernel", "scaled")
+
+
+def designs_for(d: int, plan: Plan) -> list[Design]:
+    """Return the designs of the experts for rows of d features, the first-order ones first."""
+    dense = d <= WIDE
+    names = [f"{'logistic, rate' if logistic else 'PA, C ='} {rate:g}" for logistic, rate in FIRST_ORDER]
+    designs = [Design(name, "first order", dense) for name in names]
+    designs.append(Design("AROW", "linear", dense))
+    if dense:
+        designs.append(Design("AROW, raw", "linear", False))
+    if plan.forgetting:
+        designs.append(Design("AROW that forgets", "linear", dense, forget=KEEP))
+    if not dense:
+        return designs
+    if plan.second_order:
+        # The most promising first: of equally good ones, the first stay.
+        for loss, width in (("logistic", 2.0), ("logistic", 8.0), ("hinge", 2.0), ("hinge", 0.5)):
+            for standardised in (False, True):
+                name = f"{loss}, {'' if standardised else 'raw, '}width {width:g}"
+                designs.append(Design(name, "kernel", standardised, loss, width))
+        if plan.relevance:
+            designs += [Design(f"learned scales, {i}", "scaled", True, "logistic", 2.0) for i in (1, 2)]
+    if plan.recency:
+        designs += [
+            Design(f"kernel PA, width {width:g}", "recent", True, width=width) for width in (0.5, 32.0)
+        ]
+    return designs
+
+
+@dataclass
+class Expert:
+    """An expert and its record. First-order experts learn together elsewhere, and have only a record here.
+
+    Attributes
+    ----------
+    design : Design
+    learner : Learner or None
+        Its hypothesis; None before it starts and after it has ended.
+    gamma : float
+        Of its kernel.
+    scales : ndarray of shape (d,), or empty
+        Learned scales of the features.
+    loss : str
+        The loss of a second-order expert: that of its design, unless it is chosen when the expert starts.
+    linear, full : bool
+        Whether a second-order expert has a linear part, and whether features have covariances.
+    budget, allowed : int
+        The supports that its arrays have room for, and those that its share of the memory allows.
+    mistakes, rounds, recent_mistakes : int
+        Mistakes and rounds since it started, and mistakes since the last review.
+    ended, late : bool
+        Whether it has ended, and whether it started with rows of the window.
+    """
+
+    design: Design
+    learner: Learner | None = None
+    gamma: float = 1.0
+    scales: Floats = field(default_factory=lambda: np.zeros(0))
+    loss: str = ""
+    linear: bool = True
+    full: bool = True
+    budget: int = 0
+    allowed: int = 0
     mistakes: int = 0
     recent_mistakes: int = 0
     rounds: int = 0
     ended: bool = False
+    late: bool = False
+
+    def __post_init__(self) -> None:
+        self.loss = self.loss or self.design.loss
 
     @property
     def active(self) -> bool:
         """Whether it has started and not ended."""
-        return self.learner is not None
-
-    @property
-    def has_kernel(self) -> bool:
-        """Whether it has a kernel, and so supports."""
-        return False
-
-    @property
-    def second_order(self) -> bool:
-        """Whether it is a second-order kernel expert; memory is reassigned among these."""
-        return False
+        return self.learner is not None or self.design.kind == "first order"
 
     @property
     def nbytes(self) -> int:
         """Bytes of its arrays."""
-        return 0 if self.learner is None else int(self.learner.nbytes)
+        return self.scales.nbytes + (0 if self.learner is None else self.learner.nbytes)
 
     @property
     def n_supports(self) -> int:
         """Number of supports."""
-        return 0 if self.learner is None else int(self.learner.n_supports)
+        return 0 if self.learner is None else self.learner.n_supports
 
     @property
     def error_rate(self) -> float:
         """Mistakes divided by rounds; NaN before the first round."""
         return self.mistakes / self.rounds if self.rounds else float("nan")
 
+    @property
+    def score_factor(self) -> float:
+        """The factor of its scores in the combination."""
+        return LOGISTIC_FACTOR if self.loss == "logistic" else 1.0
+
     def is_safe(self, square: float) -> bool:
-        """Return whether rows of at most this squared norm cannot make a margin or a step overflow."""
-        # AROW and PA have no limit on their step (`reach`), so that `LinearRule.is_safe` is always False. But
-        # their step is at most as long as needed for the right margin, which depends on the norms of row and
-        # weights.
-        return self.learner is None or bool(self.learner.norm2 < 1e60)
+        """Return whether rows of at most this squared norm cannot make a score or a step overflow."""
+        return self.learner is None or self.learner.is_safe(square)
+
+    # ------------------------------------------------------------------ rounds
 
     def rows(self, views: Views) -> Matrix:
         """Return the rows in the form that this expert takes."""
-        return views.rows(standardised=self.standardised, constant=True)
+        return views.rows(standardised=self.design.standardised, scales=self.scales)
 
-    def width_of(self, d: int) -> int:
-        """Number of features of its rows, where those of the stream have d."""
-        return d + 1 if d <= WIDE else d
-
-    def learn_rows(self, X: Matrix, y: Floats, distances: Distances | None = None) -> tuple[Floats, Ints]:
-        """Play a round per row; return the margins before the labels, and the supports after each round."""
-        margins, sizes = np.empty(X.shape[0]), np.zeros(X.shape[0], np.int64)
-        if X.shape[0] == 1 and isinstance(X, np.ndarray):
-            margins[0] = self.learner.play(X[0], y[0])
+    def learn(
+        self,
+        views: Views,
+        labels: Floats,
+        scores: Floats,
+        sizes: Ints,
+        importances: Floats | None = None,
+        distances: Distances | None = None,
+    ) -> None:
+        """Play a round per row; fill the scores before the labels, and the supports after each round."""
+        assert self.learner is not None
+        rows = self.rows(views)
+        if len(labels) == 1 and not self.learner.supports.sparse:  # much faster than a batch of one row
+            weight = 1.0 if importances is None else float(importances[0])
+            scores[0] = self.learner.play(rows[0], labels[0], weight)
             sizes[0] = self.n_supports
-        elif distances is None:
-            self.learner.learn(X, y, margins, sizes)
-        else:
-            self.learner.learn(X, y, margins, sizes, distances=distances)
-        return margins, sizes
+            return
+        self.learner.learn(rows, labels, scores, sizes, importances=importances, distances=distances)
 
-    def margins_for(self, X: Matrix, distances: Distances | None = None) -> Floats:
-        """Return the margin of each row."""
-        options = {} if distances is None else {"distances": distances}
-        margins: Floats = self.learner.decide(X, **options)
-        return margins
+    def scores_for(self, views: Views, distances: Distances | None = None) -> Floats:
+        """Return the scores of each row."""
+        assert self.learner is not None
+        return self.learner.decide(self.rows(views), distances=distances)
 
     def count(self, rounds: int, mistakes: int) -> None:
         """Add rounds that it has played."""
@@ -159,101 +271,82 @@ class Expert:
         self.mistakes += mistakes
         self.recent_mistakes += mistakes
 
-    def end(self) -> None:
-        """End the expert and release its memory."""
-        self.learner, self.ended = None, True
-
-    def own_state(self) -> State:
-        """Return the parameters that were chosen for it."""
-        return {"covariance": self.model.covariance} if isinstance(self.model, AROW) else {}
-
-    def state(self) -> State:
-        """Return all that the expert must remember."""
-        # "late" is the name of the file format for the recent mistakes.
-        record = {"mistakes": self.mistakes, "late": self.recent_mistakes, "rounds": self.rounds}
-        learner = None if self.learner is None else compiled_state(self.learner)
-        return record | self.own_state() | {"ended": self.ended, "learner": learner}
-
-
-@dataclass
-class KernelExpert(Expert):
-    """An expert with a kernel of a certain width, and a share of the memory.
-
-    Attributes
-    ----------
-    width : float
-        The kernel's gamma times the median squared distance between rows.
-    allowed : int
-        The supports that its share of the memory allows. Its arrays have room for as many as it needs.
-    """
-
-    width: float = 0.0
-    allowed: int = 0
-
-    @property
-    def has_kernel(self) -> bool:
-        return True
-
-    @property
-    def second_order(self) -> bool:
-        return isinstance(self.model, SecondOrderProjectron)
-
-    def is_safe(self, square: float) -> bool:
-        return self.learner is None or bool(self.learner.is_safe(square))
-
-    def rows(self, views: Views) -> Matrix:
-        return views.rows(standardised=self.standardised, constant=False)
-
-    def width_of(self, d: int) -> int:
-        return d
-
-    def own_state(self) -> State:
-        names = ("gamma", "budget", "linear") if self.second_order else ("gamma", "budget")
-        return {name: getattr(self.model, name) for name in names} | {"allowed": self.allowed}
-
     # ------------------------------------------------------------------ start and end
+
+    def new_learner(self, row: Floats, outputs: int, budget: int) -> Learner:
+        """Return a new hypothesis over rows like this one, with this budget."""
+        return Learner(Kernel("rbf", self.gamma), self.new_rule(outputs, budget), len(row), row.dtype)
+
+    def new_rule(self, outputs: int, budget: int) -> Rule:
+        """Return a new rule with this budget."""
+        design = self.design
+        if design.kind == "recent":
+            return PassiveAggressiveRule(budget, 1.0, 0.0, outputs)
+        linear = design.kind == "linear"
+        # A linear expert stores no row, and its features keep their scale.
+        threshold, scale = (np.inf, 1.0) if linear else (THRESHOLD, float(np.sqrt(self.gamma)))
+        prior, most_dense = PRIORS[self.loss], WIDE if self.full else 0
+        return SecondOrderRule(
+            budget, threshold, 1.0, self.linear, scale, self.loss, prior, design.forget, outputs, most_dense
+        )
 
     def set_width(self, median: float, dtype: np.dtype[Any]) -> bool:
         """Choose gamma by the median squared distance of rows; return whether this type can represent it."""
-        gamma, most = float(self.width / median), 1e30 if dtype == np.float32 else 1e150
+        gamma, most = float(self.design.width / median), 1e30 if dtype == np.float32 else 1e150
         if 1.0 / most < gamma < most:
-            self.model = with_params(self.model, gamma=gamma)
+            self.gamma = gamma
             return True
         return False
 
-    def start(self, row: Floats, share: int, most: int) -> bool:
+    def start(self, row: Floats, outputs: int, share: int, most: int) -> bool:
         """Make a hypothesis as large as a share of the memory allows; return whether one fits."""
         least = LEAST_RECENT
-        if self.second_order:  # linear features only if they leave most of the memory to the supports
-            self.model = with_params(self.model, linear=4 * (len(row) + 1) ** 2 <= share // 8)
+        if self.design.second_order:  # linear features only if they leave most of the memory to the supports
+            self.linear = 4 * (len(row) + 1) ** 2 <= share // 8
             least = FEWEST
-        self.allowed = self._largest(row, share, least, most)
+        self.allowed = self.largest(row, outputs, share, least, most)
         if self.allowed:
-            budget = min(self.allowed, FIRST) if self.second_order else self.allowed
-            self.model = with_params(self.model, budget=budget)
-            self.restart(row)
+            self.budget = min(self.allowed, FIRST) if self.design.second_order else self.allowed
+            self.learner = self.new_learner(row, outputs, self.budget)
+            self.mistakes = self.recent_mistakes = self.rounds = 0
+            self.ended = False
         return self.allowed > 0
 
-    def restart(self, row: Floats) -> None:
-        """Replace the hypothesis by a new one of the same size."""
-        self.learner = self.model.new_learner(row)
+    def end(self) -> None:
+        """End the expert and release its memory."""
+        self.learner, self.ended, self.scales = None, True, np.zeros(0)
 
     # ------------------------------------------------------------------ memory
 
-    def _largest(self, row: Floats, share: int, least: int, most: int) -> int:
-        return largest_budget(bytes_of_budget(self.model, row), share, least, most)
+    def bytes_at(self, row: Floats, outputs: int, budget: int) -> int:
+        """Return an upper bound of its bytes with this budget."""
+        return sizes.bytes_of_budget(lambda n: self.new_learner(row, outputs, n))(budget, SPARE)
 
-    def grow(self, row: Floats, share: int, most: int) -> None:
+    def largest(self, row: Floats, outputs: int, share: int, least: int, most: int) -> int:
+        """Return the largest budget from `least` to `most` whose size fits in a share; 0 if none does."""
+        size = sizes.bytes_of_budget(lambda n: self.new_learner(row, outputs, n))
+        if most < least or size(least, SPARE) > share:
+            return 0
+        while least < most:
+            middle = (least + most + 1) // 2
+            if size(middle, SPARE) <= share:
+                least = middle
+            else:
+                most = middle - 1
+        return least
+
+    def grow(self, row: Floats, outputs: int, share: int, most: int) -> None:
         """Allow a share of the memory, for at most this many supports."""
-        self.allowed = max(self._largest(row, share, self.model.budget, most), self.model.budget)
+        self.allowed = max(self.largest(row, outputs, share, self.budget, most), self.budget)
         self.make_room()
 
-    def shrink(self, row: Floats, share: int) -> None:
+    def shrink(self, row: Floats, outputs: int, share: int) -> None:
         """Keep the oldest supports that fit in a share of the memory; end if there are too few."""
-        self.allowed = self._largest(row, share, FEWEST, self.allowed)
+        assert self.learner is not None
+        self.allowed = self.largest(row, outputs, share, FEWEST, self.allowed)
         if self.allowed:
-            self.model = with_params(self.model, budget=min(self.allowed, self.model.budget))
-            self.learner.truncate(self.model.budget)
+            self.budget = min(self.allowed, self.budget)
+            self.learner.truncate(self.budget)
             self.make_room()
         else:
             self.end()
@@ -261,59 +354,41 @@ class KernelExpert(Expert):
     @property
     def room(self) -> int:
         """How many supports can be added before more room must be made."""
-        if self.learner is None or self.model.budget == self.allowed:
+        if self.learner is None or self.budget == self.allowed or not self.design.second_order:
             return UNLIMITED
-        return int(self.model.budget - self.n_supports)
+        return self.budget - self.n_supports
 
     def make_room(self) -> None:
         """Make room for some more supports, up to the number that is allowed."""
-        budget = self.model.budget
+        assert self.learner is not None
+        budget = self.budget
         while budget < self.allowed and budget - self.n_supports < LEFT:
             budget = min(self.allowed, budget + MORE)
-        if budget > self.model.budget:
+        if budget > self.budget:
             self.learner.extend(budget)
-            self.model = with_params(self.model, budget=budget)
+            self.budget = budget
 
-    def promised(self, row: Floats) -> int:
+    def promised(self, row: Floats, outputs: int) -> int:
         """Bytes that it may take when it has all supports that are allowed."""
-        if self.learner is None or not self.second_order or self.allowed <= self.model.budget:
+        if self.learner is None or not self.design.second_order or self.allowed <= self.budget:
             return self.nbytes
-        return max(bytes_of_budget(self.model, row)(self.allowed), self.nbytes)
+        return max(self.bytes_at(row, outputs, self.allowed) + self.scales.nbytes, self.nbytes)
 
-
-def experts_for(d: int, dtype: np.dtype[Any], memory: int, plan: Plan) -> list[Expert]:
-    """Return the experts for rows of d features; the linear ones have started."""
-    wide = d > WIDE
-    # A full covariance takes 4 d^2 bytes, and as many operations per round.
-    full = d <= FULL and 4 * (d + 1) ** 2 <= memory // 16
-    arow = AROW(covariance="full" if full else "diagonal", loss="hinge")
-    experts: list[Expert] = [Expert("AROW", arow, not wide)]
-    if not wide:
-        experts.append(Expert("AROW, raw", arow, False))
-    if plan.recency:
-        experts += [Expert(f"PA, C = {C:g}", LinearPassiveAggressive(C), not wide) for C in (1.0, 0.1)]
-    for expert in experts:
-        assert isinstance(expert.model, LinearClassifier)
-        expert.learner = expert.model.new_rule(expert.width_of(d), dtype)
-    if wide:
-        return experts
-    if plan.second_order:
-        experts += [
-            KernelExpert(
-                f"second order, {'' if standardised else 'raw, '}width {width:g}",
-                SecondOrderProjectron(FEWEST, loss="hinge"),
-                standardised,
-                width=width,
-            )
-            for width in WIDTHS
-            for standardised in (False, True)
-        ]
-    if plan.recency:
-        recent: KernelClassifier = PassiveAggressive(budget=FEWEST)
-        experts += [KernelExpert(f"kernel PA, width {w:g}", recent, True, width=w) for w in RECENT_WIDTHS]
-    return experts
-
-
-def compiled_state(hypothesis: Learner | LinearRule) -> State:
-    """Return the state of one compiled hypothesis, in the form in which a fitted learner stores its own."""
-    return {"dtype": hypothesis.dtype.name, "states": [hypothesis.state()]}
+    def state(self) -> State:
+        """Return all that the expert must remember."""
+        names = (
+            "gamma",
+            "loss",
+            "linear",
+            "full",
+            "budget",
+            "allowed",
+            "mistakes",
+            "recent_mistakes",
+            "rounds",
+            "ended",
+            "late",
+            "scales",
+        )
+        learner = None if self.learner is None else self.learner.state()
+        return {name: getattr(self, name) for name in names} | {"learner": learner}

@@ -1,10 +1,10 @@
 """The pool: experts that share one memory, and the schedule by which they start, end and grow.
 
 Kernel experts start when the reservoir of first rows is full: its rows give the median distance, by which the
-kernel widths are chosen. All get equal shares of the memory. After STAGE rounds, and after twice as many, the
-weaker half of the second-order experts ends; after LAST rounds only one stays. Those that stay grow into the
-memory that is released. Later, an expert that is not the best starts again if the median distance has changed
-much.
+kernel widths are chosen. Reviews take place after FIRST_REVIEW rounds, twice as many, and so on. A review
+ends the experts that were significantly worse than the best one, lets the others grow into the memory that
+is released, and starts new experts. Feature scales are learned from a window of recent rows: at reviews,
+and after a change of the stream (see `_changes`).
 """
 
 from __future__ import annotations
@@ -14,30 +14,51 @@ from typing import Any
 
 import numpy as np
 
+from budgetron import relevance
 from budgetron._core.distances import Distances, shared
-from budgetron._util.types import Floats, Matrix
+from budgetron._core.kernel import Kernel
+from budgetron._core.linear_experts import LinearExperts
+from budgetron._core.rounds import Learner
+from budgetron._util.types import Floats, Ints, Matrix
+from budgetron.portfolio._changes import CHUNK, ChangeDetector
 from budgetron.portfolio._experts import (
+    FIRST_ORDER,
+    FULL,
     MOST_RECENT,
     UNLIMITED,
     WIDE,
     Expert,
-    KernelExpert,
     Plan,
-    experts_for,
+    designs_for,
+    most_supports,
 )
-from budgetron.portfolio._sizes import most_supports
 from budgetron.portfolio._views import Scaler, Views
 
-__all__ = ["FEWEST_ROWS", "MOST_ROWS", "ExpertPool", "TooLittleMemoryError"]
+__all__ = ["ExpertPool", "TooLittleMemoryError"]
 
 # Rows of the reservoir, at most and at least.
 MOST_ROWS, FEWEST_ROWS = 64, 16
-# Memory is reassigned after STAGE rounds, twice as many, and so on; from LAST rounds on to one expert.
-STAGE, LAST = 250, 1000
-# An expert starts again if the median distance changes by this factor.
-MOVED = 4.0
-# Rows per block, at least and at most.
-SHORTEST_BLOCK, LONGEST_BLOCK = 16, 256
+# Rows of the window, at most and at least; the window takes at most this part of the memory.
+MOST_WINDOW, FEWEST_WINDOW, WINDOW_SHARE = 1024, 128, 16
+# Rows that one step of learning the feature scales uses, and the number of steps.
+SCALE_ROWS, SCALE_STEPS = 250, 25
+# The first review is after this many rounds, and the next ones after twice as many each.
+FIRST_REVIEW = 256
+# Second-order experts without learned scales that stay after the reviews, at most; from the last entry on,
+# one.
+MOST_KEPT = {256: 5, 512: 3, 1024: 2}
+# Feature scales are learned for the first time after this many rounds, and this many rounds after a change.
+FIRST_SCALES = 512
+# An expert ends if a - b > SIGNIFICANT sqrt(a + b), with a rounds where only it errs and b where only the
+# best errs.
+SIGNIFICANT = 3.0
+# From this review on, one expert may have the most supports. The others have at most FEW.
+LAST, FEW = 1024, 350
+# A new expert is compared with the one that it may replace after this many rounds, or this part of all
+# rounds.
+TRIAL, TRIAL_SHARE = 512, 8
+# Rows per block, at least; at most as many as in a chunk.
+SHORTEST_BLOCK = 16
 
 
 class TooLittleMemoryError(ValueError):
@@ -59,6 +80,8 @@ class ExpertPool:
         Of the rows, float32 or float64.
     memory : int
         The largest number of bytes of the pool and of `overhead`.
+    outputs : int
+        One for two classes, otherwise one for each class.
     generator : numpy.random.Generator
         Draws the rows of the reservoir.
     plan : Plan
@@ -66,9 +89,15 @@ class ExpertPool:
     """
 
     def __init__(
-        self, d: int, dtype: np.dtype[Any], memory: int, generator: np.random.Generator, plan: Plan
+        self,
+        d: int,
+        dtype: np.dtype[Any],
+        memory: int,
+        outputs: int,
+        generator: np.random.Generator,
+        plan: Plan,
     ) -> None:
-        self.d, self.memory, self.generator, self.plan = d, memory, generator, plan
+        self.d, self.memory, self.outputs, self.generator, self.plan = d, memory, outputs, generator, plan
         self.overhead = 0  # bytes outside of the pool that its memory must also hold
         self.row: Floats = np.zeros(d, dtype)  # a template: only its length and type are used
         self.seen = 0  # rounds that were learned
@@ -79,47 +108,90 @@ class ExpertPool:
         self.reservoir: Floats = np.zeros((rows, d), dtype)
         self.first_labels = np.zeros(rows)
         self.medians = np.zeros(2)  # of squared distances, between raw and between standardised rows
-        self.experts = experts_for(d, np.dtype(dtype), memory, plan)
+        # The last rows and their labels; row t is in place t modulo the length
+        rows = 0 if wide else self._window_rows(d)
+        self.window: Floats = np.zeros((rows, d), dtype)
+        self.window_labels = np.zeros(rows)
+        self.experts = [Expert(design) for design in designs_for(d, plan)]
+        self.bank = LinearExperts(FIRST_ORDER, self._width(d), np.dtype(dtype), outputs)
+        # For each pair of experts, the rounds since both started where only the first erred
+        n = len(self.experts)
+        self.only_first: Ints = np.zeros((n, n), np.int64)
+        # The second-order expert whose errors are watched, its errors in the current chunk, and the round of
+        # an alarm that has not led to new scales yet
+        self.watched, self.chunk_errors, self.alarm_at = -1, 0, -1
+        self.scales: Floats = np.zeros(0)  # of the features, as they were learned last
+        # New experts: the place of each, that of the expert that it may replace, and the round of the
+        # comparison
+        self.trials: list[tuple[int, int, int]] = []
+        self.detector = ChangeDetector()
+        for expert in self.experts:
+            if expert.design.kind == "linear":
+                # A full covariance takes 4 d^2 bytes, and as many operations per round.
+                expert.full = d <= FULL and 4 * (d + 1) ** 2 <= memory // 16
+                rule = expert.new_rule(outputs, 1)
+                expert.budget = expert.allowed = 1
+                # No row is ever stored. A slab for whole rows is faster for single rows, and takes up to
+                # 128 d bytes.
+                sparse = wide or 3 * 128 * d > memory // 64
+                expert.learner = Learner(Kernel("rbf", 1.0), rule, d, dtype, sparse)
+
+    def _width(self, d: int) -> int:
+        """Number of features that first-order experts see: standardised rows have a constant feature."""
+        return d + 1 if self.scaler is not None else d
 
     # ------------------------------------------------------------------ memory
 
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays, and of the overhead."""
-        arrays = [self.row, self.reservoir, self.first_labels, self.medians]
+        arrays = [self.row, self.reservoir, self.first_labels, self.medians, self.window, self.window_labels]
+        arrays.append(self.scales)
+        counts = self.only_first.nbytes + self.detector.counts.nbytes
         scaler = 0 if self.scaler is None else self.scaler.nbytes
-        experts = sum(expert.nbytes for expert in self.experts)
-        return sum(array.nbytes for array in arrays) + scaler + experts + self.overhead
+        experts = sum(expert.nbytes for expert in self.experts) + self.bank.nbytes
+        return sum(array.nbytes for array in arrays) + counts + scaler + experts + self.overhead
 
     @property
     def promised(self) -> int:
         """Bytes that all arrays may take before memory is reassigned."""
-        return self.nbytes + sum(
-            expert.promised(self.row) - expert.nbytes for expert in self._kernel_experts()
-        )
+        return self.nbytes + sum(e.promised(self.row, self.outputs) - e.nbytes for e in self._second_order())
 
     @property
     def free(self) -> int:
-        """Bytes of the memory that are not used."""
-        return self.memory - self.nbytes
+        """Bytes of the memory that are neither used nor promised."""
+        return self.memory - self.promised
 
     def shrink(self, memory: int) -> None:
         """Use less memory from now on: second-order experts shrink; then experts end until the others fit."""
         self.memory = memory
-        second = self._active_second_order()
+        second = self._second_order()
         if second and self.promised > memory:
-            share = (self.free + sum(expert.nbytes for expert in second)) // len(second)
+            share = (memory - self.nbytes + sum(expert.nbytes for expert in second)) // len(second)
             for expert in second:
-                expert.shrink(self.row, share)
+                expert.shrink(self.row, self.outputs, share)
         while self.promised > memory:
-            active = [expert for expert in self.experts if expert.active]
-            kernels = [expert for expert in active if expert.has_kernel]
+            active = [expert for expert in self.experts if expert.learner is not None]
+            kernels = [expert for expert in active if expert.design.has_kernel]
             if kernels:
                 max(kernels, key=lambda expert: expert.mistakes / max(expert.rounds, 1)).end()
-            elif len(active) > 1:  # new features make a full covariance too large
+            elif active:  # new features make a full covariance too large
                 max(active, key=lambda expert: expert.nbytes).end()
+            elif len(self.window):
+                self.window, self.window_labels = self.window[:0].copy(), self.window_labels[:0].copy()
             else:
                 raise TooLittleMemoryError(self.promised, self.d)
+
+    def add_output(self, place: int) -> None:
+        """Add a class at this place; the one output of two classes first becomes one for each."""
+        for labels in (self.first_labels, self.window_labels):
+            codes = (labels > 0.0).astype(np.float64) if self.outputs == 1 else labels
+            labels[:] = codes + (codes >= place)
+        self.bank.add_output(place)
+        for expert in self.experts:
+            if expert.learner is not None:
+                expert.learner.add_output(place)
+        self.outputs = self.bank.outputs
 
     def add_features(self, d: int) -> None:
         """Take rows of d features from now on; the new features were 0 in all rows so far."""
@@ -128,10 +200,15 @@ class ExpertPool:
                 f"features can be added up to {WIDE:,}, and there would be {d:,}; "
                 "hash the features (river.feature_extraction.FeatureHasher)"
             )
-        for expert in self.experts:
-            if expert.active:
-                expert.learner.add_features(expert.width_of(d))
         more = d - self.d
+        for expert in self.experts:
+            if expert.learner is not None:
+                expert.learner.add_features(d)
+                expert.scales = np.pad(
+                    expert.scales, (0, more if len(expert.scales) else 0), constant_values=1.0
+                )
+        self.bank.add_features(self._width(d))
+        self.scales = np.pad(self.scales, (0, more if len(self.scales) else 0), constant_values=1.0)
         self.scaler.add_features(more)
         self.row, self.d = np.pad(self.row, (0, more)), d
         # A smaller sample of wider rows; until kernel experts start, with room for one more row.
@@ -139,34 +216,56 @@ class ExpertPool:
         rows = max(self._reservoir_rows(d), 0 if started else self.seen + 1)
         self.first_labels = self.first_labels[:rows].copy()
         self.reservoir = np.pad(self.reservoir[:rows], ((0, 0), (0, more)))
+        self._set_window(min(len(self.window), self._window_rows(d)), more)
         self.shrink(self.memory)
+
+    def _set_window(self, rows: int, more: int) -> None:
+        """Keep as many of the last rows in the window, with more features."""
+        kept, labels = self._last_rows(min(rows, self.seen))
+        self.window = np.zeros((rows, self.d), self.row.dtype)
+        self.window_labels = np.zeros(rows)
+        if rows:
+            places = np.arange(self.seen - len(labels), self.seen) % rows
+            self.window[places] = np.pad(kept, ((0, 0), (0, more)))
+            self.window_labels[places] = labels
 
     def _reservoir_rows(self, d: int) -> int:
         return int(np.clip(self.memory // 16 // (d * self.row.itemsize), FEWEST_ROWS, MOST_ROWS))
+
+    def _window_rows(self, d: int) -> int:
+        if not self.plan.relevance or not self.plan.second_order:
+            return 0
+        rows = self.memory // WINDOW_SHARE // (d * self.row.itemsize + 8)
+        return min(int(rows), MOST_WINDOW) if rows >= FEWEST_WINDOW else 0
 
     # ------------------------------------------------------------------ rows
 
     def block_rows(self) -> int:
         """Return how many rows are learned or predicted at a time."""
-        return int(np.clip(self.memory // 32 // (8 * self.d), SHORTEST_BLOCK, LONGEST_BLOCK))
+        return int(np.clip(self.memory // 32 // (8 * self.d), SHORTEST_BLOCK, CHUNK))
 
     def block_ends(self, n_rows: int) -> Iterator[int]:
         """Yield the ends of blocks: at events of the schedule, and before an expert needs more room."""
         done, before = 0, self.seen
         while done < n_rows:
             at = before + done
-            event = len(self.reservoir) if at < len(self.reservoir) else STAGE
-            while event <= at:
-                event *= 2
-            room = min((e.room for e in self._kernel_experts() if e.second_order), default=UNLIMITED)
+            event = len(self.reservoir) if at < len(self.reservoir) else (at // CHUNK + 1) * CHUNK
+            room = min((expert.room for expert in self._second_order()), default=UNLIMITED)
             done = min(n_rows, done + max(1, min(self.block_rows(), event - at, room)))
             yield done
 
     def same_rows(self) -> list[list[int]]:
-        """Return groups of kernel experts that see the same rows, by index."""
-        active = [i for i, expert in enumerate(self.experts) if expert.has_kernel and expert.active]
+        """Return groups of kernel experts that see the same rows, by index.
+
+        Experts that started late have learned rows that were standardised at another time.
+        """
+        active = [
+            i
+            for i, expert in enumerate(self.experts)
+            if expert.learner is not None and expert.design.kind in ("kernel", "recent") and not expert.late
+        ]
         groups = (
-            [i for i in active if self.experts[i].standardised == standardised]
+            [i for i in active if self.experts[i].design.standardised == standardised]
             for standardised in (False, True)
         )
         return [group for group in groups if len(group) > 1]
@@ -178,46 +277,67 @@ class ExpertPool:
             learners = [self.experts[i].learner for i in group]
             distances = shared(
                 self.experts[group[0]].rows(views),
-                [learner.supports for learner in learners],
-                [self.seen - learner.rounds for learner in learners],
+                [learner.supports for learner in learners if learner is not None],
+                [self.seen - learner.rounds for learner in learners if learner is not None],
                 self.memory / 8,
             )
             found |= {i: table for i, table in zip(group, distances, strict=True) if table is not None}
         return found
 
-    def sample(self, X: Matrix, y: Floats) -> None:
-        """Count the rows, and keep the reservoir a random sample of all rows so far."""
-        rows = len(self.reservoir)
+    def keep_rows(self, X: Matrix, labels: Floats) -> None:
+        """Count the rows; keep the reservoir a random sample of all rows, and the window the last ones."""
+        rows, n = len(self.reservoir), len(labels)
         if rows and self.seen < rows:  # blocks end where the reservoir is full
-            self.reservoir[self.seen : self.seen + len(y)] = X
-            self.first_labels[self.seen : self.seen + len(y)] = y
+            self.reservoir[self.seen : self.seen + n] = X
+            self.first_labels[self.seen : self.seen + n] = labels
         elif rows:
-            places = self.generator.random(len(y)) * (self.seen + 1 + np.arange(len(y)))
+            places = self.generator.random(n) * (self.seen + 1 + np.arange(n))
             for t in np.flatnonzero(places < rows):
                 self.reservoir[int(places[t])] = X[t]
-        self.seen += len(y)
+        if len(self.window):
+            at = (self.seen + np.arange(n)) % len(self.window)
+            self.window[at], self.window_labels[at] = X, labels
+        self.seen += n
+
+    def _last_rows(self, n: int) -> tuple[Floats, Floats]:
+        """Return the last n rows and their labels, in order."""
+        if not n or not len(self.window):
+            return self.window[:0], self.window_labels[:0]
+        places = np.arange(self.seen - n, self.seen) % len(self.window)
+        return self.window[places], self.window_labels[places]
 
     # ------------------------------------------------------------------ schedule
 
-    def run_schedule(self) -> list[tuple[int, int]]:
-        """Start, end and grow experts if it is time; return pairs of an ended expert and its successor."""
-        transfers: list[tuple[int, int]] = []
+    def run_schedule(self, wrong: Ints) -> list[tuple[int, int]]:
+        """Start, end and grow experts if it is time, after rounds with this many mistakes of each expert.
+
+        Return pairs of an expert that ended or starts again, and the one that gets its weight, or -1.
+        """
         if self.scaler is None:  # rows are wide, and there are linear experts only
-            return transfers
-        stage = self.seen // STAGE if self.seen % STAGE == 0 else 0
+            return []
+        changes: list[tuple[int, int]] = []
+        self.chunk_errors += int(wrong[self.watched]) if self.watched >= 0 else 0
         if self.seen == len(self.reservoir):
             self._start_kernel_experts(self.scaler)
-        elif stage and stage & (stage - 1) == 0:  # a power of two
-            transfers = self.reassign_memory()
-        for expert in self._active_second_order():
+        elif self.seen % CHUNK == 0 and self.plan.second_order:
+            changes += self._watch()
+            review = self.seen // FIRST_REVIEW if self.seen % FIRST_REVIEW == 0 else 0
+            if review and review & (review - 1) == 0:  # a power of two
+                changes += self.review()
+        for expert in self._second_order():
             expert.make_room()
-        return transfers
+        return changes
 
-    def _kernel_experts(self) -> list[KernelExpert]:
-        return [expert for expert in self.experts if isinstance(expert, KernelExpert)]
+    def _kernel_experts(self) -> list[Expert]:
+        return [expert for expert in self.experts if expert.design.has_kernel]
 
-    def _active_second_order(self) -> list[KernelExpert]:
-        return [expert for expert in self._kernel_experts() if expert.second_order and expert.active]
+    def _second_order(self, kind: str = "") -> list[Expert]:
+        """The active experts with supports and a covariance; of one kind if it is given."""
+        return [
+            expert
+            for expert in self.experts
+            if expert.learner is not None and expert.design.second_order and kind in ("", expert.design.kind)
+        ]
 
     def _measure(self, scaler: Scaler) -> Floats:
         standardised = scaler.apply(self.reservoir)
@@ -227,11 +347,11 @@ class ExpertPool:
         """Start the kernel experts, and let them learn the rows so far."""
         self.medians = self._measure(scaler)
         for expert in self._kernel_experts():
-            if not expert.set_width(self.medians[int(expert.standardised)], self.row.dtype):
+            if not expert.set_width(self.medians[int(expert.design.standardised)], self.row.dtype):
                 expert.end()
-        waiting = [expert for expert in self._kernel_experts() if not expert.ended]
-        recent = [expert for expert in waiting if not expert.second_order]
-        second = [expert for expert in waiting if expert.second_order]
+        waiting = [e for e in self._kernel_experts() if not e.ended and e.design.kind != "scaled"]
+        recent = [expert for expert in waiting if not expert.design.second_order]
+        second = [expert for expert in waiting if expert.design.second_order]
         labels, self.first_labels = self.first_labels, np.zeros(0)
         self._start_with_shares(recent, self.free // 8, MOST_RECENT)
         # As many as can have enough supports each, the most promising first.
@@ -241,15 +361,26 @@ class ExpertPool:
             self._start_with_shares(recent, self.free, MOST_RECENT)
         views = Views(self.reservoir, scaler.apply(self.reservoir))
         for expert in self._kernel_experts():
-            if expert.active:
-                expert.learn_rows(expert.rows(views), labels)
+            self._replay(expert, views, labels)
 
-    def _start_with_shares(self, experts: list[KernelExpert], memory: int, most: int) -> bool:
+    def _replay(self, expert: Expert, views: Views, labels: Floats) -> None:
+        """Let a new expert learn rows from before it started; they are not part of its record."""
+        if expert.learner is not None:
+            start = 0
+            while start < len(labels):
+                stop = min(len(labels), start + max(1, min(expert.room, len(labels))))
+                rows = expert.rows(views)[start:stop]
+                expert.learner.learn(np.ascontiguousarray(rows), labels[start:stop])
+                if expert.design.second_order:
+                    expert.make_room()
+                start = stop
+
+    def _start_with_shares(self, experts: list[Expert], memory: int, most: int) -> bool:
         """Start experts with equal shares of some memory; if not all fit, start none and return False."""
         if not experts:
             return True
         memory += sum(expert.nbytes for expert in experts)
-        started = [expert.start(self.row, memory // len(experts), most) for expert in experts]
+        started = [expert.start(self.row, self.outputs, memory // len(experts), most) for expert in experts]
         if not all(started):
             for expert in experts:
                 expert.learner = None
@@ -260,43 +391,190 @@ class ExpertPool:
     def _most_supports(self) -> int:
         """The most supports of an expert: no more than the rounds until memory is reassigned."""
         most = most_supports(self.memory)
-        return min(most, max(STAGE, 2 * self.seen)) if self.plan.moving else most
+        return min(most, max(FIRST_REVIEW, 2 * self.seen)) if self.plan.moving else most
 
-    def reassign_memory(self) -> list[tuple[int, int]]:
-        """End the weaker half of the second-order experts, and let the others grow into their memory."""
-        active = self._active_second_order()
-        # With M mistakes of the best, experts with at most M + sqrt(M) count as equally good: the first ones
-        # stay.
-        best = min((expert.recent_mistakes for expert in active), default=0)
+    # ------------------------------------------------------------------ reviews
+
+    def review(self) -> list[tuple[int, int]]:
+        """End weak experts, start new ones, and let those that stay grow into the memory that is free."""
+        changes = self._end_weak() if self.plan.moving else []
+        if self.seen >= FIRST_SCALES and self.alarm_at < 0 and (self.plan.restarts or self.seen <= LAST):
+            changes += self._start_scaled(min(self.seen, len(self.window)))
+        if self.seen > max(MOST_KEPT) and self.plan.restarts and self.plan.moving:
+            changes += self._let_one_return()
+        if self.plan.moving:
+            changes += self._grow()
+        self._watch_best()
+        for expert in self.experts:
+            expert.recent_mistakes = 0
+        return changes
+
+    def _end_weak(self) -> list[tuple[int, int]]:
+        """End experts without learned scales that are significantly worse than the best, or too many."""
+        on_trial = [young for young, _, _ in self.trials]
+        active = [e for e in self._second_order("kernel") if self.experts.index(e) not in on_trial]
+        if len(active) < 2:
+            return []
+        # With M recent mistakes of the best, experts with at most M + sqrt(M) are equally good: the first
+        # ones stay.
+        best = min(expert.recent_mistakes for expert in active)
         ranked = sorted(active, key=lambda expert: max(expert.recent_mistakes, best + best**0.5))
-        fewest = 1 if self.seen >= LAST else 2
-        kept = ranked[: max(fewest, len(ranked) // 2)] if self.plan.moving else ranked
-        transfers = []
-        for expert in ranked[len(kept) :]:
-            transfers.append((self.experts.index(expert), self.experts.index(kept[0])))
-            expert.end()
-        if kept == ranked:
-            self._restart_weakest(ranked)
-        if self.plan.moving and kept:
-            share = (sum(expert.nbytes for expert in kept) + self.free) // len(kept)
-            for expert in kept:
-                expert.grow(self.row, share, self._most_supports())
-        for other in self.experts:
-            other.recent_mistakes = 0
-        return transfers
+        most = MOST_KEPT.get(self.seen, 1)
+        leader = self.experts.index(ranked[0])
+        changes = []
+        for place, expert in enumerate(ranked[1:], start=1):
+            i = self.experts.index(expert)
+            a, b = self.only_first[i, leader], self.only_first[leader, i]
+            if place >= most or a - b > SIGNIFICANT * np.sqrt(a + b):
+                expert.end()
+                changes.append((i, leader))
+        return changes
 
-    def _restart_weakest(self, active: list[KernelExpert]) -> None:
-        """Start the weakest expert again if the distances between rows have changed much since it started."""
+    def _let_one_return(self) -> list[tuple[int, int]]:
+        """Start the best of the experts that ended again, to compare it with the one that stayed."""
+        ended = [e for e in self.experts if e.design.kind == "kernel" and e.ended and e.rounds]
+        active = self._second_order("kernel")
+        if not ended or len(active) != 1:
+            return []
+        expert = min(ended, key=lambda expert: expert.error_rate)
+        started = self._start_late(expert, min(self.seen, len(self.window)))
+        if started:
+            self._start_trial(started[0][0], self.experts.index(active[0]))
+        return started
+
+    def _start_trial(self, young: int, old: int) -> None:
+        self.trials.append((young, old, self.seen + max(TRIAL, self.seen // TRIAL_SHARE // CHUNK * CHUNK)))
+
+    def _start_late(self, expert: Expert, n_rows: int, scales: Floats | None = None) -> list[tuple[int, int]]:
+        """Start an expert with the last rows, if there is memory for it."""
         assert self.scaler is not None
-        best = min(expert.recent_mistakes for expert in self.experts if expert.active)
-        weakest = max(active, key=lambda expert: expert.recent_mistakes, default=None)
-        if weakest is None or weakest.recent_mistakes == best:
-            return
-        now, place = self._measure(self.scaler), int(weakest.standardised)
-        moved = not 1.0 / MOVED < now[place] / self.medians[place] < MOVED
-        if moved and weakest.set_width(now[place], self.row.dtype):
-            self.medians[place] = now[place]
-            weakest.restart(self.row)
+        most = FEW
+        if not n_rows or not expert.start(self.row, self.outputs, self.free, most):
+            return []
+        expert.late = True
+        if scales is not None:
+            expert.scales = scales
+        rows, labels = self._last_rows(n_rows)
+        self._replay(expert, Views(rows, self.scaler.apply(rows)), labels)
+        place = self.experts.index(expert)
+        self.only_first[place, :] = self.only_first[:, place] = 0
+        return [(place, -1)]
+
+    def _grow(self) -> list[tuple[int, int]]:
+        """Let experts grow into the memory that is free; from the last stage on, the best one most.
+
+        If the memory is too small for that, weaker experts end.
+        """
+        active, changes, most = self._second_order(), [], self._most_supports()
+        if not active:
+            return []
+        if self.seen < LAST:
+            share = self.free // len(active)
+            for expert in active:
+                own = expert.promised(self.row, self.outputs)
+                expert.grow(self.row, self.outputs, own + share, max(min(FEW, most), expert.budget))
+            return []
+        best = self._best()
+        on_trial = {place for young, old, _ in self.trials for place in (young, old)}
+        for expert in sorted(active, key=lambda e: e.recent_mistakes, reverse=True):
+            place, own = self.experts.index(expert), best.promised(self.row, self.outputs)
+            if best.largest(self.row, self.outputs, own + self.free, best.budget, most) >= most:
+                break
+            if expert is not best and place not in on_trial:
+                expert.end()
+                changes.append((place, self.experts.index(best)))
+        own = best.promised(self.row, self.outputs)
+        best.grow(self.row, self.outputs, own + self.free, most)
+        return changes
+
+    def _best(self) -> Expert:
+        """The active second-order expert with the fewest mistakes since the last review."""
+        return min(
+            self._second_order(),
+            key=lambda e: (e.recent_mistakes if e.rounds >= self.seen // 4 else self.seen, e.error_rate),
+        )
+
+    def _watch_best(self) -> None:
+        """Watch the errors of the best second-order expert from now on."""
+        place = self.experts.index(self._best()) if self._second_order() else -1
+        if place != self.watched:
+            self.watched, self.chunk_errors, self.detector = place, 0, ChangeDetector()
+
+    # ------------------------------------------------------------------ feature scales
+
+    def _scaled(self) -> list[int]:
+        return [i for i, expert in enumerate(self.experts) if expert.design.kind == "scaled"]
+
+    def _watch(self) -> list[tuple[int, int]]:
+        """Look for a change, learn new scales after one, and end trials, after a chunk."""
+        changes: list[tuple[int, int]] = []
+        errors, self.chunk_errors = self.chunk_errors, 0
+        if (
+            self.watched >= 0
+            and self.plan.restarts
+            and self.detector.add(CHUNK, errors)
+            and self.alarm_at < 0
+        ):
+            self.alarm_at = self.seen
+        changes += [
+            change for trial in self.trials if trial[2] <= self.seen for change in self._settle(*trial[:2])
+        ]
+        self.trials = [trial for trial in self.trials if trial[2] > self.seen]
+        if self.alarm_at >= 0 and self.seen - self.alarm_at >= FIRST_SCALES:
+            self.alarm_at = -1
+            changes += self._start_scaled(min(FIRST_SCALES, len(self.window)), changed=True)
+        return changes
+
+    def _start_scaled(self, n_rows: int, changed: bool = False) -> list[tuple[int, int]]:
+        """Learn feature scales from the last rows, and start an expert with them.
+
+        If the stream has changed and there is no memory for the expert, those that are outdated end.
+        """
+        rows, labels = self._last_rows(n_rows)
+        places = self._scaled()
+        if len(labels) < FEWEST_WINDOW or not places or self.scaler is None:
+            return []
+        on_trial = {young for young, _, _ in self.trials}
+        stays = next((i for i in places if self.experts[i].learner is not None and i not in on_trial), -1)
+        place = next(i for i in places if i != stays)
+        expert, changes = self.experts[place], []
+        if expert.learner is not None:
+            expert.end()
+            changes.append((place, stays))
+        self.trials = [trial for trial in self.trials if trial[0] != place]
+        standardised = self.scaler.apply(rows)
+        expert.set_width(self.medians[1], self.row.dtype)
+        others = self._second_order("kernel")
+        if others:  # the loss that suits the labels
+            expert.loss = min(others, key=lambda other: other.error_rate).loss
+        self.scales = relevance.feature_scales(
+            standardised, labels, expert.gamma, max_rows=SCALE_ROWS, steps=SCALE_STEPS
+        )
+        started = self._start_late(expert, n_rows, self.scales)
+        while changed and not started and self._second_order():
+            outdated = max(self._second_order(), key=lambda other: other.nbytes)
+            outdated.end()
+            changes.append((self.experts.index(outdated), -1))
+            started = self._start_late(expert, n_rows, self.scales)
+        if started and stays >= 0 and self.experts[stays].learner is not None:
+            self._start_trial(place, stays)
+        if self.watched < 0 or self.experts[self.watched].learner is None:
+            self._watch_best()
+        return changes + started
+
+    def _settle(self, young: int, old: int) -> list[tuple[int, int]]:
+        """End the worse of two experts after a trial."""
+        if self.experts[young].learner is None:
+            return []
+        if self.experts[old].learner is None:
+            return []
+        worse, better = old, young
+        if self.only_first[young, old] >= self.only_first[old, young]:
+            worse, better = young, old
+        self.experts[worse].end()
+        if worse == self.watched:
+            self.watched, self.chunk_errors, self.detector = better, 0, ChangeDetector()
+        return [(worse, better)]
 
 
 def median_distance(X: Matrix) -> float:
@@ -306,8 +584,3 @@ def median_distance(X: Matrix) -> float:
     squares = np.concatenate([np.square(rows[i + 1 :] - row).sum(axis=1) for i, row in enumerate(rows)])
     squares = squares[squares > 0.0]
     return float(np.median(squares)) if len(squares) else float(X.shape[1])
-
-
-def active_experts(experts: list[Expert]) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Return which experts are active."""
-    return np.array([expert.active for expert in experts])

@@ -1,8 +1,9 @@
-"""The portfolio: many experts in one memory, as one hypothesis over rows labelled -1 or +1.
+"""The portfolio: many experts in one memory, as one hypothesis for all classes.
 
-In a round, the row is taken raw and standardised. Every active expert gives a margin, and the combiner makes
-one margin of them (`_combiner`). Then the label is seen, and all learn. Experts start, end and grow by a
-schedule (`_pool`). An expert's share of the memory is a limit: its arrays grow as supports are added.
+In a round, the row is taken raw and standardised. Every active expert gives a score for each class, and the
+combination makes one prediction of them (`_core.combination`). Then the label is seen, and all learn. Experts
+start, end and grow by a schedule (`_pool`). An expert's share of the memory is a limit: its arrays grow as
+supports are added.
 """
 
 from __future__ import annotations
@@ -11,26 +12,34 @@ import copy
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from budgetron._base.batches import canonical
+from budgetron._base.batches import canonical, signed_margin
+from budgetron._core.combination import Combination
 from budgetron._util.blocks import row_blocks
 from budgetron._util.checks import State
 from budgetron._util.sparse import check_sparse
 from budgetron._util.types import Floats, Ints, Matrix, Row
-from budgetron.portfolio._combiner import Combiner
-from budgetron.portfolio._experts import Plan, compiled_state
-from budgetron.portfolio._pool import ExpertPool, TooLittleMemoryError, active_experts
+from budgetron.portfolio._experts import FIRST_ORDER, LOGISTIC_FACTOR, Plan
+from budgetron.portfolio._pool import ExpertPool, TooLittleMemoryError
 from budgetron.portfolio._views import Views
 
 __all__ = ["Portfolio"]
 
 # Larger features could not be squared and summed: over a long stream, or over the features of a float32 row.
 LARGEST = {"float32": 1e17, "float64": 1e75}
+# Scores of logistic experts are log-odds. With these factors, tanh of the score is the difference of the
+# probabilities.
+FIRST_FACTORS = np.array([[LOGISTIC_FACTOR if logistic else 1.0] for logistic, _ in FIRST_ORDER])
+# What the combiner that forgets keeps in each round, and the rates of fixed share.
+COMBINER_KEEP, ETA, ALPHA = 0.9999, 0.1, 3e-4
+# Variance of the combiners' weights of an expert that starts late: the others are known well by then.
+LATE_VARIANCE = 0.05
 
 
 class Portfolio:
-    """A hypothesis made of experts; it implements `budgetron._base.protocol.Hypothesis`.
+    """A hypothesis made of experts; it implements `budgetron._base.protocol.JointHypothesis`.
 
     Parameters
     ----------
@@ -40,6 +49,8 @@ class Portfolio:
         Of the rows, float32 or float64.
     memory : int
         The largest number of bytes that it may ever keep.
+    outputs : int
+        One for two classes, otherwise one for each class.
     generator : numpy.random.Generator
         Draws the rows of the reservoir.
     plan : Plan
@@ -54,15 +65,15 @@ class Portfolio:
         d: int,
         dtype: np.dtype[Any],
         memory: int,
+        outputs: int,
         generator: np.random.Generator,
         plan: Plan | None = None,
     ) -> None:
         plan = Plan() if plan is None else plan
-        self.pool = ExpertPool(d, dtype, memory, generator, plan)
-        self.combiner = Combiner(len(self.pool.experts), plan)
-        self.pool.overhead = self.combiner.nbytes
-        self.sign = 1.0  # -1 for one that was trained with the opposite labels
-        self.rounds = self.mistakes = 0  # the rounds include those before a new class was first seen
+        self.pool = ExpertPool(d, dtype, memory, outputs, generator, plan)
+        self.combination = new_combination(len(self.pool.experts), outputs, plan)
+        self.pool.overhead = self.combination.nbytes
+        self.rounds = self.mistakes = 0
         self._opened: Matrix | None = None
         if self.nbytes > memory:
             raise TooLittleMemoryError(self.nbytes, d)
@@ -78,6 +89,11 @@ class Portfolio:
     def n_features(self) -> int:
         """Number of features of the rows."""
         return self.pool.d
+
+    @property
+    def n_outputs(self) -> int:
+        """One for two classes, otherwise one for each class."""
+        return self.pool.outputs
 
     @property
     def memory(self) -> int:
@@ -96,7 +112,8 @@ class Portfolio:
 
     def is_safe(self, square: float) -> bool:
         """Return whether rows of at most this squared norm cannot cause an overflow in `learn`."""
-        return square < 1e30 and all(expert.is_safe(square) for expert in self.pool.experts)
+        sane = square < 1e30 and self.pool.bank.largest_weight < 1e30
+        return sane and all(expert.is_safe(square) for expert in self.pool.experts)
 
     def may_fail(self) -> bool:
         """Return whether closing the round that was opened might overflow."""
@@ -122,38 +139,56 @@ class Portfolio:
     ) -> None:
         """Play one round per row of X, in order.
 
-        A portfolio has no ledger, and the estimator refuses weights of rows: both arguments are None.
+        A portfolio has no ledger: the argument is None.
         """
         start = 0
         for stop in self.pool.block_ends(X.shape[0]):
             block = slice(start, stop)
-            block_margins, block_sizes = self._learn_block(self._check_size(X[block]), self.sign * y[block])
+            weights = None if importances is None else importances[block]
+            block_margins, block_sizes = self._learn_block(self._check_size(X[block]), y[block], weights)
             if margins is not None:
-                margins[block] = self.sign * block_margins
+                margins[block] = block_margins[:, 0] if margins.ndim == 1 else block_margins
             if sizes is not None:
                 sizes[block] = block_sizes
                 sizes[stop - 1] = self.n_supports  # after experts have started or ended
             start = stop
 
-    def _learn_block(self, X: Matrix, y: Floats) -> tuple[Floats, Ints]:
+    def _learn_block(self, X: Matrix, labels: Floats, importances: Floats | None) -> tuple[Floats, Ints]:
         """Play the rounds of a block; return the margins, and the supports after each round."""
-        pool = self.pool
+        pool, n, outputs = self.pool, X.shape[0], self.n_outputs
         views = Views(X, None if pool.scaler is None else pool.scaler.advance(X))
-        distances, active = pool.distances(views), active_experts(pool.experts)
-        expert_margins, sizes = np.zeros((X.shape[0], len(pool.experts))), np.zeros(X.shape[0], np.int64)
-        for i in np.flatnonzero(active).tolist():
-            expert = pool.experts[i]
-            expert_margins[:, i], supports = expert.learn_rows(expert.rows(views), y, distances.get(i))
-            sizes += supports
-        margins, wrong = self.combiner.learn(expert_margins, active, y)
-        for i in np.flatnonzero(active).tolist():
-            pool.experts[i].count(len(y), int(wrong[i]))
-        self.mistakes += int(np.count_nonzero(y * margins <= 0.0))
-        self.rounds += len(y)
-        pool.sample(X, y)
-        for source, target in pool.run_schedule():
-            self.combiner.transfer_weight(source, target)
+        distances = pool.distances(views) if n > 1 else {}
+        scores, sizes = np.zeros((n, len(pool.experts), outputs)), np.zeros(n, np.int64)
+        first, own, own_sizes = np.empty((n, len(FIRST_ORDER), outputs)), np.empty((n, outputs)), sizes.copy()
+        pool.bank.learn(views.with_constant(), labels, first, importances)
+        scores[:, : len(FIRST_ORDER)] = FIRST_FACTORS * first
+        for i, expert in enumerate(pool.experts):
+            if expert.learner is not None:
+                expert.learn(views, labels, own, own_sizes, importances, distances.get(i))
+                scores[:, i] = expert.score_factor * own
+                if expert.design.has_kernel:
+                    sizes += own_sizes
+        active, margins = self._active(), np.empty((n, outputs))
+        self.combination.learn(scores, active, labels, margins, importances)
+        wrong = wrong_votes(scores, labels) & active
+        counts = wrong.sum(axis=0)
+        for expert, mistakes in zip(pool.experts, counts.tolist(), strict=True):
+            if expert.active:
+                expert.count(n, mistakes)
+        right = ~wrong & active
+        pool.only_first += (wrong.T.astype(np.float64) @ right.astype(np.float64)).astype(np.int64)
+        self.mistakes += int(np.count_nonzero(signed(margins, labels) <= 0.0))
+        self.rounds += n
+        pool.keep_rows(X, labels)
+        for place, heir in pool.run_schedule(counts):
+            if heir >= 0:
+                self.combination.transfer_weight(place, heir)
+            else:
+                self.combination.reset(place, LATE_VARIANCE)
         return margins, sizes
+
+    def _active(self) -> NDArray[np.bool_]:
+        return np.array([expert.active for expert in self.pool.experts])
 
     def _check_size(self, X: Matrix) -> Matrix:
         """Refuse features that are too large; return the rows as an array, unless rows are wide."""
@@ -167,30 +202,33 @@ class Portfolio:
             return X
         return np.ascontiguousarray(X.toarray() if issparse(X) else X)
 
-    def play(self, x: Row, y: float, importance: float = 1.0) -> float:
-        """Play one round; return the margin before the label was seen. An error changes nothing."""
-        row, margin = self._check_row(x), np.empty(1)
+    def play(self, x: Row, y: float, importance: float = 1.0) -> float | Floats:
+        """Play one round; return the margins before the label was seen. An error changes nothing."""
+        row, margins = self._check_row(x), np.empty((1, self.n_outputs))
         before = None if self._is_safe_row(row) else copy.deepcopy(self)
         try:
-            self.learn(row, np.array([y]), margin)
+            self.learn(row, np.array([y]), margins, importances=_weight(importance))
         except BaseException:
             if before is not None:
                 self.restore_from(before)
             raise
-        return float(margin[0])
+        return self._of_row(margins)
 
-    def open_round(self, x: Row) -> float:
-        """Play the first half of a round: check the row and return the margin."""
+    def open_round(self, x: Row) -> float | Floats:
+        """Play the first half of a round: check the row and return the margins."""
         row = self._check_row(x)
-        margin = float(self.decide(row, next_row=True)[0])
+        margins = self._of_row(np.reshape(self.decide(row, next_row=True), (1, -1)))
         self._opened = row
-        return margin
+        return margins
 
     def close_round(self, y: float, importance: float = 1.0) -> None:
         """Play the second half of the round that was opened: learn from the label."""
         assert self._opened is not None
-        self.learn(self._opened, np.array([y]))
+        self.learn(self._opened, np.array([y]), importances=_weight(importance))
         self._opened = None
+
+    def _of_row(self, margins: Floats) -> float | Floats:
+        return float(margins[0, 0]) if self.n_outputs == 1 else margins[0]
 
     def _check_row(self, x: Row) -> Matrix:
         """Return one row as a matrix of one row, after checking it."""
@@ -218,18 +256,22 @@ class Portfolio:
         return row
 
     def decide(self, X: Matrix, *, next_row: bool = False) -> Floats:
-        """Return the margin of each row; with `next_row`, each as the next row of the stream."""
-        pool, margins = self.pool, np.empty(X.shape[0])
-        active = active_experts(pool.experts)
+        """Return the margin of each row, or those of all classes; with `next_row`, each as the next row."""
+        pool, margins, active = self.pool, np.empty((X.shape[0], self.n_outputs)), self._active()
         for block in row_blocks(X.shape[0], pool.block_rows()):
             rows = self._check_size(X[block])
             views = Views(rows, None if pool.scaler is None else pool.scaler.apply(rows))
-            distances, expert_margins = pool.distances(views), np.zeros((rows.shape[0], len(active)))
-            for i in np.flatnonzero(active).tolist():
-                expert = pool.experts[i]
-                expert_margins[:, i] = expert.margins_for(expert.rows(views), distances.get(i))
-            margins[block] = self.sign * self.combiner.decide(expert_margins, active, next_row=next_row)
-        return margins
+            distances = pool.distances(views) if rows.shape[0] > 1 else {}
+            scores = np.zeros((rows.shape[0], len(active), self.n_outputs))
+            first = np.empty((rows.shape[0], len(FIRST_ORDER), self.n_outputs))
+            pool.bank.decide(views.with_constant(), first)
+            scores[:, : len(FIRST_ORDER)] = FIRST_FACTORS * first
+            for i, expert in enumerate(pool.experts):
+                if expert.learner is not None:
+                    own = expert.scores_for(views, distances.get(i))
+                    scores[:, i] = expert.score_factor * own.reshape(rows.shape[0], -1)
+            self.combination.decide(scores, active, margins[block], next_row)
+        return margins[:, 0] if self.n_outputs == 1 else margins
 
     # ------------------------------------------------------------------ state and changes
 
@@ -237,21 +279,18 @@ class Portfolio:
         """Return all that the portfolio must remember: numbers, arrays, and tables of these."""
         pool = self.pool
         scaler = pool.scaler
-        return {
+        names = ["seen", "memory", "outputs", "reservoir", "first_labels", "medians", "window"]
+        names += ["window_labels", "only_first", "watched", "chunk_errors", "alarm_at", "scales"]
+        return {name: getattr(pool, name) for name in names} | {
             "rounds": self.rounds,
-            "seen": pool.seen,
             "mistakes": self.mistakes,
-            "memory": pool.memory,
-            "sign": self.sign,
-            "labels": self.combiner.recent_labels,
-            "reservoir": pool.reservoir,
-            "first_labels": pool.first_labels,
-            "medians": pool.medians,
             "bits": pool.generator.bit_generator.state,
             "scaler": None if scaler is None else {"mean": scaler.mean, "spread": scaler.spread},
+            "chunks": pool.detector.counts,
+            "trials": np.array(pool.trials, np.int64).reshape(-1, 3),
+            "bank": in_rows(pool.bank.weights),
             "experts": [expert.state() for expert in pool.experts],
-            "combiner": compiled_state(self.combiner.rule),
-            **self.combiner.weights.totals(),
+            "combination": {name: in_rows(array) for name, array in self.combination.arrays().items()},
         }
 
     def restore_from(self, saved: Portfolio, /) -> None:
@@ -263,11 +302,15 @@ class Portfolio:
         """Continue as if this many rounds had been played without an update."""
         self.rounds = rounds
 
-    def mirrored(self, generator: np.random.Generator) -> Portfolio:
-        """Return -f, the hypothesis that opposite labels would have made."""
-        mirrored = copy.deepcopy(self)
-        mirrored.sign, mirrored.pool.generator = -self.sign, generator
-        return mirrored
+    def mirrored(self, generator: np.random.Generator) -> None:
+        """Return None: a portfolio has all classes, and no part of it is copied for a new class."""
+
+    def add_output(self, place: int) -> None:
+        """Add a class at this place; the one output of two classes first becomes one for each."""
+        self.pool.add_output(place)
+        self.combination.add_output(place)
+        self.pool.overhead = self.combination.nbytes
+        self.pool.shrink(self.pool.memory)
 
     def add_features(self, d: int) -> None:
         """Take rows of d features from now on; the new features were 0 in all rows so far."""
@@ -280,3 +323,33 @@ class Portfolio:
     def shrink(self, memory: int) -> None:
         """Use less memory from now on."""
         self.pool.shrink(memory)
+
+
+def new_combination(n_experts: int, outputs: int, plan: Plan) -> Combination:
+    """Return a combination with the parts of a plan."""
+    keeps = (1.0, COMBINER_KEEP) if plan.forgetting else (1.0,)
+    return Combination(n_experts, outputs, keeps, ETA, ALPHA if plan.sharing else 0.0, plan.recency)
+
+
+def in_rows(array: Floats) -> Floats:
+    """Return an array as a matrix, because files store no more than two dimensions."""
+    return array.reshape(-1, array.shape[-1]) if array.ndim > 2 else array
+
+
+def wrong_votes(scores: Floats, labels: Floats) -> NDArray[np.bool_]:
+    """Return whether each expert is wrong about each row; scores are of shape (n, n_experts, n_outputs)."""
+    if scores.shape[2] == 1:
+        wrong: NDArray[np.bool_] = (scores[:, :, 0] > 0.0) != (labels > 0.0)[:, None]
+        return wrong
+    return np.asarray(scores.argmax(axis=2) != labels[:, None])
+
+
+def signed(margins: Floats, labels: Floats) -> Floats:
+    """Return the margin of each row's class, relative to the others."""
+    if margins.shape[1] == 1:
+        return margins[:, 0] * labels
+    return signed_margin(margins, labels.astype(np.intp), multiclass=True)
+
+
+def _weight(importance: float) -> Floats | None:
+    return None if importance == 1.0 else np.array([importance])

@@ -1,11 +1,10 @@
-"""Rows in the forms that experts take: raw or standardised, with or without a constant feature."""
+"""Rows in the forms that experts take: raw or standardised, scaled, with or without a constant feature."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import issparse
 
 from budgetron._core.scaling import advance, apply
 from budgetron._util.types import Floats, Matrix
@@ -54,14 +53,17 @@ class Views:
 
     raw: Matrix
     standardised: Matrix | None = None
-    _with_constant: dict[bool, Matrix] = field(default_factory=dict)
 
-    def rows(self, *, standardised: bool, constant: bool) -> Matrix:
-        """Return the rows in one form; `constant` adds a first feature that is 1."""
-        rows: Matrix = self.standardised if standardised else self.raw
-        if not constant or issparse(rows) or self.standardised is None:
+    def rows(self, *, standardised: bool, scales: Floats | None = None) -> Matrix:
+        """Return the rows in one form; `scales` multiply the features, unless they are empty."""
+        rows: Matrix = self.raw if self.standardised is None or not standardised else self.standardised
+        if scales is None or not len(scales):
             return rows
-        if standardised not in self._with_constant:
-            ones = np.ones((len(rows), 1), rows.dtype)
-            self._with_constant[standardised] = np.hstack([ones, rows])
-        return self._with_constant[standardised]
+        return rows * scales.astype(rows.dtype)
+
+    def with_constant(self) -> Matrix:
+        """Return standardised rows with a first feature that is 1; raw rows if none are standardised."""
+        if self.standardised is None:
+            return self.raw
+        ones = np.ones((len(self.standardised), 1), self.standardised.dtype)
+        return np.hstack([ones, self.standardised])

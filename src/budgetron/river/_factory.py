@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron.portfolio import BudgetClassifier, ExpertSummary
@@ -48,8 +48,13 @@ class _BudgetAdapter(RiverClassifier):
 
     @property
     def experts_(self) -> list[ExpertSummary]:
-        """The combiner and every expert of every class; `class` is the label."""
-        return [expert | {"class": self._labels[int(expert["class"])]} for expert in self._model.experts_]
+        """The combiners and every expert."""
+        return self._model.experts_
+
+    @property
+    def feature_importances_(self) -> dict[Hashable, float]:
+        """The importance of each feature, by name; they sum to 1."""
+        return dict(zip(self._features.columns, self._model.feature_importances_.tolist(), strict=True))
 
     @property
     def regret_(self) -> float:
