@@ -739,3 +739,17 @@ def test_rows_that_are_not_numbers_are_refused_by_play(form):
     with pytest.raises(ValueError, match="x must hold numbers; got an array of dtype complex128"):
         model.play(form(X[:1] + 1j), y[0])
     assert model.rounds_ == 80
+
+
+def test_widths_of_experts_that_start_late_follow_the_scale():
+    X, y = easy(2200)
+    X[900:] *= 100.0
+    first = BudgetClassifier("4MB", random_state=0).fit(X[:900], y[:900])
+    later = BudgetClassifier("4MB", random_state=0).fit(X, y)
+    before, after = (hypotheses_of(model)[0].pool for model in (first, later))
+    assert after.medians[0] > 100.0 * before.medians[0]
+    late = [e for e in after.experts if e.learner is not None and e.late and e.rounds == 2200 - 2048]
+    assert late
+    assert all(e.gamma == e.design.width / after.medians[int(e.design.standardised)] for e in late)
+    other = BudgetClassifier("4MB", random_state=1).fit(X, y)
+    assert not np.array_equal(hypotheses_of(other)[0].pool.medians, after.medians)

@@ -147,7 +147,10 @@ cdef class Combination:
                 values = np.concatenate([values, values], axis=1)
             arrays[name] = np.insert(values, place, values.mean(axis=1), axis=1)
         if self.outputs == 1:  # for the first class, recent labels and the constant have the opposite sign
-            arrays["weights"][:, 0 if place else 1, -1] *= -1.0
+            first = 0 if place else 1
+            arrays["weights"][:, first, -1] *= -1.0
+            arrays["sigma"][:, first, -1, :-1] *= -1.0
+            arrays["sigma"][:, first, :-1, -1] *= -1.0
             arrays["recent"] = np.concatenate([-self.recent, self.recent])
         arrays["recent"] = np.insert(arrays["recent"], place, -1.0, axis=0)
         self.set_arrays(arrays)

@@ -34,7 +34,7 @@ from budgetron.portfolio._experts import (
 )
 from budgetron.portfolio._views import Scaler, Views
 
-__all__ = ["ExpertPool", "TooLittleMemoryError"]
+__all__ = ["CHANGED", "NO_HEIR", "ExpertPool", "TooLittleMemoryError"]
 
 # Rows of the reservoir, at most and at least.
 MOST_ROWS, FEWEST_ROWS = 64, 16
@@ -59,6 +59,10 @@ LAST, FEW = 1024, 350
 TRIAL, TRIAL_SHARE = 512, 8
 # Rows per block, at least; at most as many as in a chunk.
 SHORTEST_BLOCK = 16
+
+
+# Instead of the expert that gets the weight of one that ends; and for an expert that starts after a change.
+NO_HEIR, CHANGED = -1, -2
 
 
 class TooLittleMemoryError(ValueError):
@@ -311,7 +315,8 @@ class ExpertPool:
     def run_schedule(self, wrong: Ints) -> list[tuple[int, int]]:
         """Start, end and grow experts if it is time, after rounds with this many mistakes of each expert.
 
-        Return pairs of an expert that ended or starts again, and the one that gets its weight, or -1.
+        Return pairs of an expert that ended or starts, and the one that gets its weight, or NO_HEIR. For an
+        expert that starts after a change, the second number is CHANGED.
         """
         if self.scaler is None:  # rows are wide, and there are linear experts only
             return []
@@ -397,6 +402,8 @@ class ExpertPool:
 
     def review(self) -> list[tuple[int, int]]:
         """End weak experts, start new ones, and let those that stay grow into the memory that is free."""
+        assert self.scaler is not None
+        self.medians = self._measure(self.scaler)  # for experts that start now, also after a change of scale
         changes = self._end_weak() if self.plan.moving else []
         if self.seen >= FIRST_SCALES and self.alarm_at < 0 and (self.plan.restarts or self.seen <= LAST):
             changes += self._start_scaled(min(self.seen, len(self.window)))
@@ -445,11 +452,15 @@ class ExpertPool:
     def _start_trial(self, young: int, old: int) -> None:
         self.trials.append((young, old, self.seen + max(TRIAL, self.seen // TRIAL_SHARE // CHUNK * CHUNK)))
 
-    def _start_late(self, expert: Expert, n_rows: int, scales: Floats | None = None) -> list[tuple[int, int]]:
+    def _start_late(
+        self, expert: Expert, n_rows: int, scales: Floats | None = None, changed: bool = False
+    ) -> list[tuple[int, int]]:
         """Start an expert with the last rows, if there is memory for it."""
         assert self.scaler is not None
         most = FEW
-        if not n_rows or not expert.start(self.row, self.outputs, self.free, most):
+        if not n_rows or not expert.set_width(self.medians[int(expert.design.standardised)], self.row.dtype):
+            return []
+        if not expert.start(self.row, self.outputs, self.free, most):
             return []
         expert.late = True
         if scales is not None:
@@ -458,7 +469,7 @@ class ExpertPool:
         self._replay(expert, Views(rows, self.scaler.apply(rows)), labels)
         place = self.experts.index(expert)
         self.only_first[place, :] = self.only_first[:, place] = 0
-        return [(place, -1)]
+        return [(place, CHANGED if changed else NO_HEIR)]
 
     def _grow(self) -> list[tuple[int, int]]:
         """Let experts grow into the memory that is free; from the last stage on, the best one most.
@@ -543,19 +554,20 @@ class ExpertPool:
             changes.append((place, stays))
         self.trials = [trial for trial in self.trials if trial[0] != place]
         standardised = self.scaler.apply(rows)
-        expert.set_width(self.medians[1], self.row.dtype)
+        if not expert.set_width(self.medians[1], self.row.dtype):
+            return changes
         others = self._second_order("kernel")
         if others:  # the loss that suits the labels
             expert.loss = min(others, key=lambda other: other.error_rate).loss
         self.scales = relevance.feature_scales(
             standardised, labels, expert.gamma, max_rows=SCALE_ROWS, steps=SCALE_STEPS
         )
-        started = self._start_late(expert, n_rows, self.scales)
+        started = self._start_late(expert, n_rows, self.scales, changed)
         while changed and not started and self._second_order():
             outdated = max(self._second_order(), key=lambda other: other.nbytes)
             outdated.end()
-            changes.append((self.experts.index(outdated), -1))
-            started = self._start_late(expert, n_rows, self.scales)
+            changes.append((self.experts.index(outdated), NO_HEIR))
+            started = self._start_late(expert, n_rows, self.scales, changed)
         if started and stays >= 0 and self.experts[stays].learner is not None:
             self._start_trial(place, stays)
         if self.watched < 0 or self.experts[self.watched].learner is None:

@@ -22,7 +22,7 @@ from budgetron._util.checks import State
 from budgetron._util.sparse import check_sparse
 from budgetron._util.types import Floats, Ints, Matrix, Row
 from budgetron.portfolio._experts import FIRST_ORDER, LOGISTIC_FACTOR, Plan
-from budgetron.portfolio._pool import ExpertPool, TooLittleMemoryError
+from budgetron.portfolio._pool import CHANGED, ExpertPool, TooLittleMemoryError
 from budgetron.portfolio._views import Views
 
 __all__ = ["Portfolio"]
@@ -183,8 +183,8 @@ class Portfolio:
         for place, heir in pool.run_schedule(counts):
             if heir >= 0:
                 self.combination.transfer_weight(place, heir)
-            else:
-                self.combination.reset(place, LATE_VARIANCE)
+            else:  # after a change, what the combiners know about the other experts is outdated
+                self.combination.reset(place, 1.0 if heir == CHANGED else LATE_VARIANCE)
         return margins, sizes
 
     def _active(self) -> NDArray[np.bool_]:
