@@ -1,6 +1,6 @@
 """Feature scales for the "rbf" kernel from labelled rows, by automatic relevance determination.
 
-Features that say much about the class get scales above 1, irrelevant ones get scales below 1. The scales
+Features that separate the classes get scales above 1, irrelevant ones get scales below 1. The scales
 maximize the marginal likelihood of Gaussian process regression on the labels, together with a prior that
 keeps them near 1.
 """

@@ -79,8 +79,9 @@ def refuse_unknown(model: object, method: str, unknown: Mapping[str, object]) ->
     """Raise `TypeError` for keywords that a method does not have; for weights, say which learners do."""
     if "sample_weight" in unknown:
         raise TypeError(
-            f"{type(model).__name__} does not support sample_weight. SecondOrderProjectron, "
-            "PassiveAggressive, linear.AROW, linear.PassiveAggressive and linear.OnlineSVM do"
+            f"{type(model).__name__} does not support sample_weight. BudgetClassifier, "
+            "SecondOrderProjectron, PassiveAggressive, linear.AROW, linear.PassiveAggressive and "
+            "linear.OnlineSVM do"
         )
     for name in unknown:
         raise TypeError(f"{type(model).__name__}.{method}() got an unexpected keyword argument {name!r}")

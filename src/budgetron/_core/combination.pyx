@@ -5,10 +5,10 @@ With two classes there is one output, and a score above 0 stands for the second 
 output for each, and the largest score decides. N experts give a score for each output. For output c, let f_c be the
 vector of the experts' scores, each bounded by tanh, of recent labels, and of the constant 1.
 
-Combiners are second-order linear learners (AROW, r = 1) on f_c, one for each output. A combiner that forgets replaces its
-covariance Sigma by keep Sigma + (1 - keep) before each round is learned. Fixed share (Herbster and Warmuth 1998) then
-gives weights to all combiners and experts by their mistakes. Their weighted vote is the prediction. An inactive expert
-votes as the first combiner does.
+Combiners are second-order linear learners (AROW, r = 1) on f_c, with weights and a covariance Sigma for each output.
+A combiner that forgets replaces Sigma by keep Sigma + (1 - keep) I before it learns a round. Fixed share (Herbster and
+Warmuth 1998) gives a weight, the share, to each combiner and expert by their mistakes. Their weighted vote is the
+prediction. An inactive expert votes as the first combiner does.
 
 Recent labels are exponential averages of y_c, which is 1 for the class of a row and -1 for other classes.
 """
@@ -53,7 +53,7 @@ cdef class Combination:
     keeps : tuple of float
         For each combiner, the part of its covariance that it keeps in each round; 1 for one that does not forget.
     eta, alpha : float
-        The rates of fixed share: of learning, and of the part of each weight that all share.
+        The rates of fixed share: the learning rate, and the part of all weights that is shared in each round.
     recency : bool
         Whether combiners see recent labels.
 
@@ -65,7 +65,8 @@ cdef class Combination:
     shares : ndarray of shape (n_combiners + n_experts,)
         The weights of the vote.
     losses : ndarray of shape (n_combiners + n_experts + 1,)
-        Mistakes of each combiner and expert, and the loss of the vote: the sum of the shares that were wrong.
+        Mistakes of each combiner and expert, and the loss of the vote: the sum, over the rounds, of the shares
+        of those that were wrong.
     """
 
     cdef readonly Py_ssize_t n_experts, n_combiners, outputs, features
@@ -79,8 +80,8 @@ cdef class Combination:
     cdef double* _recent
     cdef double* _shares
     cdef double* _losses
-    # Of a round: f of each output, margins of each combiner and output, Sigma f, votes of classes; and the class that each
-    # combiner and expert votes for
+    # Of a round: f of each output, margins of each combiner and output, Sigma f, votes of classes; and the class
+    # that each combiner and expert votes for
     cdef double* f
     cdef double* margins
     cdef double* direction
@@ -138,7 +139,7 @@ cdef class Combination:
     def add_output(self, Py_ssize_t place):
         """Add an output at this place. The one output of two classes first becomes one for each.
 
-        A new output has the weights of the others on average, because experts mean the same for all classes.
+        A new output starts with the mean weights of the others, because an expert is about as good for each class.
         """
         arrays = self.arrays()
         for name in ("weights", "sigma"):
@@ -146,7 +147,9 @@ cdef class Combination:
             if self.outputs == 1:
                 values = np.concatenate([values, values], axis=1)
             arrays[name] = np.insert(values, place, values.mean(axis=1), axis=1)
-        if self.outputs == 1:  # for the first class, recent labels and the constant have the opposite sign
+        if self.outputs == 1:
+            # The scores and recent labels of the first class have the opposite sign, and the constant does not: so its
+            # weight and covariances change sign.
             first = 0 if place else 1
             arrays["weights"][:, first, -1] *= -1.0
             arrays["sigma"][:, first, -1, :-1] *= -1.0
@@ -156,7 +159,7 @@ cdef class Combination:
         self.set_arrays(arrays)
 
     def reset(self, Py_ssize_t expert, double variance=1.0):
-        """Forget what was learned about an expert: another one takes its place, with this variance of its weights."""
+        """Set the combiners' weights of an expert to 0, with this variance: another expert takes its place."""
         self.weights[:, :, expert] = 0.0
         self.sigma[:, :, expert, :] = self.sigma[:, :, :, expert] = 0.0
         self.sigma[:, :, expert, expert] = variance
@@ -236,7 +239,7 @@ cdef inline Py_ssize_t choice(double* scores, Py_ssize_t outputs) noexcept nogil
 
 
 cdef void predict(Combination self, const double* scores, cnp.uint8_t* active, bint recent, double* out) noexcept nogil:
-    """Compute the margins of a row, and leave what `learn_label` needs."""
+    """Compute the margins of a row; `learn_label` uses the intermediate results."""
     cdef Py_ssize_t i, c, r, winner, N = self.n_experts, K = self.outputs, F = self.features, R = self.n_combiners
     cdef Py_ssize_t classes = K if K > 1 else 2
     cdef double* f
@@ -264,9 +267,9 @@ cdef void predict(Combination self, const double* scores, cnp.uint8_t* active, b
 
 
 cdef void write_margins(Combination self, Py_ssize_t winner, double* out) noexcept nogil:
-    """Write margins from -1 to 1: those of the winner's class are the largest.
+    """Write margins that lie between -1 and 1. The winner's is the largest; of two classes, the sign is the winner's.
 
-    They depend on the votes, and on how certain the combiners are, weighted by their shares.
+    They are computed from the votes and from the combiners' margins, weighted by their shares.
     """
     cdef Py_ssize_t c, r, K = self.outputs, R = self.n_combiners
     cdef double combined, total = 0.0, vote, most = -2.0

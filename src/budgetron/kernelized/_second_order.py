@@ -296,12 +296,12 @@ class SecondOrderRule(Rule):
 class SecondOrderProjectron(LossClassifier, BudgetedClassifier):
     """A second-order learner in the span of a few supports and of the features.
 
-    The most accurate single kernel learner here. It stores the rows that the Projectron's test finds novel.
-    Over the functions in their span, and over linear functions, it has a Gaussian. Steps are large along
-    directions with a large variance, and small along directions where many rows were seen. When the stream
-    changes, supports that no longer contribute to the margins are replaced by novel rows. With more than two
-    classes, there is one mean for each class. All classes have the same supports and the same covariance, so
-    that many classes cost little more than two.
+    It is the most accurate single kernel learner here. It stores rows that are novel: far from the span of
+    the supports, by the Projectron's test. It keeps a Gaussian over the functions in that span and over
+    linear functions. Steps are large along directions with a large variance, and small along directions where
+    many rows were seen. When the stream changes, supports that no longer contribute to the margins are
+    replaced by novel rows. With more than two classes, there is one mean for each class. All classes have the
+    same supports and the same covariance, so that many classes cost little more than two.
 
     Parameters
     ----------

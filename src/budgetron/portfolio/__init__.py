@@ -6,7 +6,7 @@
 `_experts`     the experts
 `_changes`     a detector of changes of the stream
 `_views`       rows, raw and standardised
-`_state`       portfolios from outside state, checked
+`_state`       portfolios from states that come from outside, such as files, after checking them
 """
 
 from budgetron.portfolio._classifier import BudgetClassifier, ExpertSummary

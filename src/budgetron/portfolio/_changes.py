@@ -3,9 +3,9 @@
 The errors of the rounds are counted in chunks. Older chunks are merged, so that the memory grows with the
 logarithm of the number of rounds. After each chunk, the rounds are cut in two in every possible place. The
 alarm is raised if the error rate after a cut is larger than before it by more than Bernstein's inequality
-allows with probability DELTA, divided by the number of cuts. So each test of a stream that does not change
-has a probability of at most DELTA of a false alarm. The method is that of ADWIN (Bifet and Gavalda 2007),
-for increases only.
+allows with probability DELTA, divided by the number of cuts. So the probability of a false alarm in one test
+is about DELTA at most, if the stream does not change. It is not exact, because the variance in the inequality
+is estimated from all rounds. The method is that of ADWIN (Bifet and Gavalda 2007), for increases only.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ __all__ = ["CHUNK", "ChangeDetector"]
 
 # Rounds in a chunk. Blocks of rows end where chunks end.
 CHUNK = 64
-# The probability of a false alarm in one test.
+# The largest probability of a false alarm in one test, approximately.
 DELTA = 0.0005
-# Chunks of the same size that are kept before the two oldest are merged.
+# Largest number of chunks of the same size; if there are more, the two oldest are merged.
 SAME = 5
 
 

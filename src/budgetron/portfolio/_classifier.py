@@ -49,31 +49,33 @@ class ExpertSummary(TypedDict):
 class BudgetClassifier(WeightedClassifier):
     """A classifier with one parameter to choose, its memory.
 
-    Linear and kernel experts of several kinds and widths learn side by side, on raw and on standardised
-    rows, and on features with learned scales. Second-order learners combine them. Fixed share guarantees that
-    the prediction is nearly as good as that of the best sequence of experts, also when the stream changes.
-    Memory is reassigned to the experts that make fewer mistakes.
+    Linear and kernel experts of several kinds and widths learn the same stream, on raw rows, on standardised
+    rows, and on features with learned scales. Second-order learners combine their scores. By fixed share, a
+    weighted vote, the prediction is nearly as good as that of the best sequence of experts, also when the
+    best expert changes. Memory is reassigned to the experts that make fewer mistakes.
 
     Parameters
     ----------
     memory : int or str, default="16MB"
         The largest number of bytes that the model keeps, from the first round on. "64kB", "16MB" and "1GB"
         count in units of 1024. More memory means more supports, up to 1200 supports for one second-order
-        expert. This usually gives fewer mistakes, and takes more time per round. Wider rows need more memory
-        for kernel experts: with less than about 100 kB there are few kernel experts, or none (see
+        expert. This usually gives fewer mistakes, and takes more time per round. Kernel experts need more
+        memory for wider rows: with less than about 100 kB there are few kernel experts, or none (see
         `experts_`).
     class_weight : dict, default=None
         The weight of each class, 1 for classes that are not named. The losses of a row, those of all experts
         and combiners, are multiplied by the weight of its class and its `sample_weight`. A row of weight 0 is
         predicted and not learned.
     random_state : int, RandomState or None, default=None
-        Draws the sample of rows that gives the distances between rows.
+        Draws the sample of rows whose distances give the kernel widths of experts that start late.
 
     Attributes
     ----------
     experts_ : list of dict
-        For each combiner and expert its name, its error rate in the rounds that it played, its share of the
-        vote, supports, bytes, and whether it is active.
+        For each combiner and expert: its name, its error rate in the rounds since it started, its weight in
+        the vote ("share"), its number of supports, its bytes, and whether it is active.
+    feature_importances_ : ndarray of shape (n_features,)
+        The importance of each feature, by the learned scales.
 
     Notes
     -----
@@ -84,20 +86,26 @@ class BudgetClassifier(WeightedClassifier):
     `budgetron.relevance`). All have one output for each class, if there are more than two, with the same
     supports for all classes.
 
-    Kernel experts start after 64 rows, or earlier if 64 rows would take much of the memory. A width w stands
-    for gamma = w / m, where m is the median squared distance between rows: a larger w is a narrower kernel.
-    Reviews take place after 256, 512, 1024, ... rounds. With a rounds in which only expert i errs and b
-    rounds in which only the best one errs, i ends if a - b > 3 sqrt(a + b). At most 5, 3 and 2 second-order
-    experts with equal scales stay after the first three reviews, then one. From 1024 rounds on, the best
-    second-order expert may have 800 supports if the memory is 16 MB; this limit is proportional to the square
-    root of the memory, but at least 400 and at most 1200. The others have at most 350; if the memory is too
-    small, they end. From 2048 rounds on, each review starts the best of the ended experts again.
+    Kernel experts start after 64 rows, or after fewer rows (at least 16) if 64 would take more than a
+    sixteenth of the memory. A width w stands for gamma = w / m, where m is the median squared distance
+    between these first rows: a larger w is a narrower kernel.
 
-    Feature scales are learned from the window of up to 1024 recent rows, which takes at most a sixteenth of
-    the memory: at the reviews from 512 rounds on, and 512 rounds after a change. A change is an increase of
-    the errors of the best second-order expert. It is found by a test with at most 0.0005 false alarms per 64
-    rounds. New experts first learn the rows of the window. After a trial of 512 rounds, or an eighth of all
-    rounds so far, the worse of the new and the old expert ends.
+    Reviews take place after 256, 512, 1024, ... rounds. They compare the second-order kernel experts without
+    learned scales. Let a be the number of rounds in which only expert i made a mistake, and b the number in
+    which only the best one did: expert i ends if a - b > 3 sqrt(a + b). At most 5, 3 and 2 of these experts
+    stay after the first three reviews, then one. From 1024 rounds on, the best second-order expert may have
+    800 supports if the memory is 16 MB. This limit is proportional to the square root of the memory, but at
+    least 400 and at most 1200. The others grow to at most 350 supports. They end if the best one needs their
+    memory. From 2048 rounds on, each review starts the best of the ended experts again, if there is memory
+    for it.
+
+    Feature scales are learned from a window of up to 1024 recent rows, at the reviews from 512 rounds on, and
+    512 rounds after a change. The window takes at most a sixteenth of the memory. If this is too small for
+    128 rows, there is no window: no scales are learned, and no expert starts again. A change is an increase
+    of the error rate of the best second-order expert. The test for it runs every 64 rounds, with a
+    probability of a false alarm of about 0.0005. New experts first learn recent rows of the window. After a
+    trial of 512 rounds, or an eighth of all rounds so far if this is longer, the worse of the new and the old
+    expert ends.
 
     The combiners are linear second-order learners on the experts' scores and on recent labels, for streams
     where a label depends on earlier labels. Recent labels are used in `play`, in `progressive_fit` and in the
@@ -304,9 +312,10 @@ class BudgetClassifier(WeightedClassifier):
 
     @property
     def feature_importances_(self) -> Floats:
-        """The importance of each feature, which sum to 1, by the learned scales; equal before there are any.
+        """The importance of each feature, by the scales that were learned last.
 
-        The importance is the square of the scale of the standardised feature.
+        Importances are proportional to the squared scales of the standardised features, and sum to 1. Before
+        scales are learned, they are equal.
         """
         portfolio = self._fitted()[0]
         scales = portfolio.pool.scales
@@ -328,9 +337,9 @@ class BudgetClassifier(WeightedClassifier):
 
     @property
     def regret_bound_(self) -> float:
-        """Upper bound of the regret."""
+        """Upper bound of `regret_`, if all rows have the weight 1."""
         portfolio = self._fitted()[0]
         combination = portfolio.combination
         voters, rounds = combination.n_combiners + combination.n_experts, max(portfolio.pool.seen, 1)
-        # Without shares, the bound is the limit of small ones.
+        # The bound needs alpha > 0. Without sharing, a tiny alpha gives its limit.
         return bounds.fixed_share(voters, rounds, 0, combination.eta, max(combination.alpha, 1e-300))

@@ -32,26 +32,27 @@ __all__ = [
 
 # Linear experts of first order: whether they take logistic steps, and their rate.
 FIRST_ORDER = ((False, 1.0), (False, 0.1), (True, 0.01), (True, 0.03))
-# The fewest supports of a new second-order expert; the fewest and the most of an expert that removes old
-# ones.
+# The smallest budget of a new second-order expert; the smallest and the largest budget of an expert that
+# removes its oldest supports.
 FEWEST, LEAST_RECENT, MOST_RECENT = 60, 20, 500
-# Arrays grow as supports are added: room for FIRST at the start, and for MORE when room for fewer than LEFT
-# is left.
+# Arrays grow as supports are added. They start with room for FIRST supports. Whenever room for fewer than
+# LEFT remains, they get room for MORE further ones.
 FIRST, LEFT, MORE = 96, 16, 32
 # Rows with more than WIDE features have linear experts only; with more than FULL, these have no full
 # covariance.
 WIDE, FULL = 1000, 500
-# There is no limit on the supports that can be added without more room.
+# The room of an expert whose arrays need not grow.
 UNLIMITED = 1 << 31
 # A margin error becomes a support of a second-order expert if its squared distance from the span is above
 # this.
 THRESHOLD = 0.02
-# Variances of second-order experts before the first update. A larger one trusts labels more.
+# Variances of second-order experts before the first update. With a larger one, the first rows have more
+# influence.
 PRIORS = {"hinge": 1.0, "logistic": 200.0}
 # The factor of the scores of logistic experts: tanh(s / 2) is the difference of the probabilities of two
 # classes.
 LOGISTIC_FACTOR = 0.5
-# What a linear expert that forgets keeps in each update.
+# The part of what was learned that a linear expert that forgets keeps in each update.
 KEEP = 0.999
 # A second-order expert has at most MOST supports at MEMORY bytes. At other sizes the number grows with the
 # square root of the memory, within LIMITS, because the time of its rounds grows with the square of the
@@ -68,14 +69,17 @@ def most_supports(memory: int) -> int:
 
 @dataclass(frozen=True)
 class Plan:
-    """Which parts a portfolio has. All, except in experiments that measure what each part contributes.
+    """Which parts a portfolio has.
+
+    It has all of them, except in experiments that measure what each part contributes.
 
     Attributes
     ----------
     second_order : bool
         Whether there are second-order kernel experts.
     recency : bool
-        Whether there are experts that forget quickly, and recent labels for the combiners.
+        Whether there are kernel experts that remove their oldest supports, and recent labels for the
+        combiners.
     moving : bool
         Whether memory is reassigned to the better experts.
     relevance : bool
@@ -83,9 +87,10 @@ class Plan:
     forgetting : bool
         Whether one combiner and one linear expert forget.
     sharing : bool
-        Whether the weights of the vote are shared, so that they can follow changes.
+        Whether a part of each weight of the vote is shared by all in each round (fixed share). Otherwise the
+        weights are exponential weights, which adapt slowly to changes.
     restarts : bool
-        Whether experts start again after a change and at doubling times.
+        Whether new experts start after a change, and at the reviews after more than 1024 rounds.
     """
 
     second_order: bool = True
@@ -115,7 +120,7 @@ class Design:
     width : float
         The kernel's gamma times the median squared distance between rows.
     forget : float
-        What each update keeps.
+        The part of what was learned that each update keeps.
     """
 
     name: str
@@ -149,7 +154,7 @@ def designs_for(d: int, plan: Plan) -> list[Design]:
     if not dense:
         return designs
     if plan.second_order:
-        # The most promising first: of equally good ones, the first stay.
+        # The order matters: of equally good experts, the first ones stay.
         for loss, width in (("logistic", 2.0), ("logistic", 8.0), ("hinge", 2.0), ("hinge", 0.5)):
             for standardised in (False, True):
                 name = f"{loss}, {'' if standardised else 'raw, '}width {width:g}"
@@ -165,7 +170,9 @@ def designs_for(d: int, plan: Plan) -> list[Design]:
 
 @dataclass
 class Expert:
-    """An expert and its record. First-order experts learn together elsewhere, and have only a record here.
+    """An expert, and its counts of rounds and mistakes.
+
+    First-order experts learn together in `_core.linear_experts`, and have only counts here.
 
     Attributes
     ----------
@@ -173,7 +180,7 @@ class Expert:
     learner : Learner or None
         Its hypothesis; None before it starts and after it has ended.
     gamma : float
-        Of its kernel.
+        The parameter of its kernel.
     scales : ndarray of shape (d,), or empty
         Learned scales of the features.
     loss : str
@@ -181,7 +188,8 @@ class Expert:
     linear, full : bool
         Whether a second-order expert has a linear part, and whether features have covariances.
     budget, allowed : int
-        The supports that its arrays have room for, and those that its share of the memory allows.
+        The number of supports that its arrays have room for, and the number that its share of the memory
+        allows.
     mistakes, rounds, recent_mistakes : int
         Mistakes and rounds since it started, and mistakes since the last review.
     ended, late : bool
@@ -238,7 +246,7 @@ class Expert:
     # ------------------------------------------------------------------ rounds
 
     def rows(self, views: Views) -> Matrix:
-        """Return the rows in the form that this expert takes."""
+        """Return the rows in the form that this expert learns."""
         return views.rows(standardised=self.design.standardised, scales=self.scales)
 
     def learn(
@@ -301,7 +309,7 @@ class Expert:
     def start(self, row: Floats, outputs: int, share: int, most: int) -> bool:
         """Make a hypothesis as large as a share of the memory allows; return whether one fits."""
         least = LEAST_RECENT
-        if self.design.second_order:  # linear features only if they leave most of the memory to the supports
+        if self.design.second_order:  # a linear part only if it leaves most of the memory to the supports
             self.linear = 4 * (len(row) + 1) ** 2 <= share // 8
             least = FEWEST
         self.allowed = self.largest(row, outputs, share, least, most)
@@ -369,7 +377,7 @@ class Expert:
             self.budget = budget
 
     def promised(self, row: Floats, outputs: int) -> int:
-        """Bytes that it may take when it has all supports that are allowed."""
+        """Upper bound of its bytes when it has all supports that are allowed."""
         if self.learner is None or not self.design.second_order or self.allowed <= self.budget:
             return self.nbytes
         return max(self.bytes_at(row, outputs, self.allowed) + self.scales.nbytes, self.nbytes)

@@ -1,10 +1,10 @@
 """The pool: experts that share one memory, and the schedule by which they start, end and grow.
 
-Kernel experts start when the reservoir of first rows is full: its rows give the median distance, by which the
-kernel widths are chosen. Reviews take place after FIRST_REVIEW rounds, twice as many, and so on. A review
-ends the experts that were significantly worse than the best one, lets the others grow into the memory that
-is released, and starts new experts. Feature scales are learned from a window of recent rows: at reviews,
-and after a change of the stream (see `_changes`).
+Kernel experts start when the reservoir is full of the first rows: their median distance sets the kernel
+widths. Reviews take place after FIRST_REVIEW rounds, twice as many, and so on. A review ends the experts that
+were significantly worse than the best one, starts new experts, and gives the free memory to those that stay.
+Feature scales are learned from a window of recent rows: at reviews, and after a change of the stream (see
+`_changes`).
 """
 
 from __future__ import annotations
@@ -38,26 +38,27 @@ __all__ = ["CHANGED", "NO_HEIR", "ExpertPool", "TooLittleMemoryError"]
 
 # Rows of the reservoir, at most and at least.
 MOST_ROWS, FEWEST_ROWS = 64, 16
-# Rows of the window, at most and at least; the window takes at most this part of the memory.
+# Rows of the window, at most and at least; the window takes at most 1 / WINDOW_SHARE of the memory.
 MOST_WINDOW, FEWEST_WINDOW, WINDOW_SHARE = 1024, 128, 16
 # Rows that one step of learning the feature scales uses, and the number of steps.
 SCALE_ROWS, SCALE_STEPS = 250, 25
 # The first review is after this many rounds, and the next ones after twice as many each.
 FIRST_REVIEW = 256
-# Second-order experts without learned scales that stay after the reviews, at most; from the last entry on,
-# one.
+# For the first reviews, the largest number of second-order experts without learned scales that stay. After
+# later reviews, one stays.
 MOST_KEPT = {256: 5, 512: 3, 1024: 2}
 # Feature scales are learned for the first time after this many rounds, and this many rounds after a change.
 FIRST_SCALES = 512
-# An expert ends if a - b > SIGNIFICANT sqrt(a + b), with a rounds where only it errs and b where only the
-# best errs.
+# An expert ends if a - b > SIGNIFICANT sqrt(a + b), where a is the number of rounds in which only it made a
+# mistake, and b the number in which only the best expert did.
 SIGNIFICANT = 3.0
-# From this review on, one expert may have the most supports. The others have at most FEW.
+# From the review after LAST rounds on, the best expert may have `most_supports`. The others grow to at most
+# FEW.
 LAST, FEW = 1024, 350
-# A new expert is compared with the one that it may replace after this many rounds, or this part of all
-# rounds.
+# A new expert is compared with the one that it may replace after TRIAL rounds, or after 1 / TRIAL_SHARE of
+# all rounds so far if this is longer.
 TRIAL, TRIAL_SHARE = 512, 8
-# Rows per block, at least; at most as many as in a chunk.
+# The smallest number of rows per block; the largest is CHUNK.
 SHORTEST_BLOCK = 16
 
 
@@ -118,13 +119,13 @@ class ExpertPool:
         self.window_labels = np.zeros(rows)
         self.experts = [Expert(design) for design in designs_for(d, plan)]
         self.bank = LinearExperts(FIRST_ORDER, self._width(d), np.dtype(dtype), outputs)
-        # For each pair of experts, the rounds since both started where only the first erred
+        # For each pair of experts, the rounds since both started in which only the first made a mistake
         n = len(self.experts)
         self.only_first: Ints = np.zeros((n, n), np.int64)
-        # The second-order expert whose errors are watched, its errors in the current chunk, and the round of
-        # an alarm that has not led to new scales yet
+        # The second-order expert whose errors the detector gets, its errors in the current chunk, and the
+        # round of an alarm that has not led to new scales yet; -1 if there is none
         self.watched, self.chunk_errors, self.alarm_at = -1, 0, -1
-        self.scales: Floats = np.zeros(0)  # of the features, as they were learned last
+        self.scales: Floats = np.zeros(0)  # the feature scales that were learned last
         # New experts: the place of each, that of the expert that it may replace, and the round of the
         # comparison
         self.trials: list[tuple[int, int, int]] = []
@@ -163,7 +164,7 @@ class ExpertPool:
 
     @property
     def free(self) -> int:
-        """Bytes of the memory that are neither used nor promised."""
+        """Bytes of the memory that are neither used nor reserved for the growth of experts."""
         return self.memory - self.promised
 
     def shrink(self, memory: int) -> None:
@@ -224,7 +225,7 @@ class ExpertPool:
         self.shrink(self.memory)
 
     def _set_window(self, rows: int, more: int) -> None:
-        """Keep as many of the last rows in the window, with more features."""
+        """Replace the window by one with this many rows and `more` new features; keep the last rows."""
         kept, labels = self._last_rows(min(rows, self.seen))
         self.window = np.zeros((rows, self.d), self.row.dtype)
         self.window_labels = np.zeros(rows)
@@ -315,8 +316,9 @@ class ExpertPool:
     def run_schedule(self, wrong: Ints) -> list[tuple[int, int]]:
         """Start, end and grow experts if it is time, after rounds with this many mistakes of each expert.
 
-        Return pairs of an expert that ended or starts, and the one that gets its weight, or NO_HEIR. For an
-        expert that starts after a change, the second number is CHANGED.
+        Return a pair (expert, other) for each expert that ended or started. The combiners' weights of an
+        expert that ended are added to those of `other`. If `other` is NO_HEIR, they are reset. For an expert
+        that starts after a change, it is CHANGED.
         """
         if self.scaler is None:  # rows are wide, and there are linear experts only
             return []
@@ -359,17 +361,17 @@ class ExpertPool:
         second = [expert for expert in waiting if expert.design.second_order]
         labels, self.first_labels = self.first_labels, np.zeros(0)
         self._start_with_shares(recent, self.free // 8, MOST_RECENT)
-        # As many as can have enough supports each, the most promising first.
+        # As many as can have enough supports each, in the order of `designs_for`.
         while second and not self._start_with_shares(second, self.free, self._most_supports()):
             second.pop().end()
-        if not second:  # the memory is too small for these; the others use it
+        if not second:  # the memory is too small for any of these
             self._start_with_shares(recent, self.free, MOST_RECENT)
         views = Views(self.reservoir, scaler.apply(self.reservoir))
         for expert in self._kernel_experts():
             self._replay(expert, views, labels)
 
     def _replay(self, expert: Expert, views: Views, labels: Floats) -> None:
-        """Let a new expert learn rows from before it started; they are not part of its record."""
+        """Let a new expert learn rows from before it started; these rounds are not counted."""
         if expert.learner is not None:
             start = 0
             while start < len(labels):
@@ -401,7 +403,7 @@ class ExpertPool:
     # ------------------------------------------------------------------ reviews
 
     def review(self) -> list[tuple[int, int]]:
-        """End weak experts, start new ones, and let those that stay grow into the memory that is free."""
+        """End weak experts, start new ones, and give the free memory to the experts that stay."""
         assert self.scaler is not None
         self.medians = self._measure(self.scaler)  # for experts that start now, also after a change of scale
         changes = self._end_weak() if self.plan.moving else []
@@ -417,13 +419,16 @@ class ExpertPool:
         return changes
 
     def _end_weak(self) -> list[tuple[int, int]]:
-        """End experts without learned scales that are significantly worse than the best, or too many."""
+        """End experts without learned scales: those significantly worse than the best, and the last in rank.
+
+        The rank decides only if more than the allowed number would stay.
+        """
         on_trial = [young for young, _, _ in self.trials]
         active = [e for e in self._second_order("kernel") if self.experts.index(e) not in on_trial]
         if len(active) < 2:
             return []
-        # With M recent mistakes of the best, experts with at most M + sqrt(M) are equally good: the first
-        # ones stay.
+        # If the best one has M recent mistakes, experts with at most M + sqrt(M) count as equally good. Of
+        # these, the first ones stay.
         best = min(expert.recent_mistakes for expert in active)
         ranked = sorted(active, key=lambda expert: max(expert.recent_mistakes, best + best**0.5))
         most = MOST_KEPT.get(self.seen, 1)
@@ -438,7 +443,7 @@ class ExpertPool:
         return changes
 
     def _let_one_return(self) -> list[tuple[int, int]]:
-        """Start the best of the experts that ended again, to compare it with the one that stayed."""
+        """Restart the best of the ended experts, and compare it with the one that stayed."""
         ended = [e for e in self.experts if e.design.kind == "kernel" and e.ended and e.rounds]
         active = self._second_order("kernel")
         if not ended or len(active) != 1:
@@ -472,9 +477,9 @@ class ExpertPool:
         return [(place, CHANGED if changed else NO_HEIR)]
 
     def _grow(self) -> list[tuple[int, int]]:
-        """Let experts grow into the memory that is free; from the last stage on, the best one most.
+        """Give the free memory to the second-order experts, from LAST rounds on to the best one only.
 
-        If the memory is too small for that, weaker experts end.
+        If the free memory is too small for the best one, weaker experts end.
         """
         active, changes, most = self._second_order(), [], self._most_supports()
         if not active:
@@ -506,7 +511,7 @@ class ExpertPool:
         )
 
     def _watch_best(self) -> None:
-        """Watch the errors of the best second-order expert from now on."""
+        """From now on, pass the errors of the best second-order expert to the detector."""
         place = self.experts.index(self._best()) if self._second_order() else -1
         if place != self.watched:
             self.watched, self.chunk_errors, self.detector = place, 0, ChangeDetector()
@@ -517,7 +522,7 @@ class ExpertPool:
         return [i for i, expert in enumerate(self.experts) if expert.design.kind == "scaled"]
 
     def _watch(self) -> list[tuple[int, int]]:
-        """Look for a change, learn new scales after one, and end trials, after a chunk."""
+        """After each chunk: test for a change, end trials, and learn new scales some time after a change."""
         changes: list[tuple[int, int]] = []
         errors, self.chunk_errors = self.chunk_errors, 0
         if (
@@ -539,7 +544,8 @@ class ExpertPool:
     def _start_scaled(self, n_rows: int, changed: bool = False) -> list[tuple[int, int]]:
         """Learn feature scales from the last rows, and start an expert with them.
 
-        If the stream has changed and there is no memory for the expert, those that are outdated end.
+        If the stream has changed and there is no memory for the new expert, older experts end, the largest
+        first.
         """
         rows, labels = self._last_rows(n_rows)
         places = self._scaled()
@@ -557,7 +563,7 @@ class ExpertPool:
         if not expert.set_width(self.medians[1], self.row.dtype):
             return changes
         others = self._second_order("kernel")
-        if others:  # the loss that suits the labels
+        if others:  # the loss of the expert with the fewest errors
             expert.loss = min(others, key=lambda other: other.error_rate).loss
         self.scales = relevance.feature_scales(
             standardised, labels, expert.gamma, max_rows=SCALE_ROWS, steps=SCALE_STEPS

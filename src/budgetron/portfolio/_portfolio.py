@@ -1,9 +1,9 @@
 """The portfolio: many experts in one memory, as one hypothesis for all classes.
 
-In a round, the row is taken raw and standardised. Every active expert gives a score for each class, and the
-combination makes one prediction of them (`_core.combination`). Then the label is seen, and all learn. Experts
-start, end and grow by a schedule (`_pool`). An expert's share of the memory is a limit: its arrays grow as
-supports are added.
+In a round, every active expert computes a score for each class from the raw or the standardised row, and
+the combination makes one prediction from the scores (`_core.combination`). Then the label is seen, and the
+experts and the combination learn. Experts start, end and grow by a schedule (`_pool`). An expert's share of
+the memory is a limit: its arrays grow as supports are added.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ LARGEST = {"float32": 1e17, "float64": 1e75}
 # Scores of logistic experts are log-odds. With these factors, tanh of the score is the difference of the
 # probabilities.
 FIRST_FACTORS = np.array([[LOGISTIC_FACTOR if logistic else 1.0] for logistic, _ in FIRST_ORDER])
-# What the combiner that forgets keeps in each round, and the rates of fixed share.
+# The part of its covariance that the combiner that forgets keeps in each round, and the rates of fixed share.
 COMBINER_KEEP, ETA, ALPHA = 0.9999, 0.1, 3e-4
-# Variance of the combiners' weights of an expert that starts late: the others are known well by then.
+# Variance of the combiners' weights of an expert that starts late. It is below the first variance, 1, because
+# the weights of the other experts have small variances by then.
 LATE_VARIANCE = 0.05
 
 

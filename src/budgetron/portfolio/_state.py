@@ -39,7 +39,8 @@ def portfolio_of(found: object, d: int, dtype: np.dtype[Any], outputs: int, plan
     """Return the portfolio over d features that has the state `found`, if it is valid."""
     earlier = isinstance(found, dict) and "combiner" in found
     require(
-        not earlier, "this state is of an earlier BudgetClassifier, with other experts; let it learn again"
+        not earlier,
+        "this state is of an earlier version of BudgetClassifier, with other experts; train the model again",
     )
     state = require_names(
         found,
@@ -238,7 +239,7 @@ def _restore_combination(combination: Combination, found: object, seen: int) -> 
 
 
 def _check_same_rows(pool: ExpertPool) -> None:
-    """Check that experts store the same row for a round: its distances are computed once."""
+    """Check that experts of a group store the same row for a round: distances are computed once for all."""
     for group in pool.same_rows():
         rows: dict[int, bytes] = {}
         for learner in (pool.experts[i].learner for i in group):

@@ -1,4 +1,4 @@
-"""Rows in the forms that experts take: raw or standardised, scaled, with or without a constant feature."""
+"""Rows in the forms that experts learn: raw or standardised, scaled, with or without a constant feature."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Scaler:
 
 @dataclass
 class Views:
-    """Rows in each of the forms that experts take. Without standardised rows, there are raw ones only."""
+    """Rows in each of the forms that experts learn. Without standardised rows, there are raw ones only."""
 
     raw: Matrix
     standardised: Matrix | None = None
