@@ -241,3 +241,12 @@ def test_memory_does_not_grow_with_the_square_of_the_classes():
     X, codes = stream(5, 400)
     two, five = model(budget=100).fit(X, codes % 2), model(budget=100).fit(X, codes)
     assert five.nbytes_ < 1.3 * two.nbytes_
+
+
+@pytest.mark.parametrize("forget", [1e-3, 1e-6, 1e-100])
+def test_batches_with_strong_forgetting(forget):
+    X, codes = stream(3)
+    whole, played = (model(budget=100, forget=forget) for _ in range(2))
+    margins = whole.progressive_fit(X, codes).margins
+    single = [played.play(x, y, classes=[0, 1, 2]) for x, y in zip(X, codes, strict=True)]
+    np.testing.assert_allclose(margins, single, atol=1e-9)

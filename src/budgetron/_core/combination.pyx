@@ -36,6 +36,8 @@ cdef double FAST = 1.0, SLOW = 0.1
 cdef Py_ssize_t MORE = 3
 # Shares that differ by less are ties: the first combiner's class wins, otherwise the first class.
 cdef double TIE = 1e-12
+# The noise variance of a row of a very large weight.
+cdef double LEAST_NOISE = 1e-12
 # The predicted class has a margin that is larger than the others by at least this.
 cdef double LEAD = 1e-9
 
@@ -299,14 +301,18 @@ cdef void learn_label(Combination self, Py_ssize_t label, double weight) noexcep
     """Learn the label of the row that was predicted last."""
     cdef Py_ssize_t i, j, c, r, N = self.n_experts, K = self.outputs, F = self.features, R = self.n_combiners
     cdef Py_ssize_t voters = R + N
-    cdef double y, total = 0.0, loss = 0.0, keep
+    cdef double y, total = 0.0, right = 0.0
     for i in range(voters):
         if self._chosen[i] != label:
             self._losses[i] += 1.0
-            loss += self._shares[i]
+            self._losses[voters] += self._shares[i]
+        else:
+            right += self._shares[i]
+    for i in range(voters):
+        # If nobody is right, the shares keep their ratios. So a large weight cannot make all of them 0.
+        if self._chosen[i] != label and right > 0.0:
             self._shares[i] *= exp(-self.eta * weight)
         total += self._shares[i]
-    self._losses[voters] += loss
     for i in range(voters):
         self._shares[i] = (1.0 - self.alpha) * self._shares[i] / total + self.alpha / voters
     for c in range(K):
@@ -334,7 +340,7 @@ cdef void learn_combiner(Combination self, Py_ssize_t r, Py_ssize_t c, double y,
         self.direction[i] = bt_dot_d(sigma + i * F, f, F)
         v += self.direction[i] * f[i]
     v = max(v, 0.0)
-    noise = 1.0 / weight
+    noise = max(1.0 / weight, LEAST_NOISE)
     bt_axpy((y - margin) / (v + noise), self.direction, self._weights + place * F, F)
     for i in range(F):
         bt_axpy(-self.direction[i] / (v + noise), self.direction, sigma + i * F, F)

@@ -35,6 +35,9 @@ cdef Py_ssize_t COORDINATES_PER_ROW = 16, MOST_ROWS = 128, FEWEST_ROWS = 24
 # are very long.
 cdef double LEAST_VARIANCE = 1e-15
 
+# Inside a block, Sigma may be multiplied by this number at the least before it is stored again.
+cdef double LEAST_FACTOR = 1e-50
+
 # A product that is computed alone takes as long as this many that are computed together.
 cdef Py_ssize_t COST_OF_A_MISS = 4
 
@@ -258,8 +261,11 @@ cdef class GaussianBlock(GaussianRound):
             self._products[self._places[i] * self.ld + last] = self.gaussian.lower_row(last)[last] * phi[last]
 
     cdef bint is_outdated(self) noexcept nogil:
-        """Return whether the factor was computed again, so that the coordinates of the other rows are wrong."""
-        return self.projection.refactorised > self.factor_version
+        """Return whether the block must end: the other rows have wrong coordinates, or Sigma has a very small factor.
+
+        Coordinates are wrong if the factor of the projection was computed again.
+        """
+        return self.projection.refactorised > self.factor_version or self.factor < LEAST_FACTOR
 
     cdef void close(self) noexcept nogil:
         if self.pending:

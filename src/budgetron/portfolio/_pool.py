@@ -62,6 +62,7 @@ TRIAL, TRIAL_SHARE = 512, 8
 SHORTEST_BLOCK = 16
 
 
+NO_ROWS = np.zeros(0, np.int64)
 # Instead of the expert that gets the weight of one that ends; and for an expert that starts after a change.
 NO_HEIR, CHANGED = -1, -2
 
@@ -111,12 +112,12 @@ class ExpertPool:
         # A sample of all rows so far, with the labels of the first ones until kernel experts start
         rows = 0 if wide else self._reservoir_rows(d)
         self.reservoir: Floats = np.zeros((rows, d), dtype)
-        self.first_labels = np.zeros(rows)
+        self.first_labels, self.first_weights = np.zeros(rows), np.ones(rows)
         self.medians = np.zeros(2)  # of squared distances, between raw and between standardised rows
         # The last rows and their labels; row t is in place t modulo the length
         rows = 0 if wide else self._window_rows(d)
         self.window: Floats = np.zeros((rows, d), dtype)
-        self.window_labels = np.zeros(rows)
+        self.window_labels, self.window_weights = np.zeros(rows), np.ones(rows)
         self.experts = [Expert(design) for design in designs_for(d, plan)]
         self.bank = LinearExperts(FIRST_ORDER, self._width(d), np.dtype(dtype), outputs)
         # For each pair of experts, the rounds since both started in which only the first made a mistake
@@ -151,7 +152,7 @@ class ExpertPool:
     def nbytes(self) -> int:
         """Bytes of all arrays, and of the overhead."""
         arrays = [self.row, self.reservoir, self.first_labels, self.medians, self.window, self.window_labels]
-        arrays.append(self.scales)
+        arrays += [self.scales, self.first_weights, self.window_weights]
         counts = self.only_first.nbytes + self.detector.counts.nbytes
         scaler = 0 if self.scaler is None else self.scaler.nbytes
         experts = sum(expert.nbytes for expert in self.experts) + self.bank.nbytes
@@ -184,6 +185,7 @@ class ExpertPool:
                 max(active, key=lambda expert: expert.nbytes).end()
             elif len(self.window):
                 self.window, self.window_labels = self.window[:0].copy(), self.window_labels[:0].copy()
+                self.window_weights = self.window_weights[:0].copy()
             else:
                 raise TooLittleMemoryError(self.promised, self.d)
 
@@ -219,20 +221,23 @@ class ExpertPool:
         # A smaller sample of wider rows; until kernel experts start, with room for one more row.
         started = self.seen >= len(self.reservoir)
         rows = max(self._reservoir_rows(d), 0 if started else self.seen + 1)
-        self.first_labels = self.first_labels[:rows].copy()
+        self.first_labels, self.first_weights = (
+            self.first_labels[:rows].copy(),
+            self.first_weights[:rows].copy(),
+        )
         self.reservoir = np.pad(self.reservoir[:rows], ((0, 0), (0, more)))
         self._set_window(min(len(self.window), self._window_rows(d)), more)
         self.shrink(self.memory)
 
     def _set_window(self, rows: int, more: int) -> None:
         """Replace the window by one with this many rows and `more` new features; keep the last rows."""
-        kept, labels = self._last_rows(min(rows, self.seen))
+        kept, labels, weights = self._last_rows(min(rows, self.seen))
         self.window = np.zeros((rows, self.d), self.row.dtype)
-        self.window_labels = np.zeros(rows)
+        self.window_labels, self.window_weights = np.zeros(rows), np.ones(rows)
         if rows:
             places = np.arange(self.seen - len(labels), self.seen) % rows
             self.window[places] = np.pad(kept, ((0, 0), (0, more)))
-            self.window_labels[places] = labels
+            self.window_labels[places], self.window_weights[places] = labels, weights
 
     def _reservoir_rows(self, d: int) -> int:
         return int(np.clip(self.memory // 16 // (d * self.row.itemsize), FEWEST_ROWS, MOST_ROWS))
@@ -240,7 +245,7 @@ class ExpertPool:
     def _window_rows(self, d: int) -> int:
         if not self.plan.relevance or not self.plan.second_order:
             return 0
-        rows = self.memory // WINDOW_SHARE // (d * self.row.itemsize + 8)
+        rows = self.memory // WINDOW_SHARE // (d * self.row.itemsize + 16)
         return min(int(rows), MOST_WINDOW) if rows >= FEWEST_WINDOW else 0
 
     # ------------------------------------------------------------------ rows
@@ -289,12 +294,13 @@ class ExpertPool:
             found |= {i: table for i, table in zip(group, distances, strict=True) if table is not None}
         return found
 
-    def keep_rows(self, X: Matrix, labels: Floats) -> None:
+    def keep_rows(self, X: Matrix, labels: Floats, weights: Floats | None) -> None:
         """Count the rows; keep the reservoir a random sample of all rows, and the window the last ones."""
         rows, n = len(self.reservoir), len(labels)
         if rows and self.seen < rows:  # blocks end where the reservoir is full
             self.reservoir[self.seen : self.seen + n] = X
             self.first_labels[self.seen : self.seen + n] = labels
+            self.first_weights[self.seen : self.seen + n] = 1.0 if weights is None else weights
         elif rows:
             places = self.generator.random(n) * (self.seen + 1 + np.arange(n))
             for t in np.flatnonzero(places < rows):
@@ -302,14 +308,15 @@ class ExpertPool:
         if len(self.window):
             at = (self.seen + np.arange(n)) % len(self.window)
             self.window[at], self.window_labels[at] = X, labels
+            self.window_weights[at] = 1.0 if weights is None else weights
         self.seen += n
 
-    def _last_rows(self, n: int) -> tuple[Floats, Floats]:
-        """Return the last n rows and their labels, in order."""
-        if not n or not len(self.window):
-            return self.window[:0], self.window_labels[:0]
-        places = np.arange(self.seen - n, self.seen) % len(self.window)
-        return self.window[places], self.window_labels[places]
+    def _last_rows(self, n: int) -> tuple[Floats, Floats, Floats]:
+        """Return the last n rows, their labels and their weights, in order."""
+        places = (
+            np.arange(self.seen - n, self.seen) % max(len(self.window), 1) if len(self.window) else NO_ROWS
+        )
+        return self.window[places], self.window_labels[places], self.window_weights[places]
 
     # ------------------------------------------------------------------ schedule
 
@@ -360,6 +367,7 @@ class ExpertPool:
         recent = [expert for expert in waiting if not expert.design.second_order]
         second = [expert for expert in waiting if expert.design.second_order]
         labels, self.first_labels = self.first_labels, np.zeros(0)
+        weights, self.first_weights = self.first_weights, np.zeros(0)
         self._start_with_shares(recent, self.free // 8, MOST_RECENT)
         # As many as can have enough supports each, in the order of `designs_for`.
         while second and not self._start_with_shares(second, self.free, self._most_supports()):
@@ -368,16 +376,18 @@ class ExpertPool:
             self._start_with_shares(recent, self.free, MOST_RECENT)
         views = Views(self.reservoir, scaler.apply(self.reservoir))
         for expert in self._kernel_experts():
-            self._replay(expert, views, labels)
+            self._replay(expert, views, labels, weights)
 
-    def _replay(self, expert: Expert, views: Views, labels: Floats) -> None:
+    def _replay(self, expert: Expert, views: Views, labels: Floats, weights: Floats) -> None:
         """Let a new expert learn rows from before it started; these rounds are not counted."""
         if expert.learner is not None:
             start = 0
             while start < len(labels):
                 stop = min(len(labels), start + max(1, min(expert.room, len(labels))))
                 rows = expert.rows(views)[start:stop]
-                expert.learner.learn(np.ascontiguousarray(rows), labels[start:stop])
+                expert.learner.learn(
+                    np.ascontiguousarray(rows), labels[start:stop], importances=weights[start:stop]
+                )
                 if expert.design.second_order:
                     expert.make_room()
                 start = stop
@@ -465,13 +475,13 @@ class ExpertPool:
         most = FEW
         if not n_rows or not expert.set_width(self.medians[int(expert.design.standardised)], self.row.dtype):
             return []
-        if not expert.start(self.row, self.outputs, self.free, most):
+        if not expert.start(self.row, self.outputs, self.free - 8 * self.d, most):  # with room for scales
             return []
         expert.late = True
         if scales is not None:
             expert.scales = scales
-        rows, labels = self._last_rows(n_rows)
-        self._replay(expert, Views(rows, self.scaler.apply(rows)), labels)
+        rows, labels, weights = self._last_rows(n_rows)
+        self._replay(expert, Views(rows, self.scaler.apply(rows)), labels, weights)
         place = self.experts.index(expert)
         self.only_first[place, :] = self.only_first[:, place] = 0
         return [(place, CHANGED if changed else NO_HEIR)]
@@ -487,19 +497,20 @@ class ExpertPool:
         if self.seen < LAST:
             share = self.free // len(active)
             for expert in active:
-                own = expert.promised(self.row, self.outputs)
+                own = expert.promised(self.row, self.outputs) - expert.scales.nbytes
                 expert.grow(self.row, self.outputs, own + share, max(min(FEW, most), expert.budget))
             return []
         best = self._best()
         on_trial = {place for young, old, _ in self.trials for place in (young, old)}
         for expert in sorted(active, key=lambda e: e.recent_mistakes, reverse=True):
-            place, own = self.experts.index(expert), best.promised(self.row, self.outputs)
+            place = self.experts.index(expert)
+            own = best.promised(self.row, self.outputs) - best.scales.nbytes
             if best.largest(self.row, self.outputs, own + self.free, best.budget, most) >= most:
                 break
             if expert is not best and place not in on_trial:
                 expert.end()
                 changes.append((place, self.experts.index(best)))
-        own = best.promised(self.row, self.outputs)
+        own = best.promised(self.row, self.outputs) - best.scales.nbytes
         best.grow(self.row, self.outputs, own + self.free, most)
         return changes
 
@@ -547,7 +558,8 @@ class ExpertPool:
         If the stream has changed and there is no memory for the new expert, older experts end, the largest
         first.
         """
-        rows, labels = self._last_rows(n_rows)
+        rows, labels, weights = self._last_rows(n_rows)
+        rows, labels = rows[weights > 0.0], labels[weights > 0.0]
         places = self._scaled()
         if len(labels) < FEWEST_WINDOW or not places or self.scaler is None:
             return []

@@ -180,7 +180,7 @@ class Portfolio:
         pool.only_first += (wrong.T.astype(np.float64) @ right.astype(np.float64)).astype(np.int64)
         self.mistakes += int(np.count_nonzero(signed(margins, labels) <= 0.0))
         self.rounds += n
-        pool.keep_rows(X, labels)
+        pool.keep_rows(X, labels, importances)
         for place, heir in pool.run_schedule(counts):
             if heir >= 0:
                 self.combination.transfer_weight(place, heir)
@@ -282,6 +282,7 @@ class Portfolio:
         scaler = pool.scaler
         names = ["seen", "memory", "outputs", "reservoir", "first_labels", "medians", "window"]
         names += ["window_labels", "only_first", "watched", "chunk_errors", "alarm_at", "scales"]
+        names += ["first_weights", "window_weights"]
         return {name: getattr(pool, name) for name in names} | {
             "rounds": self.rounds,
             "mistakes": self.mistakes,

@@ -56,7 +56,7 @@ def portfolio_of(found: object, d: int, dtype: np.dtype[Any], outputs: int, plan
             "scaler",
             "scales",
         }
-        | {"chunks", "bank", "experts", "combination"},
+        | {"chunks", "bank", "experts", "combination", "first_weights", "window_weights"},
         "the portfolio",
     )
     memory = require_int(state["memory"], 1, MOST_ROUNDS, "memory")
@@ -104,6 +104,12 @@ def _restore_rows(pool: ExpertPool, state: State, dtype: np.dtype[Any]) -> None:
     labels = (0 if seen >= size else size,)
     pool.first_labels = require_array(state["first_labels"], np.float64, labels, "first labels")
     pool.window_labels = require_array(state["window_labels"], np.float64, (length,), "labels of the window")
+    pool.first_weights = require_array(state["first_weights"], np.float64, labels, "first weights")
+    pool.window_weights = require_array(
+        state["window_weights"], np.float64, (length,), "weights of the window"
+    )
+    for values in (pool.first_weights, pool.window_weights):
+        require(np.all((values >= 0.0) & np.isfinite(values)), "weights of rows should not be below 0")
     classes = (-1.0, 0.0, 1.0) if pool.outputs == 1 else tuple(range(pool.outputs))
     for values in (pool.first_labels, pool.window_labels):
         require(bool(np.isin(values, classes).all()), "labels of rows should be classes")
