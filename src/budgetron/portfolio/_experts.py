@@ -22,6 +22,7 @@ __all__ = [
     "FIRST_ORDER",
     "FULL",
     "LOGISTIC_FACTOR",
+    "STORED",
     "WIDE",
     "Design",
     "Expert",
@@ -60,6 +61,21 @@ KEEP = 0.999
 MOST, MEMORY, LIMITS = 800, 16 << 20, (400, 1200)
 # Slabs are rounded up, at some lengths by a cache line more: room for this many more supports covers that.
 SPARE = 32
+# What a model file stores of an expert, besides its hypothesis.
+STORED = (
+    "gamma",
+    "loss",
+    "linear",
+    "full",
+    "budget",
+    "allowed",
+    "mistakes",
+    "recent_mistakes",
+    "rounds",
+    "ended",
+    "late",
+    "scales",
+)
 
 
 def most_supports(memory: int) -> int:
@@ -384,19 +400,5 @@ class Expert:
 
     def state(self) -> State:
         """Return all that the expert must remember."""
-        names = (
-            "gamma",
-            "loss",
-            "linear",
-            "full",
-            "budget",
-            "allowed",
-            "mistakes",
-            "recent_mistakes",
-            "rounds",
-            "ended",
-            "late",
-            "scales",
-        )
         learner = None if self.learner is None else self.learner.state()
-        return {name: getattr(self, name) for name in names} | {"learner": learner}
+        return {name: getattr(self, name) for name in STORED} | {"learner": learner}

@@ -22,7 +22,7 @@ from budgetron._util.checks import (
     require_names,
 )
 from budgetron.portfolio._changes import CHUNK, ChangeDetector
-from budgetron.portfolio._experts import FIRST_ORDER, PRIORS, WIDE, Expert, Plan, designs_for
+from budgetron.portfolio._experts import FIRST_ORDER, PRIORS, STORED, WIDE, Expert, Plan, designs_for
 from budgetron.portfolio._pool import FEWEST_ROWS, MOST_ROWS, MOST_WINDOW, ExpertPool
 from budgetron.portfolio._portfolio import Portfolio
 from budgetron.portfolio._views import Scaler
@@ -137,21 +137,7 @@ def _scaler(found: object, d: int, seen: int) -> Scaler:
 
 def _restore_expert(pool: ExpertPool, expert: Expert, found: object, dtype: np.dtype[Any]) -> None:
     """Set the record and the hypothesis of an expert."""
-    names = {
-        "gamma",
-        "loss",
-        "linear",
-        "full",
-        "budget",
-        "allowed",
-        "mistakes",
-        "recent_mistakes",
-        "rounds",
-        "ended",
-        "late",
-        "scales",
-    }
-    state = require_names(found, names | {"learner"}, "an expert")
+    state = require_names(found, {*STORED, "learner"}, "an expert")
     seen, kind = pool.seen, expert.design.kind
     expert.rounds = require_int(state["rounds"], 0, seen, "rounds of an expert")
     expert.mistakes = require_int(state["mistakes"], 0, expert.rounds, "mistakes of an expert")
