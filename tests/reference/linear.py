@@ -165,7 +165,7 @@ class JointAROW:
         if self.loss == "squared":
             return True
         right = expit(lead) if self.outputs == 1 else np.exp(s[y > 0][0] - logsumexp(s))
-        return 1.0 - right >= 0.01
+        return 1.0 - right >= 0.03
 
     def update(self, x, y, s, r):
         direction = self.sigma @ x

@@ -153,7 +153,7 @@ class JointSecondOrder:
             learns = bool((y * s < 1.0).any())
         elif self.loss == "logistic":
             right = 1.0 / (1.0 + np.exp(-lead)) if self.outputs == 1 else np.exp(s[y > 0][0] - logsumexp(s))
-            learns = 1.0 - right >= 0.01
+            learns = 1.0 - right >= 0.03
         else:
             learns = True
         if learns and self.weights[t] > 0.0:

@@ -11,7 +11,7 @@ from libc.math cimport INFINITY, exp, fabs, log, sqrt
 LOSSES = ("hinge", "logistic", "squared")
 
 # With the logistic loss, a row is learned if the probability of the other classes is at least this.
-cdef double LEAST_DOUBT = 0.01
+cdef double LEAST_DOUBT = 0.03
 
 # With the logistic loss and several outputs, the mean curvature is multiplied by this. Chosen on two streams.
 cdef double CURVATURE = 3.0

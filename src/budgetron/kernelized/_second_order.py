@@ -346,7 +346,7 @@ class SecondOrderProjectron(LossClassifier, BudgetedClassifier):
     classes have one mean w, and the score of the first class is -w . phi.
 
     A row is learned (a margin error) if y_c s_c < 1 for some c with the hinge loss; if the probability of the
-    other classes is at least 0.01 with the logistic loss; and always with the squared loss, where a row with
+    other classes is at least 0.03 with the logistic loss; and always with the squared loss, where a row with
     y_c s_c < 1 is a margin error. With more than two classes and the squared loss, the score of the row's
     class must exceed the others by 1. A margin error with ||delta||^2 = k(x, x) - ||z||^2 above the threshold
     first becomes a support; its coordinate in phi is ||delta||, of mean 0 and variance `prior`. Then, with

@@ -308,7 +308,7 @@ class AROW(LossClassifier, LinearClassifier):
     others. Two classes have one mean w, and the score of the first class is -w . x.
 
     A row is learned (a margin error) if y_c s_c < 1 for some c with the hinge loss; if the probability of the
-    other classes is at least 0.01 with the logistic loss; and always with the squared loss. Then, with
+    other classes is at least 0.03 with the logistic loss; and always with the squared loss. Then, with
     v = x' Sigma x, each class moves by::
 
         w_c += a_c Sigma x,     Sigma -= Sigma x x' Sigma / (v + r / h)
