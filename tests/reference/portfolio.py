@@ -65,7 +65,7 @@ class Combination:
             y = 1.0 if (label == c if outputs > 1 else label == 1) else -1.0
             for r, keep in enumerate(self.keeps):
                 self.learn(r, c, keep, f[c], y, margins[r, c], weight)
-            self.recent[c] += self.rates * (y - self.recent[c])
+            self.recent[c] += self.rates * (y - self.recent[c]) if weight > 0.0 else 0.0
         return out
 
     def choice(self, scores):

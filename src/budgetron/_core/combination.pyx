@@ -319,8 +319,9 @@ cdef void learn_label(Combination self, Py_ssize_t label, double weight) noexcep
         y = 1.0 if (label == c if K > 1 else label == 1) else -1.0
         for r in range(R):
             learn_combiner(self, r, c, y, weight)
-        self._recent[2 * c] += FAST * (y - self._recent[2 * c])
-        self._recent[2 * c + 1] += SLOW * (y - self._recent[2 * c + 1])
+        if weight > 0.0:
+            self._recent[2 * c] += FAST * (y - self._recent[2 * c])
+            self._recent[2 * c + 1] += SLOW * (y - self._recent[2 * c + 1])
 
 
 cdef void learn_combiner(Combination self, Py_ssize_t r, Py_ssize_t c, double y, double weight) noexcept nogil:

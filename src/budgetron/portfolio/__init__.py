@@ -2,7 +2,8 @@
 
 `_classifier`  the estimator
 `_portfolio`   one hypothesis made of experts, for all classes
-`_pool`        the experts' shared memory, and the schedule by which they start, end and grow
+`_schedule`    when experts start, end and grow
+`_pool`        the experts' shared memory, and the rows that it keeps
 `_experts`     the experts
 `_changes`     a detector of changes of the stream
 `_views`       rows, raw and standardised

@@ -364,10 +364,10 @@ class Expert:
         self.allowed = max(self.largest(row, outputs, share, self.budget, most), self.budget)
         self.make_room()
 
-    def shrink(self, row: Floats, outputs: int, share: int) -> None:
-        """Keep the oldest supports that fit in a share of the memory; end if there are too few."""
+    def shrink(self, row: Floats, outputs: int, share: int, most: int = UNLIMITED) -> None:
+        """Keep the oldest supports: at most `most`, and as many as fit in a share of the memory; or end."""
         assert self.learner is not None
-        self.allowed = self.largest(row, outputs, share, FEWEST, self.allowed)
+        self.allowed = self.largest(row, outputs, share, FEWEST, min(self.allowed, most))
         if self.allowed:
             self.budget = min(self.allowed, self.budget)
             self.learner.truncate(self.budget)

@@ -2,8 +2,8 @@
 
 In a round, every active expert computes a score for each class from the raw or the standardised row, and
 the combination makes one prediction from the scores (`_core.combination`). Then the label is seen, and the
-experts and the combination learn. Experts start, end and grow by a schedule (`_pool`). An expert's share of
-the memory is a limit: its arrays grow as supports are added.
+experts and the combination learn. Experts start, end and grow by a schedule (`_schedule`). An expert's share
+of the memory is a limit: its arrays grow as supports are added.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from budgetron._util.checks import State
 from budgetron._util.sparse import check_sparse
 from budgetron._util.types import Floats, Ints, Matrix, Row
 from budgetron.portfolio._experts import FIRST_ORDER, LOGISTIC_FACTOR, Plan
-from budgetron.portfolio._pool import CHANGED, ExpertPool, TooLittleMemoryError
+from budgetron.portfolio._pool import TooLittleMemoryError
+from budgetron.portfolio._schedule import CHANGED, ScheduledPool
 from budgetron.portfolio._views import Views
 
 __all__ = ["Portfolio"]
@@ -71,7 +72,7 @@ class Portfolio:
         plan: Plan | None = None,
     ) -> None:
         plan = Plan() if plan is None else plan
-        self.pool = ExpertPool(d, dtype, memory, outputs, generator, plan)
+        self.pool = ScheduledPool(d, dtype, memory, outputs, generator, plan)
         self.combination = new_combination(len(self.pool.experts), outputs, plan)
         self.pool.overhead = self.combination.nbytes
         self.rounds = self.mistakes = 0
@@ -172,20 +173,22 @@ class Portfolio:
         active, margins = self._active(), np.empty((n, outputs))
         self.combination.learn(scores, active, labels, margins, importances)
         wrong = wrong_votes(scores, labels) & active
+        right = ~wrong & active
+        if importances is not None:  # rows of weight 0 decide nothing
+            wrong, right = wrong[importances > 0.0], right[importances > 0.0]
         counts = wrong.sum(axis=0)
         for expert, mistakes in zip(pool.experts, counts.tolist(), strict=True):
             if expert.active:
                 expert.count(n, mistakes)
-        right = ~wrong & active
         pool.only_first += (wrong.T.astype(np.float64) @ right.astype(np.float64)).astype(np.int64)
         self.mistakes += int(np.count_nonzero(signed(margins, labels) <= 0.0))
         self.rounds += n
         pool.keep_rows(X, labels, importances)
-        for place, heir in pool.run_schedule(counts):
-            if heir >= 0:
-                self.combination.transfer_weight(place, heir)
+        for place, target in pool.run_schedule(counts):
+            if target >= 0:
+                self.combination.transfer_weight(place, target)
             else:  # after a change, what the combiners know about the other experts is outdated
-                self.combination.reset(place, 1.0 if heir == CHANGED else LATE_VARIANCE)
+                self.combination.reset(place, 1.0 if target == CHANGED else LATE_VARIANCE)
         return margins, sizes
 
     def _active(self) -> NDArray[np.bool_]:

@@ -1,0 +1,324 @@
+"""The schedule by which the experts of a pool start, end and grow.
+
+Kernel experts start when the reservoir is full of the first rows: their median distance sets the kernel
+widths. Reviews take place after FIRST_REVIEW rounds, twice as many, and so on. A review ends the experts that
+were significantly worse than the best one, starts new experts, and gives the free memory to those that stay.
+Feature scales are learned from a window of recent rows: at reviews, and after a change of the stream (see
+`_changes`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from budgetron import relevance
+from budgetron._util.types import Floats, Ints
+from budgetron.portfolio._changes import CHUNK, ChangeDetector
+from budgetron.portfolio._experts import MOST_RECENT, UNLIMITED, Expert, most_supports
+from budgetron.portfolio._pool import FEWEST_WINDOW, ExpertPool, median_distance
+from budgetron.portfolio._views import Scaler, Views
+
+__all__ = ["CHANGED", "NO_TARGET", "ScheduledPool"]
+
+# Rows that one step of learning the feature scales uses, and the number of steps.
+SCALE_ROWS, SCALE_STEPS = 250, 25
+# The first review is after this many rounds, and the next ones after twice as many each.
+FIRST_REVIEW = 256
+# For the first reviews, the largest number of second-order experts without learned scales that stay. After
+# later reviews, one stays.
+MOST_KEPT = {256: 5, 512: 3, 1024: 2}
+# After a change of the stream, feature scales are learned again when this many rounds have passed: early, to
+# follow the change soon, and later, because more rows give better scales.
+ROUNDS_AFTER_CHANGE = (128, 384, 1024)
+# Of two experts, let a be the number of rounds in which only the first made a mistake, and b the number in
+# which only the second did. The first is worse by (a - b) / sqrt(a + b) standard deviations. An expert ends
+# if it is worse than the best one by more than SIGNIFICANT.
+SIGNIFICANT = 3.0
+# From the review after LAST rounds on, the best expert may have `most_supports`, if it is better than each
+# linear expert by more than CLEAR standard deviations. The others have at most FEW. One that was the best
+# before keeps its supports until it is worse than the best by more than PROBABLE.
+LAST, FEW, CLEAR, PROBABLE = 1024, 350, 1.0, 2.0
+# From the review after this many rounds on, second-order experts of all kinds are compared with each other.
+COMPARE_ALL = 4096
+# A new expert is compared with the one that it may replace after TRIAL rounds, or after 1 / TRIAL_SHARE of
+# all rounds so far if this is longer.
+TRIAL, TRIAL_SHARE = 512, 8
+# Instead of the expert that gets the weight of one that ends; and for an expert that starts after a change.
+NO_TARGET, CHANGED = -1, -2
+
+# For each expert that ended or started: its place, and the place of the expert that gets its weights.
+Changes = list[tuple[int, int]]
+
+
+class ScheduledPool(ExpertPool):
+    """A pool whose experts start, end and grow by the schedule."""
+
+    def run_schedule(self, wrong: Ints) -> Changes:
+        """Start, end and grow experts if it is time, after rounds with this many mistakes of each expert.
+
+        Return a pair (expert, target) for each expert that ended or started. The combiners' weights of an
+        expert that ended are added to those of the target. If it is NO_TARGET, they are reset. For an expert
+        that starts after a change, it is CHANGED.
+        """
+        if self.scaler is None:  # rows are wide, and there are linear experts only
+            return []
+        changes: Changes = []
+        self.chunk_errors += int(wrong[self.watched]) if self.watched >= 0 else 0
+        if self.seen == len(self.reservoir):
+            self._start_kernel_experts(self.scaler)
+        elif self.seen % CHUNK == 0 and self.plan.second_order:
+            changes += self._end_chunk()
+            review = self.seen // FIRST_REVIEW if self.seen % FIRST_REVIEW == 0 else 0
+            if review and review & (review - 1) == 0:  # a power of two
+                changes += self.review()
+        for expert in self._second_order():
+            expert.make_room()
+        return changes
+
+    def _start_kernel_experts(self, scaler: Scaler) -> None:
+        """Start the kernel experts, and let them learn the rows so far."""
+        self.medians = self._measure(scaler)
+        for expert in self._kernel_experts():
+            if not expert.set_width(self.medians[int(expert.design.standardised)], self.row.dtype):
+                expert.end()
+        waiting = [e for e in self._kernel_experts() if not e.ended and e.design.kind != "scaled"]
+        recent = [expert for expert in waiting if not expert.design.second_order]
+        second = [expert for expert in waiting if expert.design.second_order]
+        labels, self.first_labels = self.first_labels, np.zeros(0)
+        weights, self.first_weights = self.first_weights, np.zeros(0)
+        self._start_with_shares(recent, self.free // 8, MOST_RECENT)
+        # As many as can have enough supports each, in the order of `designs_for`.
+        while second and not self._start_with_shares(second, self.free, self._most_supports()):
+            second.pop().end()
+        if not second:  # the memory is too small for any of these
+            self._start_with_shares(recent, self.free, MOST_RECENT)
+        views = Views(self.reservoir, scaler.apply(self.reservoir))
+        for expert in self._kernel_experts():
+            self._replay(expert, views, labels, weights)
+
+    def _measure(self, scaler: Scaler) -> Floats:
+        standardised = scaler.apply(self.reservoir)
+        return np.array([median_distance(self.reservoir), median_distance(standardised)])
+
+    def _most_supports(self) -> int:
+        """The most supports of an expert: no more than the rounds until memory is reassigned."""
+        most = most_supports(self.memory)
+        return min(most, max(FIRST_REVIEW, 2 * self.seen)) if self.plan.moving else most
+
+    # ------------------------------------------------------------------ reviews
+
+    def review(self) -> Changes:
+        """End weak experts, start new ones, and give the free memory to the experts that stay."""
+        assert self.scaler is not None
+        self.medians = self._measure(self.scaler)  # for experts that start now, also after a change of scale
+        changes = self._end_weak() if self.plan.moving else []
+        if self.alarm_at < 0 and (self.plan.restarts or self.seen <= LAST):
+            changes += self._start_scaled(min(self.seen, len(self.window)))
+        if self.seen > max(MOST_KEPT) and self.plan.restarts and self.plan.moving:
+            changes += self._restart_an_ended_one()
+        if self.plan.moving:
+            changes += self._grow()
+        self._watch_best()
+        for expert in self.experts:
+            expert.recent_mistakes = 0
+        return changes
+
+    def _is_worse(self, first: Expert, second: Expert, deviations: float) -> bool:
+        """Return whether the first is worse than the second by more than this many standard deviations."""
+        i, j = self.experts.index(first), self.experts.index(second)
+        a, b = self.only_first[i, j], self.only_first[j, i]
+        return bool(a - b > deviations * np.sqrt(a + b))
+
+    def _end_weak(self) -> Changes:
+        """End the experts that are significantly worse than the best, and those of a rank that is too low.
+
+        Experts without learned scales are compared with each other, and later with all others. The rank
+        decides only if more than the allowed number of experts without learned scales would stay.
+        """
+        on_trial = {new for new, _, _ in self.trials}
+        active = [e for e in self._second_order("kernel") if self.experts.index(e) not in on_trial]
+        changes: Changes = []
+        if len(active) > 1:
+            # If the best one has M recent mistakes, experts with at most M + sqrt(M) count as equally good.
+            # Of these, the first ones stay.
+            least = min(expert.recent_mistakes for expert in active)
+            ranked = sorted(active, key=lambda expert: max(expert.recent_mistakes, least + least**0.5))
+            most = MOST_KEPT.get(self.seen, 1)
+            for rank, expert in enumerate(ranked[1:], start=1):
+                if rank >= most or self._is_worse(expert, ranked[0], SIGNIFICANT):
+                    changes.append(self._end(expert, ranked[0]))
+        if self.seen >= COMPARE_ALL and self._second_order():
+            best, on_trial = self._best(), self._on_trial()
+            others = [e for e in self._second_order() if self.experts.index(e) not in on_trial]
+            weak = [expert for expert in others if self._is_worse(expert, best, SIGNIFICANT)]
+            changes += [self._end(expert, best) for expert in weak]
+        return changes
+
+    def _end(self, expert: Expert, target: Expert | None) -> tuple[int, int]:
+        """End an expert; return its place and that of the target of its weights."""
+        expert.end()
+        return self.experts.index(expert), NO_TARGET if target is None else self.experts.index(target)
+
+    def _on_trial(self) -> set[int]:
+        """The places of all experts that trials compare."""
+        return {place for new, previous, _ in self.trials for place in (new, previous)}
+
+    def _restart_an_ended_one(self) -> Changes:
+        """Restart the best of the ended experts without learned scales; compare it with one that stayed."""
+        ended = [e for e in self.experts if e.design.kind == "kernel" and e.ended and e.rounds]
+        active = self._second_order("kernel")
+        if not ended or len(active) > 1 or not self._second_order():
+            return []
+        rival = active[0] if active else self._best()
+        expert = min(ended, key=lambda expert: expert.error_rate)
+        started = self._start_late(expert, min(self.seen, len(self.window)))
+        if started:
+            self._start_trial(started[0][0], self.experts.index(rival))
+        return started
+
+    def _start_trial(self, new: int, previous: int) -> None:
+        until = self.seen + max(TRIAL, self.seen // TRIAL_SHARE // CHUNK * CHUNK)
+        self.trials.append((new, previous, until))
+
+    def _start_late(
+        self, expert: Expert, n_rows: int, scales: Floats | None = None, changed: bool = False
+    ) -> Changes:
+        """Start an expert with the last rows, if there is memory for it."""
+        assert self.scaler is not None
+        if not n_rows or not expert.set_width(self.medians[int(expert.design.standardised)], self.row.dtype):
+            return []
+        if not expert.start(self.row, self.outputs, self.free - 8 * self.d, FEW):  # with room for scales
+            return []
+        expert.late = True
+        if scales is not None:
+            expert.scales = scales
+        rows, labels, weights = self._last_rows(n_rows)
+        self._replay(expert, Views(rows, self.scaler.apply(rows)), labels, weights)
+        place = self.experts.index(expert)
+        self.only_first[place, :] = self.only_first[:, place] = 0
+        return [(place, CHANGED if changed else NO_TARGET)]
+
+    def _grow(self) -> Changes:
+        """Give the free memory to the second-order experts, from LAST rounds on to the best one only.
+
+        If the free memory is too small for the best one, weaker experts end.
+        """
+        active, most = self._second_order(), self._most_supports()
+        if not active:
+            return []
+        if self.seen < LAST:
+            share = self.free // len(active)
+            for expert in active:
+                own = expert.promised(self.row, self.outputs) - expert.scales.nbytes
+                expert.grow(self.row, self.outputs, own + share, max(min(FEW, most), expert.budget))
+            return []
+        # More supports take more time in each round. They are worth it only if kernels are better than linear
+        # experts.
+        better = [expert for expert in active if self._is_better_than_linear(expert)]
+        best = min(better or active, key=self._rank)
+        for expert in active:
+            if expert.allowed > FEW and expert is not best and self._is_worse(expert, best, PROBABLE):
+                expert.shrink(self.row, self.outputs, UNLIMITED, FEW)
+        return self._grow_best(best, most) if better else []
+
+    def _grow_best(self, best: Expert, most: int) -> Changes:
+        """Let the best expert have at most this many supports; weaker experts end until they fit."""
+        changes: Changes = []
+        on_trial = self._on_trial()
+        for expert in sorted(self._second_order(), key=lambda e: e.recent_mistakes, reverse=True):
+            own = best.promised(self.row, self.outputs) - best.scales.nbytes
+            if best.largest(self.row, self.outputs, own + self.free, best.budget, most) >= most:
+                break
+            if expert is not best and self.experts.index(expert) not in on_trial:
+                changes.append(self._end(expert, best))
+        own = best.promised(self.row, self.outputs) - best.scales.nbytes
+        best.grow(self.row, self.outputs, own + self.free, most)
+        return changes
+
+    def _is_better_than_linear(self, expert: Expert) -> bool:
+        linear = [other for other in self.experts if other.active and not other.design.has_kernel]
+        return all(self._is_worse(other, expert, CLEAR) for other in linear)
+
+    def _best(self) -> Expert:
+        """The active second-order expert with the fewest mistakes since the last review."""
+        return min(self._second_order(), key=self._rank)
+
+    def _rank(self, expert: Expert) -> tuple[int, float]:
+        recent = expert.recent_mistakes if expert.rounds >= self.seen // 4 else self.seen
+        return recent, expert.error_rate
+
+    def _watch_best(self) -> None:
+        """From now on, pass the errors of the best second-order expert to the detector."""
+        self._watch(self.experts.index(self._best()) if self._second_order() else -1)
+
+    def _watch(self, place: int) -> None:
+        if place != self.watched:
+            self.watched, self.chunk_errors, self.detector = place, 0, ChangeDetector()
+
+    # ------------------------------------------------------------------ feature scales
+
+    def _end_chunk(self) -> Changes:
+        """Test for a change of the stream, end trials, and learn new scales some time after a change."""
+        errors, self.chunk_errors = self.chunk_errors, 0
+        watching = self.watched >= 0 and self.plan.restarts
+        if watching and self.detector.add(CHUNK, errors) and self.alarm_at < 0:
+            self.alarm_at = self.seen
+        due = [trial for trial in self.trials if trial[2] <= self.seen]
+        self.trials = [trial for trial in self.trials if trial[2] > self.seen]
+        changes = [change for new, previous, _ in due for change in self._end_trial(new, previous)]
+        passed = self.seen - self.alarm_at
+        if self.alarm_at >= 0 and passed in ROUNDS_AFTER_CHANGE:
+            if passed == ROUNDS_AFTER_CHANGE[-1]:
+                self.alarm_at = -1
+            # The alarm came at the end of a chunk, so the rows of this chunk came after the change, too.
+            changes += self._start_scaled(min(passed + CHUNK, len(self.window)), changed=True)
+        return changes
+
+    def _start_scaled(self, n_rows: int, changed: bool = False) -> Changes:
+        """Learn feature scales from the last rows, and start an expert with them.
+
+        If the stream has changed and there is no memory for the new expert, older experts end, the largest
+        first.
+        """
+        rows, labels, weights = self._last_rows(n_rows)
+        rows, labels = rows[weights > 0.0], labels[weights > 0.0]
+        places = [i for i, expert in enumerate(self.experts) if expert.design.kind == "scaled"]
+        if len(labels) < FEWEST_WINDOW or not places or self.scaler is None:
+            return []
+        on_trial = {new for new, _, _ in self.trials}
+        stays = next((i for i in places if self.experts[i].learner is not None and i not in on_trial), -1)
+        place = next(i for i in places if i != stays)
+        expert, changes = self.experts[place], []
+        if expert.learner is not None:
+            changes.append(self._end(expert, self.experts[stays] if stays >= 0 else None))
+        self.trials = [trial for trial in self.trials if trial[0] != place]
+        if not expert.set_width(self.medians[1], self.row.dtype):
+            return changes
+        others = self._second_order("kernel")
+        if others:  # the loss of the expert with the fewest errors
+            expert.loss = min(others, key=lambda other: other.error_rate).loss
+        self.scales = relevance.feature_scales(
+            self.scaler.apply(rows), labels, expert.gamma, max_rows=SCALE_ROWS, steps=SCALE_STEPS
+        )
+        started = self._start_late(expert, n_rows, self.scales, changed)
+        while changed and not started and self._second_order():
+            changes.append(self._end(max(self._second_order(), key=lambda other: other.nbytes), None))
+            started = self._start_late(expert, n_rows, self.scales, changed)
+        if started and stays >= 0 and self.experts[stays].learner is not None:
+            self._start_trial(place, stays)
+        if self.watched < 0 or self.experts[self.watched].learner is None:
+            self._watch_best()
+        return changes + started
+
+    def _end_trial(self, new: int, previous: int) -> Changes:
+        """End the worse of two experts. If they are of different kinds, only a new one that is worse ends."""
+        first, second = self.experts[new], self.experts[previous]
+        if first.learner is None or second.learner is None:
+            return []
+        if self.only_first[new, previous] >= self.only_first[previous, new]:
+            return [self._end(first, second)]
+        if first.design.kind != second.design.kind:
+            return []
+        if previous == self.watched:
+            self._watch(new)
+        return [self._end(second, first)]
