@@ -172,9 +172,11 @@ def test_significantly_worse_experts_end():
 
 
 def test_a_trial_ends_the_worse_expert():
-    X, y = noisy(1100)
+    X = np.random.default_rng(0).normal(size=(1100, 10))
+    y = np.where(X[:, 0] * X[:, 1] > 0.0, 1, -1)
     pool = hypotheses_of(BudgetClassifier("16MB", random_state=0).fit(X, y))[0].pool
-    new, previous, until = next(t for t in pool.trials if pool.experts[t[0]].design.kind == "scaled")
+    kinds = [expert.design.kind for expert in pool.experts]
+    new, previous, until = next(t for t in pool.trials if kinds[t[0]] == kinds[t[1]] == "scaled")
     assert until == 1024 + 512
     pool.watched = previous
     for a, b, winner in ((10, 9, previous), (9, 10, new)):
@@ -188,12 +190,12 @@ def test_a_trial_ends_the_worse_expert():
         ]
 
 
-def test_a_trial_between_kinds_ends_only_the_new_expert():
+def test_a_trial_between_kinds_ends_only_a_new_expert_that_is_clearly_worse():
     X, y = noisy(1100)
     pool = hypotheses_of(BudgetClassifier("16MB", random_state=0).fit(X, y))[0].pool
     active = {e.design.kind: i for i, e in enumerate(pool.experts) if e.learner is not None}
     new, previous = active["kernel"], active["scaled"]
-    for a, b, ended in ((10, 9, [new]), (9, 10, [])):
+    for a, b, ended in ((20, 9, [new]), (12, 9, []), (9, 20, [])):  # 11 > sqrt(29), and 3 < sqrt(21)
         other = copy.deepcopy(pool)
         other.only_first[new, previous], other.only_first[previous, new] = a, b
         assert [place for place, _ in other._end_trial(new, previous)] == ended

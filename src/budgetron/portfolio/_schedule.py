@@ -304,21 +304,24 @@ class ScheduledPool(ExpertPool):
         while changed and not started and self._second_order():
             changes.append(self._end(max(self._second_order(), key=lambda other: other.nbytes), None))
             started = self._start_late(expert, n_rows, self.scales, changed)
-        if started and stays >= 0 and self.experts[stays].learner is not None:
-            self._start_trial(place, stays)
+        if started:
+            rivals = [stays] if stays >= 0 else [self.experts.index(other) for other in others]
+            rivals = [rival for rival in rivals if self.experts[rival].learner is not None]
+            if rivals:
+                self._start_trial(place, min(rivals, key=lambda i: self._rank(self.experts[i])))
         if self.watched < 0 or self.experts[self.watched].learner is None:
             self._watch_best()
         return changes + started
 
     def _end_trial(self, new: int, previous: int) -> Changes:
-        """End the worse of two experts. If they are of different kinds, only a new one that is worse ends."""
+        """End the worse of two experts. Of different kinds, only a new one that is clearly worse ends."""
         first, second = self.experts[new], self.experts[previous]
         if first.learner is None or second.learner is None:
             return []
+        if first.design.kind != second.design.kind:
+            return [self._end(first, second)] if self._is_worse(first, second, CLEAR) else []
         if self.only_first[new, previous] >= self.only_first[previous, new]:
             return [self._end(first, second)]
-        if first.design.kind != second.design.kind:
-            return []
         if previous == self.watched:
             self._watch(new)
         return [self._end(second, first)]
