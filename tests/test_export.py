@@ -1,17 +1,11 @@
 """Exported models agree with the model to float32 accuracy; other models raise an error."""
 
-import ctypes
 import re
-import shutil
-import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
 import numpy as np
-import onnx
-import onnxruntime
 import pytest
+from exported import FORMATS, compiled, in_onnx, needs_cc, runner
 from reference.kernels import cauchy_rows
 from scipy.sparse import csr_array
 from sklearn.exceptions import NotFittedError
@@ -23,12 +17,8 @@ from budgetron import CalibratedClassifier, SecondOrderProjectron, export, linea
 from budgetron._base.access import add_class, hypotheses_of
 from budgetron.batch import AveragedClassifier, PenalizedRiskClassifier
 from budgetron.experts import ExpertClassifier
-from budgetron.export._onnx import MOST_NUMBERS
+from budgetron.export._onnx_graph import MOST_NUMBERS
 from budgetron.kernels import Normalized
-
-CC = shutil.which("cc") or shutil.which("gcc")
-STRICT = ["-Wall", "-Wextra", "-Werror", "-std=c99", "-pedantic"]
-needs_cc = pytest.mark.skipif(CC is None, reason="needs a C compiler")
 
 # Largest difference of scores, relative to sum_i |coef_i| k(|x|, |s_i|), where k is 1 for rbf and laplacian,
 # plus the linear part with absolute values.
@@ -60,71 +50,6 @@ def fitted(model, labels="numbers", dtype=np.float64, n=300):
     """Fit a model to rows with the given kind of labels."""
     X, codes = rows(n, len(LABELS[labels]))
     return model.fit(X.astype(dtype), np.array(LABELS[labels])[codes])
-
-
-def in_c(model, X, folder, name="model"):
-    """Return scores, labels and probabilities of the compiled header."""
-    folder = Path(tempfile.mkdtemp(dir=folder))  # a library is loaded once per path
-    export.c(model, folder / "exported.h", name)
-    probable, text = hasattr(model, "predict_proba"), isinstance(model.classes_[0], str)
-    source = f"""
-        #include "exported.h"
-        enum {{ D = {name.upper()}_FEATURES, K = {name.upper()}_CLASSES, O = {name.upper()}_OUTPUTS }};
-        int sizes(int which) {{ return which == 0 ? D : which == 1 ? K : O; }}
-        void ask(const float *X, int n, float *scores, int *codes, float *p)
-        {{
-            for (int i = 0; i < n; i++) {{
-                {name}_decisions(X + i * D, scores + i * O);
-                codes[i] = {name}_predict(X + i * D);
-                {f"{name}_probabilities(X + i * D, p + i * K);" if probable else "(void)p;"}
-            }}
-        }}
-        {"const char *" if text else "long long "}label(int c) {{ return {name}_label(c); }}
-        """
-    library = compiled(source, folder, "-shared", "-fPIC", "-O2", output="exported.so")
-    loaded = ctypes.CDLL(str(library))
-    d, classes, outputs = (loaded.sizes(i) for i in range(3))
-    assert (d, classes) == (X.shape[1], len(model.classes_))
-    X = np.ascontiguousarray(X, np.float32)
-    scores, codes = np.zeros((len(X), outputs), np.float32), np.zeros(len(X), np.int32)
-    p = np.zeros((len(X), classes), np.float32)
-    loaded.ask(
-        *(
-            ctypes.c_void_p(a.ctypes.data) if isinstance(a, np.ndarray) else a
-            for a in (X, len(X), scores, codes, p)
-        )
-    )
-    loaded.label.restype = ctypes.c_char_p if text else ctypes.c_longlong
-    labels = [loaded.label(i) for i in range(classes)]
-    labels = [label.decode() for label in labels] if text else labels
-    return scores, np.array(labels)[codes], p if probable else None
-
-
-def compiled(source, folder, *options, output):
-    """Compile a C program without warnings, and return the path of the output."""
-    file = folder / "program.c"
-    file.write_text(source)
-    run = subprocess.run(
-        [CC, *STRICT, *options, file, "-o", folder / output, "-lm"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-    return folder / output
-
-
-def in_onnx(model, X):
-    """Return scores, labels and probabilities of onnxruntime."""
-    content = export.onnx(model)
-    onnx.checker.check_model(onnx.load_from_string(content), full_check=True)
-    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-    names = [output.name for output in session.get_outputs()]
-    assert [i.name for i in session.get_inputs()] == ["X"]
-    answers = dict(zip(names, session.run(None, {"X": X}), strict=True))
-    assert set(answers) - {"probabilities"} == {"label", "scores"}
-    assert answers["label"].dtype == (object if isinstance(model.classes_[0], str) else np.int64)
-    return answers["scores"], answers["label"], answers.get("probabilities")
 
 
 def sizes(model, X):
@@ -216,12 +141,10 @@ MODELS = {
 }
 
 
-@pytest.fixture(params=["onnx", pytest.param("c", marks=needs_cc)])
+@pytest.fixture(params=FORMATS)
 def run(request, tmp_path):
     """Return the function that runs the exported model."""
-    if request.param == "onnx":
-        return in_onnx
-    return lambda model, X: in_c(model, X, tmp_path)
+    return runner(request.param, tmp_path)
 
 
 @pytest.mark.parametrize("labels", ["numbers", "four texts"])
@@ -517,10 +440,10 @@ def test_limits_of_onnx_files(monkeypatch):
     small, large = (len(export.onnx(fitted(budgetron.Forgetron(budget, gamma=1.0)))) for budget in (10, 20))
     assert (large - small) / (10 * (D + 1)) * MOST_NUMBERS < 2**31
     model = fitted(budgetron.Forgetron(5, gamma=1.0))
-    monkeypatch.setattr("budgetron.export._onnx.MOST_NUMBERS", 29)
+    monkeypatch.setattr("budgetron.export._onnx_graph.MOST_NUMBERS", 29)
     with pytest.raises(ValueError, match="is limited to 2 GB, and this model has 5 supports of 5 features"):
         export.onnx(model)
-    monkeypatch.setattr("budgetron.export._onnx.MOST_NUMBERS", 30)
+    monkeypatch.setattr("budgetron.export._onnx_graph.MOST_NUMBERS", 30)
     assert len(export.onnx(model)) > 30 * 4
     with pytest.raises(ValueError, match="degree must be at most 16777216 in an ONNX file; got 16777217"):
         export.onnx(fitted(budgetron.Forgetron(5, kernel="poly", gamma=1e-3, degree=2**24 + 1)))

@@ -14,7 +14,7 @@ import budgetron
 from budgetron import CalibratedClassifier, SecondOrderProjectron, evaluate, export
 from budgetron._base.access import add_class, add_features, bytes_needed
 from budgetron.batch import AveragedClassifier, PenalizedRiskClassifier
-from budgetron.export._scores import predictor_of
+from budgetron.export._predictor import predictor_of
 from budgetron.linear import AROW
 
 LOSSES = ("hinge", "logistic", "squared")

@@ -28,6 +28,7 @@ __all__ = [
     "competitor_kernel",
     "hypotheses_of",
     "kernel_hypotheses_of",
+    "linear_part",
     "margins_of",
     "n_supports",
     "next_margins",
@@ -50,6 +51,18 @@ def hypotheses_of(model: OnlineClassifier) -> Sequence[Any]:
 def kernel_hypotheses_of(model: KernelClassifier) -> Sequence[Learner]:
     """Return the hypotheses of a fitted kernel learner, one for each output or one for all."""
     return model._fitted()
+
+
+def linear_part(hypothesis: Learner) -> tuple[Floats, Floats] | None:
+    """Return the slopes and intercepts that f(x) has besides the sum over the supports, or None.
+
+    The slopes have shape (n_outputs, n_features), and the intercepts (n_outputs,).
+    """
+    gaussian = hypothesis.rule.gaussian
+    if gaussian is None or not gaussian.linear:
+        return None
+    slopes = gaussian.slopes if gaussian.diagonal else gaussian.means[:, 1 : gaussian.fixed]
+    return gaussian.scale * slopes, gaussian.means[:, 0].copy()
 
 
 def predicts_as_it_learns(model: OnlineClassifier) -> bool:

@@ -2,7 +2,7 @@
 
 An exported model predicts but does not learn. It computes in float32, also if the model learned in float64.
 It takes the same rows as the model: scaling or encoding that comes before the model must be done by the
-caller.
+caller. A `BudgetClassifier` is exported as it is at that moment, with its own scaling of the features.
 
 =====================================  ==========  =========
 model                                  `onnx`      `c`
@@ -14,6 +14,7 @@ allsubsets
 `SecondOrderProjectron` with these     as above    yes
 kernels, with or without linear part
 `AveragedClassifier` of these          yes         yes
+`BudgetClassifier`                     yes         yes
 `CalibratedClassifier` of these        yes         yes
 =====================================  ==========  =========
 

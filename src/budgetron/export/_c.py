@@ -7,27 +7,16 @@ import re
 from importlib.metadata import version
 from typing import overload
 
-import numpy as np
-from numpy.typing import NDArray
-
-from budgetron._core.kernel import Kernel
 from budgetron._util.atomic import atomic_write
-from budgetron.export._scores import (
-    LARGEST_Z,
-    Expansion,
-    Predictor,
-    Scores,
-    gamma_and_coef0,
-    predictor_of,
-    single,
-)
+from budgetron.export._c_combination import combination_functions
+from budgetron.export._c_scores import literal, score_function, table
+from budgetron.export._predictor import predictor_of
+from budgetron.export._scores import LARGEST_Z, Combined, Predictor, Scores, single
 from budgetron.kernels import NAMES
 
 __all__ = ["c"]
 
 Path = str | os.PathLike[str]
-
-NUMBERS_PER_LINE = 6
 
 HEAD = """\
 /* {model}, made by budgetron.export.c of Budgetron {version}.
@@ -43,72 +32,9 @@ HEAD = """\
 #define {NAME}_OUTPUTS {outputs} /* 1 for two classes, otherwise one per class */
 """
 
-KERNEL = """
-/* {formula} */
-static inline float {name}_kernel(const float *x, const float *s)
-{{
-    float value = {start};
-    for (int i = 0; i < {NAME}_FEATURES; i++) {{
-        {step}
-    }}
-    {finish}
-}}
-"""
-
-# For each kernel: its formula, the initial value, the step for one feature, and the result
-KERNEL_LINES = {
-    "rbf": (
-        "exp(-gamma ||x - s||^2)",
-        "0.0f",
-        "const float difference = x[i] - s[i];\n        value += difference * difference;",
-        "return expf(-{gamma} * value);",
-    ),
-    "laplacian": (
-        "exp(-gamma sum_i |x_i - s_i|)",
-        "0.0f",
-        "value += fabsf(x[i] - s[i]);",
-        "return expf(-{gamma} * value);",
-    ),
-    "poly": (
-        "(gamma <x, s> + coef0) ** degree",
-        "0.0f",
-        "value += x[i] * s[i];",
-        """\
-value = {gamma} * value + {coef0};
-    float power = 1.0f;
-    for (unsigned long n = {degree}UL; n > 0; n /= 2, value *= value) {{
-        if (n % 2)
-            power *= value;
-    }}
-    return power;""",
-    ),
-    "allsubsets": ("prod_i (1 + x_i s_i)", "1.0f", "value *= 1.0f + x[i] * s[i];", "return value;"),
-}
-
-SCORES = """
-/* The values of decision_function. */
-static inline void {name}_decisions(const float x[{NAME}_FEATURES], float scores[{NAME}_OUTPUTS])
-{{
-    for (int c = 0; c < {NAME}_OUTPUTS; c++) {{
-        scores[c] = {start};{slopes}
-    }}{sums}{log_odds}
-}}
-"""
-
-SLOPES = """
-        for (int i = 0; i < {NAME}_FEATURES; i++)
-            scores[c] += {name}_slopes[c][i] * x[i];"""
-
-SUMS = """
-    for (int j = 0; j < {NAME}_SUPPORTS; j++) {{
-        const float value = {name}_kernel(x, {name}_supports[j]);
-        for (int c = 0; c < {NAME}_OUTPUTS; c++)
-            scores[c] += {name}_coef[j][c] * value;
-    }}"""
-
 TO_LOG_ODDS = """
     for (int c = 0; c < {NAME}_OUTPUTS; c++)
-        scores[c] = {name}_log_odds(scores[c], c);"""
+        {values}[c] = {name}_log_odds({values}[c], c);"""
 
 LOG_ODDS = """
 /* a z + b, where z is the score divided by its root mean square, within bounds. */
@@ -152,11 +78,18 @@ static inline int {name}_predict(const float x[{NAME}_FEATURES])
 }}
 """
 
+# The predicted class is the more probable one.
+TWO_LOG_ODDS = """\
+const float score = {name}_decision(x);
+    float odds = {name}_log_odds(score, 0);
+    if ((odds > 0.0f) != (score > 0.0f))
+        odds = 0.0f;"""
+
 TWO_PROBABILITIES = """
 /* The probability of each class. */
 static inline void {name}_probabilities(const float x[{NAME}_FEATURES], float p[{NAME}_CLASSES])
 {{
-    const float odds = {name}_decision(x);
+    {odds}
     p[0] = 1.0f / (1.0f + expf(odds));
     p[1] = 1.0f / (1.0f + expf(-odds));
 }}
@@ -214,8 +147,8 @@ def c(model: object, path: Path | None = None, name: str = "model") -> str | Non
     Parameters
     ----------
     model : estimator
-        A fitted linear learner, a kernel learner with a kernel given by name, or an `AveragedClassifier` or
-        `CalibratedClassifier` of such a learner.
+        A fitted linear learner, a kernel learner with a kernel given by name, a `BudgetClassifier`, or an
+        `AveragedClassifier` or `CalibratedClassifier` of such a learner.
     path : str or path-like, optional
         The file to write. It is written atomically.
     name : str, default="model"
@@ -243,11 +176,20 @@ def c(model: object, path: Path | None = None, name: str = "model") -> str | Non
     - ``float model_decision(const float x[])`` for two classes, and for more
       ``void model_decisions(const float x[], float scores[])``: the values of `decision_function`;
     - ``void model_probabilities(const float x[], float p[])``, only for a model with `predict_proba`: a
-      `CalibratedClassifier`, or a `SecondOrderProjectron` with the logistic loss.
+      `BudgetClassifier`, a `CalibratedClassifier`, or a `SecondOrderProjectron` or `linear.AROW` with the
+      logistic loss.
 
-    They agree with the model to float32 accuracy. The tables have 4 bytes per number: n_features + n_outputs
-    numbers per support, or n_features numbers per output for linear learners and the kernel "linear". The
-    linear part of a `SecondOrderProjectron` adds n_features + 1 numbers per output.
+    They agree with the model to float32 accuracy. Labels agree except where scores are that close to a tie;
+    of a `BudgetClassifier`, scores and labels agree except where an expert's scores are.
+
+    The tables have 4 bytes per number: n_features + n_outputs numbers per support, or n_features numbers per
+    output for linear learners and the kernel "linear". The linear part of a `SecondOrderProjectron` adds
+    n_features + 1 numbers per output.
+
+    A `BudgetClassifier` has such tables for each active expert. A support that several experts have is stored
+    once, with an index of 2 bytes for each expert that does not have all supports. The functions need about
+    4 (n_features (1 + n_scaled) + n_experts n_outputs) bytes of stack, where n_scaled is the number of
+    experts with learned scales.
 
     Examples
     --------
@@ -270,9 +212,8 @@ def c(model: object, path: Path | None = None, name: str = "model") -> str | Non
 
 
 def _header(model: str, predictor: Predictor, name: str) -> str:
-    scores, expansion = predictor.scores, predictor.scores.expansion
+    scores = predictor.scores
     names = {"name": name, "NAME": name.upper()}
-    exponential = expansion is not None and expansion.kernel.name in ("rbf", "laplacian")
     parts = [
         HEAD.format(
             model=model,
@@ -281,17 +222,19 @@ def _header(model: str, predictor: Predictor, name: str) -> str:
             features=scores.features,
             outputs=scores.outputs,
             what=_description(scores),
-            include="\n#include <math.h>\n" if exponential or predictor.probabilities else "",
+            include="\n#include <math.h>\n" if _needs_math(predictor) else "",
             **names,
         )
     ]
-    if expansion is not None:
-        parts.append(f"#define {name.upper()}_SUPPORTS {expansion.coef.shape[1]}\n")
     if predictor.sigmoids is not None:
         sigmoids = single(predictor.sigmoids, "sigmoids")
-        parts.append(_table(f"{name}_sigmoids[{name.upper()}_OUTPUTS][3]", sigmoids))
-        parts.append(LOG_ODDS.format(largest=_literal(LARGEST_Z), **names))
-    parts += _score_function(scores, TO_LOG_ODDS if predictor.sigmoids is not None else "", names)
+        parts.append(table(f"{name}_sigmoids[{name.upper()}_OUTPUTS][3]", sigmoids))
+        parts.append(LOG_ODDS.format(largest=literal(LARGEST_Z), **names))
+    after = TO_LOG_ODDS.format(values="scores", **names) if predictor.predicts_by_log_odds else ""
+    if isinstance(scores, Combined):
+        parts += combination_functions(scores, after, names)
+    else:
+        parts += score_function(scores, after, names)
     parts.append((TWO_CLASSES if scores.outputs == 1 else MORE_CLASSES).format(**names))
     if predictor.probabilities is not None:
         parts.append(_probabilities(predictor, names))
@@ -299,7 +242,16 @@ def _header(model: str, predictor: Predictor, name: str) -> str:
     return "".join(parts)
 
 
-def _description(scores: Scores) -> str:
+def _needs_math(predictor: Predictor) -> bool:
+    scores = predictor.scores
+    if isinstance(scores, Combined) or predictor.probabilities is not None:
+        return True
+    return scores.expansion is not None and scores.expansion.kernel.name in ("rbf", "laplacian")
+
+
+def _description(scores: Scores | Combined) -> str:
+    if isinstance(scores, Combined):
+        return f"{len(scores.experts)} experts, linear and with the kernel rbf, and their combination"
     if scores.expansion is None:
         return "Linear"
     return f"Kernel {scores.expansion.kernel.name}" + (
@@ -307,64 +259,14 @@ def _description(scores: Scores) -> str:
     )
 
 
-def _score_function(scores: Scores, after: str, names: dict[str, str]) -> list[str]:
-    """Return the tables of the scores and the function that computes them, which ends with `after`."""
-    parts, start, slopes, sums = [], "0.0f", "", ""
-    if scores.intercepts is not None:
-        start = "{name}_intercepts[c]".format(**names)
-        table = "{name}_intercepts[{NAME}_OUTPUTS]".format(**names)
-        parts.append(_table(table, single(scores.intercepts, "intercepts")))
-    if scores.slopes is not None:
-        slopes = SLOPES.format(**names)
-        table = "{name}_slopes[{NAME}_OUTPUTS][{NAME}_FEATURES]".format(**names)
-        parts.append(_table(table, single(scores.slopes, "weights")))
-    if scores.expansion is not None:
-        sums = SUMS.format(**names)
-        parts += _supports_and_kernel(scores.expansion, names)
-    text = SCORES.format(start=start, slopes=slopes, sums=sums, log_odds=after.format(**names), **names)
-    return [*parts, text]
-
-
-def _supports_and_kernel(expansion: Expansion, names: dict[str, str]) -> list[str]:
-    """Return the supports, their coefficients, and the kernel."""
-    supports = single(expansion.rows, "supports")
-    coef = single(expansion.coef.T, "coefficients")
-    return [
-        _table("{name}_supports[{NAME}_SUPPORTS][{NAME}_FEATURES]".format(**names), supports),
-        _table("{name}_coef[{NAME}_SUPPORTS][{NAME}_OUTPUTS]".format(**names), coef),
-        _kernel(expansion.kernel, names),
-    ]
-
-
 def _probabilities(predictor: Predictor, names: dict[str, str]) -> str:
+    from_scores = predictor.sigmoids is not None and not predictor.predicts_by_log_odds
     if predictor.scores.outputs == 1:
-        return TWO_PROBABILITIES.format(**names)
+        odds = TWO_LOG_ODDS if from_scores else "const float odds = {name}_decision(x);"
+        return TWO_PROBABILITIES.format(odds=odds.format(**names), **names)
     how, logarithms = PROBABILITY_LINES[predictor.probabilities or "softmax"]
-    return MORE_PROBABILITIES.format(how=how, logarithms=logarithms.format(**names), **names)
-
-
-def _kernel(kernel: Kernel, names: dict[str, str]) -> str:
-    formula, start, step, finish = KERNEL_LINES[kernel.name]
-    gamma, coef0 = map(_literal, gamma_and_coef0(kernel))
-    finish = finish.format(gamma=gamma, coef0=coef0, degree=kernel.degree)
-    return KERNEL.format(formula=formula, start=start, step=step, finish=finish, **names)
-
-
-def _literal(value: float) -> str:
-    return f"{value:.8e}f"
-
-
-def _table(declaration: str, values: NDArray[np.float32]) -> str:
-    """Return the definition of a constant array of one or two dimensions."""
-    rows = [_numbers(row) for row in np.atleast_2d(values).tolist()]
-    body = f"    {rows[0]}\n" if values.ndim == 1 else "".join(f"    {{{row}}},\n" for row in rows)
-    return f"\nstatic const float {declaration} = {{\n{body}}};\n"
-
-
-def _numbers(row: list[float]) -> str:
-    numbers = [_literal(value) for value in row]
-    lines = [", ".join(numbers[i : i + NUMBERS_PER_LINE]) for i in range(0, len(numbers), NUMBERS_PER_LINE)]
-    return ",\n     ".join(lines)
+    odds = TO_LOG_ODDS.format(values="p", **names) if from_scores else ""
+    return MORE_PROBABILITIES.format(how=how, logarithms=odds + logarithms.format(**names), **names)
 
 
 def _label(labels: list[int] | list[str], names: dict[str, str]) -> str:

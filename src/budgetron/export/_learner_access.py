@@ -14,7 +14,7 @@ from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._core.kernel import Kernel
 from budgetron._core.rounds import Learner
 from budgetron._core.supports import Supports
-from budgetron._util.types import Floats, Rows
+from budgetron._util.types import Rows
 
 __all__ = [
     "SupportSet",
@@ -22,7 +22,6 @@ __all__ = [
     "decides_by_supports",
     "has_probabilities",
     "kernel_of",
-    "linear_part",
 ]
 
 
@@ -43,18 +42,6 @@ def kernel_of(learner: KernelClassifier) -> Kernel:
 def decides_by_supports(learner: KernelClassifier) -> bool:
     """Return whether f(x) is the sum over `support_vectors_` with the coefficients `dual_coef_`."""
     return predicts_as_it_learns(learner)
-
-
-def linear_part(learner: KernelClassifier) -> tuple[Floats, Floats] | None:
-    """Return the slopes and intercepts that f(x) has besides the sum over the supports, or None.
-
-    The slopes have shape (n_outputs, n_features), and the intercepts (n_outputs,).
-    """
-    gaussian = kernel_hypotheses_of(learner)[0].rule.gaussian
-    if gaussian is None or not gaussian.linear:
-        return None
-    slopes = gaussian.slopes if gaussian.diagonal else gaussian.means[:, 1 : gaussian.fixed]
-    return gaussian.scale * slopes, gaussian.means[:, 0].copy()
 
 
 def has_probabilities(learner: OnlineClassifier) -> bool:

@@ -4,41 +4,22 @@ from __future__ import annotations
 
 import os
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, overload
+from typing import overload
 
 import numpy as np
-from numpy.typing import NDArray
 
-from budgetron._core.kernel import Kernel
 from budgetron._util.atomic import atomic_write
-from budgetron._util.types import Rows
-from budgetron.export._scores import (
-    LARGEST_Z,
-    Expansion,
-    Predictor,
-    Scores,
-    gamma_and_coef0,
-    predictor_of,
-    single,
-)
-
-if TYPE_CHECKING:
-    from onnx import NodeProto, TensorProto
+from budgetron.export._onnx_combination import add_combination
+from budgetron.export._onnx_graph import INT64, KERNELS, Graph, add_scores
+from budgetron.export._predictor import predictor_of
+from budgetron.export._scores import LARGEST_Z, Combined, Predictor, Vector, single
 
 __all__ = ["onnx"]
 
 Path = str | os.PathLike[str]
 
 # Versions that runtimes since 2021 support. Later versions change nothing that is used here.
-OPSET, ML_OPSET, IR_VERSION = 13, 1, 8
-KERNELS = {"rbf": "RBF", "linear": "LINEAR", "poly": "POLY"}
-
-# The limit of protobuf, the format of ONNX files, is 2 GB. Some of it is needed for other data. Each number
-# of an attribute takes 5 bytes, because it has a tag.
-MOST_NUMBERS = (2**31 - 2**20) // 5
-
-# The largest number up to which float32 holds every whole number.
-HIGHEST_DEGREE = 2**24
+OPSET, IR_VERSION = 13, 8
 
 
 @overload
@@ -54,8 +35,8 @@ def onnx(model: object, path: Path | None = None) -> bytes | None:
     Parameters
     ----------
     model : estimator
-        A fitted linear learner, a kernel learner with the kernel "rbf", "linear" or "poly", or an
-        `AveragedClassifier` or `CalibratedClassifier` of such a learner.
+        A fitted linear learner, a kernel learner with the kernel "rbf", "linear" or "poly", a
+        `BudgetClassifier`, or an `AveragedClassifier` or `CalibratedClassifier` of such a learner.
     path : str or path-like, optional
         The file to write. It is written atomically.
 
@@ -76,17 +57,19 @@ def onnx(model: object, path: Path | None = None) -> bytes | None:
     The input is ``X``, float32 of shape (n, n_features). The outputs are
 
     - ``label``, of shape (n,): int64, or strings if the labels are text;
-    - ``scores``, the values of `decision_function`, of shape (n, 1) for two classes, otherwise (n,
-    n_classes);
+    - ``scores``, the values of `decision_function`, of shape (n, 1) for two classes, otherwise
+      (n, n_classes);
     - ``probabilities``, of shape (n, n_classes), only for a model with `predict_proba`: a
-      `CalibratedClassifier`, or a `SecondOrderProjectron` with the logistic loss.
+      `BudgetClassifier`, a `CalibratedClassifier`, or a `SecondOrderProjectron` or `linear.AROW` with the
+      logistic loss.
 
     Scores agree with those of the model to float32 accuracy. Labels agree except where scores are that close
-    to a tie.
+    to a tie; of a `BudgetClassifier`, scores and labels agree except where an expert's scores are.
 
-    Kernel learners become one ``SVMRegressor`` per output. Linear learners, the kernel "linear" and the
-    linear part of a `SecondOrderProjectron` become one matrix product. The file has the supports of each
-    class with all features, also if classes share supports or the model stores only non-zeros.
+    Kernel values are computed by matrix products. Squared distances for the kernel "rbf" and the votes of a
+    `BudgetClassifier` are computed in float64, all else in float32. Linear learners, the kernel "linear" and
+    the linear part of a `SecondOrderProjectron` become one matrix product. The file has each support once,
+    with all features, also if several classes or experts use it.
 
     Examples
     --------
@@ -96,7 +79,7 @@ def onnx(model: object, path: Path | None = None) -> bytes | None:
     >>> type(content)
     <class 'bytes'>
     """
-    content = _model(type(model).__name__, predictor_of(model, tuple(KERNELS), "an ONNX file"))
+    content = _model(type(model).__name__, predictor_of(model, KERNELS, "an ONNX file"))
     if path is None:
         return content
     with atomic_write(path) as file:
@@ -109,11 +92,8 @@ def _model(name: str, predictor: Predictor) -> bytes:
         from onnx import TensorProto, helper
     except ImportError:
         raise ImportError("export.onnx needs onnx: pip install 'budgetron[onnx]'") from None
-    graph, scores = _Graph(), predictor.scores
-    decisions = _decisions(graph, "X", scores)
-    if predictor.sigmoids is not None:
-        decisions = _log_odds(graph, decisions, predictor.sigmoids)
-    graph.add("Identity", decisions, output="scores")
+    graph, scores = Graph(), predictor.scores
+    odds = _add_decisions(graph, predictor)
     _add_label(graph, predictor)
     text = isinstance(predictor.labels[0], str)
     outputs = [
@@ -121,13 +101,13 @@ def _model(name: str, predictor: Predictor) -> bytes:
         helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["n", scores.outputs]),
     ]
     if predictor.probabilities is not None:
-        _add_probabilities(graph, predictor)
+        _add_probabilities(graph, predictor, odds)
         shape = ["n", len(predictor.labels)]
         outputs.append(helper.make_tensor_value_info("probabilities", TensorProto.FLOAT, shape))
     X = helper.make_tensor_value_info("X", TensorProto.FLOAT, ["n", scores.features])
     proto = helper.make_model(
         helper.make_graph(graph.nodes, name, [X], outputs, graph.constants),
-        opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", ML_OPSET)],
+        opset_imports=[helper.make_opsetid("", OPSET)],
         ir_version=IR_VERSION,
         producer_name="budgetron",
         producer_version=version("budgetron"),
@@ -136,113 +116,51 @@ def _model(name: str, predictor: Predictor) -> bytes:
     return content
 
 
-class _Graph:
-    """A graph under construction: nodes, constants, and names for the values between them."""
-
-    def __init__(self) -> None:
-        self.nodes: list[NodeProto] = []
-        self.constants: list[TensorProto] = []
-
-    def constant(self, values: NDArray[Any]) -> str:
-        """Add a constant; return its name."""
-        from onnx import numpy_helper
-
-        name = f"constant{len(self.constants)}"
-        self.constants.append(numpy_helper.from_array(values, name))
-        return name
-
-    def add(self, operator: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
-        """Add a node; return the name of its output."""
-        from onnx import helper
-
-        name = output or f"value{len(self.nodes)}"
-        self.nodes.append(helper.make_node(operator, list(inputs), [name], **attributes))
-        return name
+def _add_decisions(graph: Graph, predictor: Predictor) -> str:
+    """Add "scores"; return the name of the log-odds, from which probabilities are computed."""
+    if isinstance(predictor.scores, Combined):
+        decisions = add_combination(graph, "X", predictor.scores)
+    else:
+        decisions = add_scores(graph, "X", predictor.scores)
+    odds = decisions if predictor.sigmoids is None else _log_odds(graph, decisions, predictor.sigmoids)
+    if predictor.predicts_by_log_odds:
+        return graph.add("Identity", odds, output="scores")
+    graph.add("Identity", decisions, output="scores")
+    if predictor.sigmoids is not None and predictor.scores.outputs == 1:
+        # The predicted class is the more probable one.
+        zero = graph.number(0.0)
+        same = graph.add("Equal", graph.add("Greater", odds, zero), graph.add("Greater", "scores", zero))
+        odds = graph.add("Where", same, odds, zero)
+    return odds
 
 
-def _decisions(graph: _Graph, rows: str, scores: Scores) -> str:
-    """Add f(x) of each output at the rows with this name, of shape (n, n_outputs)."""
-    parts = []
-    if scores.expansion is not None:
-        parts.append(_sums(graph, rows, scores.expansion))
-    if scores.slopes is not None:
-        parts.append(graph.add("MatMul", rows, graph.constant(single(scores.slopes.T, "weights"))))
-    if scores.intercepts is not None:
-        parts.append(graph.constant(single(scores.intercepts, "intercepts")))
-    total = parts[0]
-    for part in parts[1:]:
-        total = graph.add("Add", total, part)
-    return total
-
-
-def _sums(graph: _Graph, rows: str, expansion: Expansion) -> str:
-    """Add the sum over the supports of each output, of shape (n, n_outputs)."""
-    # Each output needs only its own supports, but at least one: without supports the operator means a linear
-    # model.
-    supports = [np.flatnonzero(coef) for coef in expansion.coef]
-    supports = [slots if len(slots) else np.array([0]) for slots in supports]
-    total, features = sum(map(len, supports)), expansion.rows.shape[1]
-    if total * (features + 1) > MOST_NUMBERS:
-        raise ValueError(
-            f"an ONNX file is limited to 2 GB, and this model has {total} supports of {features} features; "
-            "train it with a smaller budget"
-        )
-    columns = [
-        _sum(graph, rows, expansion.kernel, expansion.rows[slots], coef[slots])
-        for coef, slots in zip(expansion.coef, supports, strict=True)
-    ]
-    return columns[0] if len(columns) == 1 else graph.add("Concat", *columns, axis=1)
-
-
-def _sum(graph: _Graph, rows: str, kernel: Kernel, supports: Rows, coef: NDArray[np.float64]) -> str:
-    """Add the sum over these supports, of shape (n, 1)."""
-    if kernel.degree > HIGHEST_DEGREE:
-        raise ValueError(f"degree must be at most {HIGHEST_DEGREE} in an ONNX file; got {kernel.degree}")
-    gamma, coef0 = gamma_and_coef0(kernel)
-    poly = kernel.name == "poly"
-    return graph.add(
-        "SVMRegressor",
-        rows,
-        domain="ai.onnx.ml",
-        kernel_type=KERNELS[kernel.name],
-        kernel_params=[gamma, coef0 if poly else 0.0, float(kernel.degree) if poly else 0.0],
-        support_vectors=single(supports, "supports").ravel().tolist(),
-        coefficients=single(coef, "coefficients").tolist(),
-        n_supports=len(coef),
-        rho=[0.0],
-    )
-
-
-def _log_odds(graph: _Graph, decisions: str, sigmoids: NDArray[np.float64]) -> str:
+def _log_odds(graph: Graph, decisions: str, sigmoids: Vector) -> str:
     """Add a z + b, where z is the score divided by its root mean square, clipped to [-10, 10]."""
     slope, offset, root = (graph.constant(row) for row in single(sigmoids.T, "sigmoids"))
-    z = graph.add("Div", decisions, root)
-    z = graph.add(
-        "Clip", z, *(graph.constant(np.array(bound, np.float32)) for bound in (-LARGEST_Z, LARGEST_Z))
-    )
+    z = graph.clip(graph.add("Div", decisions, root), LARGEST_Z)
     return graph.add("Add", graph.add("Mul", z, slope), offset)
 
 
-def _add_label(graph: _Graph, predictor: Predictor) -> None:
+def _add_label(graph: Graph, predictor: Predictor) -> None:
     """Add the label: of two classes the second if the score is above 0, otherwise the largest score."""
     if predictor.scores.outputs > 1:
         code = graph.add("ArgMax", "scores", axis=1, keepdims=0)
     else:
-        above = graph.add("Greater", "scores", graph.constant(np.array(0.0, np.float32)))
-        code = graph.add("Squeeze", graph.add("Cast", above, to=7), graph.constant(np.array([1])))
+        above = graph.add("Greater", "scores", graph.number(0.0))
+        code = graph.add("Squeeze", graph.cast(above, INT64), graph.constant(np.array([1])))
     text = isinstance(predictor.labels[0], str)
     labels = graph.constant(np.array(predictor.labels, object if text else np.int64))
     graph.add("Gather", labels, code, output="label")
 
 
-def _add_probabilities(graph: _Graph, predictor: Predictor) -> None:
+def _add_probabilities(graph: Graph, predictor: Predictor, odds: str) -> None:
     """Add the probability of each class."""
     if predictor.scores.outputs == 1:
-        no = graph.add("Sigmoid", graph.add("Neg", "scores"))
-        graph.add("Concat", no, graph.add("Sigmoid", "scores"), axis=1, output="probabilities")
+        no = graph.add("Sigmoid", graph.add("Neg", odds))
+        graph.add("Concat", no, graph.add("Sigmoid", odds), axis=1, output="probabilities")
         return
-    logarithms = "scores"
+    logarithms = odds
     if predictor.probabilities == "ratio":
         # Sigmoids divided by their sum. Computed from logarithms, because in float32 all sigmoids may be 0.
-        logarithms = graph.add("Neg", graph.add("Softplus", graph.add("Neg", "scores")))
+        logarithms = graph.add("Neg", graph.add("Softplus", graph.add("Neg", odds)))
     graph.add("Softmax", logarithms, axis=1, output="probabilities")

@@ -1,37 +1,44 @@
-"""The numbers that define the predictions of a model: the scores, the calibration, and the labels."""
+"""The numbers that define predictions: the scores of one learner, or of experts and their combination."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
-from scipy.sparse import vstack as sparse_vstack
-from sklearn.utils.validation import check_is_fitted
 
-from budgetron._base.kernel_classifier import KernelClassifier
-from budgetron._base.learner_wrapper import LearnerWrapper
-from budgetron._base.linear_classifier import LinearClassifier
-from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._core.kernel import Kernel
 from budgetron._util.types import Rows
-from budgetron.batch import AveragedClassifier
-from budgetron.calibration import CalibratedClassifier
-from budgetron.export._learner_access import (
-    SupportSet,
-    averaged_supports,
-    decides_by_supports,
-    has_probabilities,
-    kernel_of,
-    linear_part,
-)
 
-__all__ = ["LARGEST_Z", "Expansion", "Predictor", "Scores", "gamma_and_coef0", "predictor_of", "single"]
+__all__ = [
+    "LARGEST_U",
+    "LARGEST_Z",
+    "SMALL_EXPONENT",
+    "VISIBLE_LEAD",
+    "Combined",
+    "Expansion",
+    "ExpertScores",
+    "Labels",
+    "Predictor",
+    "Scaling",
+    "Scores",
+    "Vector",
+    "gamma_and_coef0",
+    "single",
+]
 
 # The largest |z| of a sigmoid, as in `_core.calibration`.
 LARGEST_Z = 10.0
+# The largest |u| of a standardised feature, whose square does not overflow in float32.
+LARGEST_U = 1e18
+# With more than two classes, the least difference between the margin of the predicted class and the others.
+# It is visible in float32, because margins lie between -1 and 1.
+VISIBLE_LEAD = 2.0**-23
+# If the largest exponent of an expert's kernel values is below this, a common number is added to all of them.
+# The sums then still are too small to change anything but their own sign and order.
+SMALL_EXPONENT = -60.0
 
 Labels = list[int] | list[str]
 Vector = NDArray[np.float64]
@@ -39,11 +46,19 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Expansion:
-    """Sums over supports: sum_i coef[c, i] k(rows[i], x) of each output c."""
+    """Sums over supports: sum_i coef[c, i] k(rows[slots[i]], x) of each output c.
+
+    Experts that see the same rows have the same array `rows`, the union of their supports, and each has its
+    own slots.
+    """
 
     kernel: Kernel
-    rows: Rows  # (n_supports, n_features)
+    rows: Rows  # (n_rows, n_features)
     coef: Vector  # (n_outputs, n_supports)
+    slots: NDArray[np.int64] | None = None  # (n_supports,), ascending; None for all rows
+    # If this is not None, the sign and the order of the sums matter also if all values of the kernel "rbf"
+    # are too small for float32. Values whose exponent is below this number are 0.
+    lowest: float | None = None
 
 
 @dataclass(frozen=True)
@@ -61,62 +76,59 @@ class Scores:
 
 
 @dataclass(frozen=True)
+class Scaling:
+    """Standardised features, in a form that is accurate in float32.
+
+    With u = ((x - high) - low) / deviation, a feature becomes factor u / sqrt(1 + bend u^2). The mean is
+    high + low, so that the difference is accurate also if the mean is much larger than the deviation.
+    """
+
+    high: Vector  # (n_features,), each a float32 number
+    low: Vector
+    deviation: Vector
+    factor: float
+    bend: float
+
+
+@dataclass(frozen=True)
+class ExpertScores:
+    """The scores of an expert, and the rows that it sees: raw or standardised, times its scales if any."""
+
+    standardised: bool
+    scales: Vector | None
+    scores: Scores
+
+
+@dataclass(frozen=True)
+class Combined:
+    """Margins from the scores of experts, as `budgetron._core.combination` computes them.
+
+    `budgetron.portfolio._frozen` explains the numbers.
+    """
+
+    outputs: int
+    features: int
+    scaling: Scaling | None
+    experts: list[ExpertScores]
+    weights: Vector  # (n_combiners, n_outputs, n_experts)
+    constants: Vector  # (n_combiners, n_outputs)
+    shares: Vector  # (n_combiners + n_experts,)
+    blend: Vector  # (n_combiners,)
+
+
+@dataclass(frozen=True)
 class Predictor:
     """Labels and probabilities from scores: one score for two classes, otherwise one per class."""
 
     labels: Labels
-    scores: Scores
+    scores: Scores | Combined
     # For each output a, b and the divisor of the score that give the log-odds; None without calibration
     sigmoids: Vector | None
+    # Whether the log-odds, not the scores, are the values of `decision_function` and decide the class
+    predicts_by_log_odds: bool
     # How log-odds become probabilities. Of two classes, both mean the sigmoid.
     # "ratio": the sigmoids of all classes, divided by their sum
     probabilities: Literal["ratio", "softmax"] | None
-
-
-def predictor_of(model: object, kernels: tuple[str, ...], what: str) -> Predictor:
-    """Return the numbers that define a model.
-
-    Parameters
-    ----------
-    model : estimator
-    kernels : tuple of str
-        The kernels that the file format supports.
-    what : str
-        The kind of file, for error messages.
-    """
-    if not isinstance(model, OnlineClassifier):
-        raise TypeError(
-            f"{what} can be made of a kernel or linear learner of Budgetron, an AveragedClassifier or a "
-            f"CalibratedClassifier; got {type(model).__module__}.{type(model).__name__}. For a pipeline, "
-            "export the last step and apply the other steps where the model runs"
-        )
-    check_is_fitted(model)
-    labels = _labels(model.classes_)
-    if isinstance(model, CalibratedClassifier):
-        scores = _scores(model.learner_, kernels, what)
-        return Predictor(labels, scores, _sigmoids(model.sigmoids_), "ratio")
-    scores = _scores(model, kernels, what)
-    return Predictor(labels, scores, None, "softmax" if has_probabilities(model) else None)
-
-
-def _scores(model: OnlineClassifier, kernels: tuple[str, ...], what: str) -> Scores:
-    learner = model.learner_ if isinstance(model, LearnerWrapper) else model
-    if isinstance(learner, LinearClassifier):
-        weights = _weights(model)
-        return Scores(len(weights), model.n_features_in_, None, weights, None)
-    if not isinstance(learner, KernelClassifier):
-        raise TypeError(
-            f"{what} cannot be made of {type(learner).__name__}, which has neither supports nor weights"
-        )
-    kernel = kernel_of(learner)
-    _check_kernel(kernel, kernels, what)
-    rows, coef = _supports(model, learner)
-    expansion: Expansion | None = Expansion(kernel, rows, coef)
-    slopes, intercepts = linear_part(learner) or (None, None)
-    if kernel.name == "linear" or coef.shape[1] == 0:  # then the sum is linear, or 0
-        weights = np.asarray((rows.T.astype(np.float64) @ coef.T).T)
-        expansion, slopes = None, weights if slopes is None else slopes + weights
-    return Scores(len(coef), model.n_features_in_, expansion, slopes, intercepts)
 
 
 def single(values: Rows, what: str) -> NDArray[np.float32]:
@@ -138,71 +150,3 @@ def gamma_and_coef0(kernel: Kernel) -> list[float]:
         raise ValueError(f"gamma is {kernel.gamma:.3g}, too small for float32; scale the features")
     values: list[float] = numbers.tolist()
     return values
-
-
-def _labels(classes: NDArray[Any]) -> Labels:
-    labels = classes.tolist()
-    if all(isinstance(label, str) for label in labels):
-        texts: list[str] = labels
-        return texts
-    if all(isinstance(label, (bool, int, float)) and label == int(label) for label in labels):
-        whole = [int(label) for label in labels]
-        if all(-(2**63) <= label < 2**63 for label in whole):
-            return whole
-    raise TypeError(f"labels must be text, or whole numbers that fit into 64 bits; got {labels}")
-
-
-def _sigmoids(numbers: Vector) -> Vector:
-    slope, offset, square = numbers[:, :3].T
-    # If all margins were 0, only the offset counts.
-    return np.column_stack(
-        [np.where(square > 0.0, slope, 0.0), offset, np.sqrt(np.where(square > 0.0, square, 1.0))]
-    )
-
-
-def _weights(model: OnlineClassifier) -> Vector:
-    try:
-        coef: Vector = model.coef_
-    except AttributeError as error:
-        raise TypeError(f"{type(model).__name__} cannot be exported: {error}") from None
-    return coef
-
-
-def _check_kernel(kernel: Kernel, kernels: tuple[str, ...], what: str) -> None:
-    able = f"{what} supports the kernels {', '.join(kernels)}"
-    if kernel.function is not None:
-        raise TypeError(f"{able}; the kernel is a Python function, which a file cannot contain")
-    if kernel.normalized:
-        raise TypeError(f"{able}; the kernel is Normalized({kernel.name!r})")
-    if kernel.name not in kernels:
-        raise TypeError(f"{able}; the kernel is {kernel.name!r}")
-
-
-def _supports(model: OnlineClassifier, learner: KernelClassifier) -> tuple[Rows, Vector]:
-    """Return the supports of all outputs, each once, and coefficients of shape (n_outputs, n_supports)."""
-    if isinstance(model, AveragedClassifier):
-        return _union(averaged_supports(learner))
-    if model is not learner:
-        raise TypeError(
-            f"{type(model).__name__} of a kernel learner cannot be exported: it does not store the supports "
-            "of its hypothesis. Export an AveragedClassifier, or the learner itself"
-        )
-    if not decides_by_supports(learner):
-        raise TypeError(
-            f"{type(learner).__name__} cannot be exported: its prediction is not a sum over its supports. To "
-            "export the average of the kernel Perceptron's hypotheses, use "
-            "AveragedClassifier(KernelPerceptron())"
-        )
-    return learner.support_vectors_, learner.dual_coef_
-
-
-def _union(outputs: list[list[SupportSet]]) -> tuple[Rows, Vector]:
-    """Return one row per round in which some output added a support, and the coefficients."""
-    sets = [support_set for output in outputs for support_set in output]
-    rounds, first = np.unique(np.concatenate([one.rounds for one in sets]), return_index=True)
-    coef = np.zeros((len(outputs), len(rounds)))
-    for c, output in enumerate(outputs):
-        for one in output:
-            coef[c, np.searchsorted(rounds, one.rounds)] = one.coef
-    rows = [one.rows for one in sets]
-    return (sparse_vstack(rows, format="csr") if issparse(rows[0]) else np.vstack(rows))[first], coef

@@ -7,6 +7,7 @@
 `_experts`     the experts
 `_changes`     a detector of changes of the stream
 `_views`       rows, raw and standardised
+`_frozen`      the numbers that define the predictions at one moment, for export
 `_state`       portfolios from states that come from outside, such as files, after checking them
 """
 
