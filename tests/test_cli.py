@@ -280,6 +280,23 @@ def test_compare_without_options(table, tmp_path):
     assert "budgetron compare" in page.read_text()
 
 
+def test_the_report_names_the_relevant_features(tmp_path):
+    rng = np.random.default_rng(0)
+    values, level = rng.normal(size=(600, 3)), rng.choice(["low", "high"], 600)
+    label = np.where(values[:, 1] + (level == "high") > 0.5, "yes", "no")
+    columns = {"first": values[:, 0], "second": values[:, 1], "third": values[:, 2], "level": level}
+    pd.DataFrame(columns | {"label": label}).to_csv(tmp_path / "table.csv", index=False)
+    page = tmp_path / "page.html"
+    done = budgetron_command(
+        "run", tmp_path / "table.csv", "-t", "label", "--memory", "1MB", "--report", page
+    )
+    assert done.returncode == 0, text_of(done)
+    shown = page.read_text().partition("Most relevant features")[2].partition("<h3>")[0]
+    names = re.findall(r'<th scope="row">(.*?)</th>', shown)
+    assert names[0] == "second"
+    assert {"first", "third", "level=low", "level=high"} <= set(names)
+
+
 def test_compare_budgets_as_json(table):
     done = budgetron_command(
         "compare", table, "-t", "label", "-l", "forgetron", "-l", "rbp:budget=7", "-b", 10, "-b", 40, "--json"

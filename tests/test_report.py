@@ -12,7 +12,7 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.linear_model import SGDClassifier
 
-from budgetron import Forgetron, KernelPerceptron, Projectron, certify, linear, streams
+from budgetron import BudgetClassifier, Forgetron, KernelPerceptron, Projectron, certify, linear, streams
 from budgetron._reporting.page import escape, percent
 from budgetron._util.units import format_bytes
 from budgetron.evaluate import Comparison, compare
@@ -324,9 +324,82 @@ def test_write_is_atomic(gaussians, tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["page.html"]
 
 
+# ---------------------------------------------------------------------- relevant features
+
+
+def relevant(n=600, d=20, seed=0):
+    """Return rows whose class depends on the features 3 and, less, 11."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, (X[:, 3] + 0.3 * X[:, 11] > 0).astype(int)
+
+
+class NamedStream:
+    """A stream with names of its features."""
+
+    def __init__(self, names):
+        self.X, self.y = relevant(d=len(names))
+        self.feature_names, self.classes = names, np.array([0, 1])
+
+    def __iter__(self):
+        return iter([(self.X, self.y)])
+
+
+@pytest.fixture(scope="module")
+def scaled():
+    """Return a comparison in which two of three learners have learned feature scales."""
+    learners = {
+        "small": BudgetClassifier("1MB", random_state=0),
+        "large": BudgetClassifier("2MB", random_state=0),
+        "linear": linear.Perceptron(),
+    }
+    return compare(learners, NamedStream([f"column <{i}>" for i in range(20)]))
+
+
+def test_relevant_features_are_shown_by_name(scaled):
+    page = Page(render(scaled))
+    assert "Most relevant features" in page.text
+    tables = [rows for rows in page.tables if rows[0][0] == "Feature"]
+    with_scales = [result for result in in_order(scaled) if result.name != "linear"]
+    for rows, result in zip(tables, with_scales, strict=True):
+        importances = result.model.feature_importances_
+        order = np.argsort(-importances, kind="stable")[:12]
+        assert order[0] == 3
+        assert rows[1:] == [[f"column <{i}>", "", percent(importances[i])] for i in order]
+        rest = percent(1.0 - importances[order].sum())
+        assert f"The other 8 features together have {rest}\N{NO-BREAK SPACE}%." in page.text
+    widths = [attributes.get("style") for attributes in page.all("i")]
+    assert widths.count("width:100.0%") >= 2, "the bar of the most important feature has the full width"
+    assert f"<summary>{with_scales[1].name}</summary>" in render(scaled)
+
+
+def test_no_features_are_shown_before_scales_are_learned(gaussians):
+    assert "relevant features" not in render(gaussians)
+    X, y = relevant(n=300)
+    early = compare([BudgetClassifier("1MB", random_state=0)], (X, y))
+    assert np.ptp(early[0].model.feature_importances_) == 0.0
+    assert "relevant features" not in render(early)
+
+
+def test_names_of_features():
+    X, y = relevant(d=12)
+    learners = [BudgetClassifier("1MB", random_state=0)]
+    numbered = Page(render(compare(learners, (X, y))))
+    [rows] = [rows for rows in numbered.tables if rows[0][0] == "Feature"]
+    assert rows[1][0] == "feature 3"
+    assert len(rows) == 1 + 12
+    assert "The other" not in numbered.text
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=[f"{NASTY} {i}" for i in range(12)])
+    named = Page(render(compare(learners, (frame, y))))
+    [rows] = [rows for rows in named.tables if rows[0][0] == "Feature"]
+    assert rows[1][0] == f"{NASTY} 3"
+
+
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
-def test_a_browser_shows_the_page(gaussians, digits, certificates, tmp_path):
-    write(tmp_path / "page.html", {"a": gaussians, "b": digits}, certificates={"a": certificates})
+def test_a_browser_shows_the_page(gaussians, digits, scaled, certificates, tmp_path):
+    streams_shown = {"a": gaussians, "b": digits, "c": scaled}
+    write(tmp_path / "page.html", streams_shown, certificates={"a": certificates})
     picture = tmp_path / "page.png"
     command = [
         BROWSER,

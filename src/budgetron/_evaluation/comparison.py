@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
@@ -55,6 +55,8 @@ class Comparison:
     share : bool, default=True
         Whether learners with the same kernel compute its values once for all. Up to rounding, the results are
         the same: only the sign of a margin that is 0 up to rounding may differ.
+    feature_names : sequence of str, optional
+        The names of the features, for reports.
 
     Attributes
     ----------
@@ -69,6 +71,7 @@ class Comparison:
         window: int = 1000,
         delay: int = 0,
         share: bool = True,
+        feature_names: Sequence[str] | None = None,
     ) -> None:
         named = named_learners(learners)
         _check_learners(named)
@@ -76,7 +79,7 @@ class Comparison:
             if int(value) != value or value < least:
                 raise ValueError(f"{name} must be a whole number of at least {least}; got {value}")
         self.classes = check_classes(self, classes)
-        self.delay = delay
+        self.delay, self.feature_names = delay, feature_names
         self.results = [Result(name, learner, self.classes, window) for name, learner in named.items()]
         self._waiting = {name: DelayedRows() for name in named}
         self._cohort: Cohort | None = None

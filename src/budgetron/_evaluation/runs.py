@@ -121,7 +121,8 @@ def compare(
     """
     clones = {name: clone(learner) for name, learner in named_learners(learners).items()}
     blocks, classes = _blocks(stream, classes)
-    comparison = Comparison(clones, classes, window=window, delay=delay, share=share)
+    names = getattr(stream, "feature_names", None)  # arrays have none, nor need other streams
+    comparison = Comparison(clones, classes, window=window, delay=delay, share=share, feature_names=names)
     return _run(comparison, blocks, watch)
 
 

@@ -86,6 +86,10 @@ figure svg text { font-family: inherit !important; fill: currentColor; }
 .confusion .sum { color: var(--soft); background: none; font-size: .85rem; }
 .right { --hue: var(--right); }
 .wrong { --hue: var(--wrong); }
+.features { width: 100%; max-width: 44rem; table-layout: fixed; }
+.features th:first-child { width: 42%; text-align: left; white-space: normal; overflow-wrap: anywhere; }
+.features th:last-child { width: 7.5rem; }
+.features .bar { margin: 0; }
 details { border: 1px solid var(--line); border-radius: 6px; padding: 0 .9rem; margin: .4rem 0; }
 summary { cursor: pointer; padding: .4rem 0; }
 .pairs { padding-left: 1.5rem; columns: 18rem; }

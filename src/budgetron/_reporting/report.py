@@ -20,6 +20,7 @@ from budgetron._certify.certificate import Certificate
 from budgetron._evaluation.comparison import Comparison
 from budgetron._evaluation.result import Result
 from budgetron._reporting import sections
+from budgetron._reporting.features import relevant_features
 from budgetron._reporting.page import document, escape, percent, rounds_text, scroll, table
 from budgetron._util.atomic import atomic_write
 from budgetron._util.units import format_bytes
@@ -168,10 +169,11 @@ def _stream(
         return '<div class="answer"><p>No rounds were played, so there are no results.</p></div>'
     parts = [_summary(comparison, results), sections.learners(results, numbers)]
     parts.append(sections.charts(results, numbers, ident))
+    parts.append(relevant_features(results, comparison.feature_names))
     parts.append(sections.confusions(results))
     if certificates:
         parts.append(sections.certified([result.name for result in results], certificates, numbers))
-    return "\n".join(parts)
+    return "\n".join(part for part in parts if part)
 
 
 def _summary(comparison: Comparison, results: Sequence[Result]) -> str:

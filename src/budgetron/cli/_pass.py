@@ -115,7 +115,8 @@ def learn_blocks(
     save: Callable[[Pass], None] | None = None,
 ) -> Pass:
     """Learn block by block, with a progress line, until the end or an interrupt."""
-    comparison = Comparison(models, blocks.classes, window=window, delay=delay)
+    names = blocks.stream.feature_names
+    comparison = Comparison(models, blocks.classes, window=window, delay=delay, feature_names=names)
     if err.is_terminal:  # printed early: whoever sees a column read wrongly can stop at once
         err.print(description(blocks.stream))
     remaining = iter(blocks)
