@@ -8,6 +8,7 @@ import re
 
 import numpy as np
 import onnx
+import onnx.reference
 import pytest
 from exported import FORMATS, runner
 from reference import frozen_portfolio
@@ -17,6 +18,7 @@ from sklearn.exceptions import NotFittedError
 
 from budgetron import BudgetClassifier, CalibratedClassifier, SecondOrderProjectron, export
 from budgetron._base.access import add_class, add_features, hypotheses_of
+from budgetron.portfolio import Plan
 from budgetron.portfolio._frozen import frozen
 
 # The largest error of a voter's score, relative to the sizes of its terms.
@@ -48,7 +50,7 @@ def stream(n, classes, seed=0, changed=0):
     X = rng.normal(size=(n, 8))
     informative = np.where(np.arange(n)[:, None] < (changed or n), X[:, :2], X[:, 2:4])
     codes = (np.hypot(*informative.T) * classes / 2.4 + 0.1 * rng.normal(size=n)).astype(int)
-    X[:, 4] = 3000.0 + 2.0 * X[:, 4]
+    X[:, 4] = 300_000.0 + 20.0 * X[:, 4]
     X[:, 5] = 0.1
     X[:, 6] *= rng.random(n) < 0.02
     X[:, 7] *= 1e-6
@@ -95,18 +97,24 @@ def assert_agrees(model, X, scores, labels, probabilities, at_least=0.98):
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-5)
 
 
+def active(model):
+    return [expert for expert in portfolio_of(model).pool.experts if expert.active]
+
+
 def kinds(model):
     """Return the kinds of the active experts."""
-    return {expert.design.kind for expert in portfolio_of(model).pool.experts if expert.active}
+    return {expert.design.kind for expert in active(model)}
 
 
 @pytest.mark.parametrize("labels", LABELS)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("n", [1, 40, 300, 1100])
+@pytest.mark.parametrize("n", [1, 40, 300, 600, 1100])
 def test_every_stage_of_a_model(n, dtype, labels, run):
-    model = fitted(n, labels, dtype)
-    started = {40: set(), 300: {"kernel", "recent"}, 1100: {"scaled", "recent"}}.get(n, set())
-    assert kinds(model) == {"first order", "linear"} | started
+    # With 4 MB, there is room for an expert with learned scales besides the others.
+    model = fitted(n, labels, dtype, memory="4MB" if n == 600 else "1MB")
+    expected = {300: {"kernel", "recent"}, 600: {"kernel", "recent", "scaled"}, 1100: {"recent"}}
+    assert kinds(model) >= {"first order", "linear"} | expected.get(n, set())
+    assert any(expert.design.has_kernel for expert in active(model)) == (n > 64)
     # At the reviews, experts end.
     assert any(expert.ended for expert in portfolio_of(model).pool.experts) == (n > 256)
     X = stream(100, len(LABELS[labels]), seed=1)[0]
@@ -237,6 +245,34 @@ def test_classes_and_features_that_were_added_later(run):
     add_features(model, 10)
     X = np.hstack([stream(200, 3, seed=1)[0], np.ones((200, 2), np.float32)])
     assert_agrees(model, X, *run(model, X))
+
+
+@pytest.mark.parametrize("labels", ["two texts", "three numbers"])
+def test_an_onnx_file_means_the_same_to_another_runtime(labels):
+    model = fitted(1100, labels)
+    content, X = export.onnx(model), stream(50, 3, seed=1)[0]
+    scores, predicted, probabilities = runner("onnx", None)(model, X)
+    literal = onnx.reference.ReferenceEvaluator(onnx.load_from_string(content)).run(None, {"X": X})
+    np.testing.assert_array_equal(literal[0], predicted)
+    np.testing.assert_allclose(literal[1], scores, rtol=0, atol=5e-5)
+    np.testing.assert_allclose(literal[2], probabilities, rtol=0, atol=5e-5)
+
+
+PLANS = {
+    "one combiner": Plan(forgetting=False),
+    "exponential weights": Plan(sharing=False),
+    "linear experts only": Plan(second_order=False, recency=False),
+}
+
+
+@pytest.mark.parametrize("label", PLANS)
+def test_portfolios_with_fewer_parts(label, run):
+    class Smaller(BudgetClassifier):
+        _plan = PLANS[label]
+
+    X, codes = stream(400, 3)
+    model = Smaller("1MB", random_state=0).fit(X[:300], codes[:300])
+    assert_agrees(model, X[300:], *run(model, X[300:]))
 
 
 def test_a_batch_without_rows_and_single_rows():

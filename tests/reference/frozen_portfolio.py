@@ -5,6 +5,8 @@ from math import sqrt, tanh
 
 import numpy as np
 
+from reference.portfolio import margins_from_votes
+
 # The exponent of 2 below which kernel values are 0.
 LOWEST = {"float32": -126.5, "float64": -1022.5}
 
@@ -49,18 +51,16 @@ def standardised(x, scaler):
     return z
 
 
-def expert_voter(expert, x, lowest):
-    """Return the scores of an expert for the row that it sees."""
+def expert_voter(expert, x, lowest, origin):
+    """Return the scores of an expert for the row that it sees. Sizes are those of rows minus `origin`."""
     exponents = -expert.gamma * ((x - expert.supports.astype(np.float64)) ** 2).sum(axis=1)
     values = np.where(exponents >= lowest * np.log(2.0), np.exp(exponents), 0.0)
     scores = (expert.coef * values).sum(axis=1)
     sizes = (np.abs(expert.coef) * values * (1.0 - exponents)).sum(axis=1)
     if expert.slopes is not None:
-        scores += expert.slopes @ x
-        sizes += np.abs(expert.slopes) @ np.abs(x)
-    if expert.constants is not None:
-        scores += expert.constants
-        sizes += np.abs(expert.constants)
+        constants = expert.slopes @ origin + (0.0 if expert.constants is None else expert.constants)
+        scores += expert.slopes @ (x - origin) + constants
+        sizes += np.abs(expert.slopes) @ np.abs(x - origin) + np.abs(constants)
     return Voter(scores, sizes)
 
 
@@ -71,7 +71,10 @@ def voters(portfolio, x):
     for expert in portfolio.experts:
         row = rows[expert.standardised]
         row = row * expert.scales if len(expert.scales) else row
-        experts.append(expert_voter(expert, row, LOWEST[portfolio.dtype.name]))
+        origin = np.zeros(len(x))
+        if portfolio.scaler is not None and not expert.standardised:
+            origin = portfolio.scaler.mean
+        experts.append(expert_voter(expert, row, LOWEST[portfolio.dtype.name], origin))
     combiners = []
     for weights, constants in zip(portfolio.weights, portfolio.constants, strict=True):
         scores, sizes = constants.copy(), np.abs(constants)
@@ -97,10 +100,4 @@ def margins(portfolio, combiners, experts):
         tanh(sum(b * voter.scores[c] for b, voter in zip(portfolio.blend, combiners, strict=True)))
         for c in range(portfolio.outputs)
     ]
-    if portfolio.outputs == 1:
-        vote = 2.0 * votes[1] - 1.0
-        vote = max(vote, 1e-9) if winner == 1 else min(vote, -1e-9)
-        return np.array([vote * (0.55 + 0.45 * np.sign(vote) * combined[0])])
-    out = votes - 0.5 + 0.5 * np.array(combined)
-    out[winner] = max(out[winner], np.delete(out, winner).max() + 1e-9)
-    return out
+    return margins_from_votes(votes, winner, combined)

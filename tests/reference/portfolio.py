@@ -73,14 +73,7 @@ class Combination:
 
     def margins_of(self, votes, winner, margins):
         part = self.shares[: len(self.keeps)]
-        combined = [tanh(part @ m / part.sum()) for m in margins.T]
-        if len(combined) == 1:
-            vote = 2.0 * votes[1] - 1.0
-            vote = max(vote, 1e-9) if winner == 1 else min(vote, -1e-9)
-            return np.array([vote * (0.55 + 0.45 * np.sign(vote) * combined[0])])
-        out = votes - 0.5 + 0.5 * np.array(combined)
-        out[winner] = max(out[winner], np.delete(out, winner).max() + 1e-9)
-        return out
+        return margins_from_votes(votes, winner, [tanh(part @ m / part.sum()) for m in margins.T])
 
     def learn(self, r, c, keep, f, y, margin, weight):
         sigma = keep * self.sigma[r][c] + (1.0 - keep) * np.eye(len(f))
@@ -89,6 +82,17 @@ class Combination:
             self.w[r][c] = self.w[r][c] + (y - margin) / (v + 1.0 / weight) * direction
             sigma = sigma - np.outer(direction, direction) / (v + 1.0 / weight)
         self.sigma[r][c] = sigma
+
+
+def margins_from_votes(votes, winner, combined):
+    """Return the margins, from the votes of the classes and tanh of the combiners' mean margins."""
+    if len(combined) == 1:
+        vote = 2.0 * votes[1] - 1.0
+        vote = max(vote, 1e-9) if winner == 1 else min(vote, -1e-9)
+        return np.array([vote * (0.55 + 0.45 * np.sign(vote) * combined[0])])
+    out = votes - 0.5 + 0.5 * np.array(combined)
+    out[winner] = max(out[winner], np.delete(out, winner).max() + 1e-9)
+    return out
 
 
 class Portfolio:

@@ -188,7 +188,7 @@ def c(model: object, path: Path | None = None, name: str = "model") -> str | Non
 
     A `BudgetClassifier` has such tables for each active expert. A support that several experts have is stored
     once, with an index of 2 bytes for each expert that does not have all supports. The functions need about
-    4 (n_features (1 + n_scaled) + n_experts n_outputs) bytes of stack, where n_scaled is the number of
+    4 (n_features (2 + n_scaled) + n_experts n_outputs) bytes of stack, where n_scaled is the number of
     experts with learned scales.
 
     Examples

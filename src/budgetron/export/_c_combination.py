@@ -30,11 +30,13 @@ LOWEST_IN_FLOAT32 = -104.0
 LARGEST_LIFT = 1e30
 
 STANDARDISE = """
-/* Features standardised by the rows that were learned, and by x itself. */
-static inline void {name}_standardise(const float *x, float *z)
+/* Features minus their mean, and standardised by the rows that were learned and by x itself. */
+static inline void {name}_standardise(const float *x, float *centred, float *z)
 {{
     for (int i = 0; i < {NAME}_FEATURES; i++) {{
-        float u = ((x[i] - {name}_scaling[i][0]) - {name}_scaling[i][1]) / {name}_scaling[i][2];
+        float u;
+        centred[i] = x[i] - {name}_scaling[i][0];
+        u = (centred[i] - {name}_scaling[i][1]) / {name}_scaling[i][2];
         u = u < -{largest} ? -{largest} : u > {largest} ? {largest} : u;
         z[i] = {factor} * u / sqrtf(1.0f + {bend} * u * u);
     }}
@@ -217,10 +219,10 @@ def _experts(combined: Combined, names: dict[str, str]) -> list[str]:
     if any(expert.scores.expansion is not None for expert in combined.experts):
         parts.append(KERNEL.format(small=literal(SMALL_EXPONENT), **names))
     if combined.scaling is not None:
-        lines += [f"float z[{features}];", f"{name}_standardise(x, z);"]
+        lines += [f"float centred[{features}], z[{features}];", f"{name}_standardise(x, centred, z);"]
     for view, experts in enumerate(_views(combined.experts)):
         first = experts[0][1]
-        row = "z" if first.standardised else "x"
+        row = "x" if combined.scaling is None else "z" if first.standardised else "centred"
         if first.scales is not None:
             scales, scaled = f"{name}_scales{view}", f"scaled{view}"
             parts.append(table(f"{scales}[{features}]", single(first.scales, "scales")))

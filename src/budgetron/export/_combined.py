@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -23,11 +24,15 @@ LOWEST = {"float32": -126.5 * np.log(2.0), "float64": -1022.5 * np.log(2.0)}
 
 def combined_scores(portfolio: FrozenPortfolio) -> Combined:
     """Return the numbers from which a file computes the margins of a portfolio."""
+    scaling = None if portfolio.scaler is None else _scaling(portfolio.scaler)
+    experts = portfolio.experts
+    if scaling is not None:
+        experts = [e if e.standardised else _shifted(e, scaling.high) for e in experts]
     return Combined(
         outputs=portfolio.outputs,
         features=portfolio.features,
-        scaling=None if portfolio.scaler is None else _scaling(portfolio.scaler),
-        experts=_expert_scores(portfolio),
+        scaling=scaling,
+        experts=_expert_scores(portfolio, experts),
         weights=portfolio.weights,
         constants=portfolio.constants,
         shares=portfolio.shares,
@@ -50,12 +55,20 @@ def _scaling(scaler: Scaler) -> Scaling:
     return Scaling(high, low, np.maximum(deviation, SMALLEST), 1.0 - share, share * (1.0 - share))
 
 
-def _expert_scores(portfolio: FrozenPortfolio) -> list[ExpertScores]:
+def _shifted(expert: FrozenExpert, origin: Vector) -> FrozenExpert:
+    """Return an expert with the same scores that sees rows minus `origin`."""
+    supports, constants = expert.supports - origin, expert.constants
+    if expert.slopes is not None:
+        constants = expert.slopes @ origin + (0.0 if constants is None else constants)
+    return replace(expert, supports=supports, constants=constants)
+
+
+def _expert_scores(portfolio: FrozenPortfolio, experts: list[FrozenExpert]) -> list[ExpertScores]:
     unions: dict[object, _Union] = {}
-    for expert in portfolio.experts:
+    for expert in experts:
         unions.setdefault(_view(expert), _Union()).add(expert.supports)
-    experts = []
-    for expert in portfolio.experts:
+    found = []
+    for expert in experts:
         expansion = None
         if len(expert.supports):
             expansion = _expansion(expert, unions[_view(expert)], LOWEST[portfolio.dtype.name])
@@ -64,8 +77,8 @@ def _expert_scores(portfolio: FrozenPortfolio) -> list[ExpertScores]:
             slopes = np.zeros((portfolio.outputs, portfolio.features))
         scores = Scores(portfolio.outputs, portfolio.features, expansion, slopes, expert.constants)
         scales = expert.scales if len(expert.scales) else None
-        experts.append(ExpertScores(expert.standardised, scales, scores))
-    return experts
+        found.append(ExpertScores(expert.standardised, scales, scores))
+    return found
 
 
 def _view(expert: FrozenExpert) -> object:

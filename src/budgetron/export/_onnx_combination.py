@@ -23,7 +23,10 @@ def add_combination(graph: Graph, rows: str, combined: Combined) -> str:
 
 def _expert_scores(graph: Graph, rows: str, combined: Combined) -> list[str]:
     """Add the scores of each expert, of shape (n, n_outputs) each."""
-    standardised = rows if combined.scaling is None else _standardised(graph, rows, combined.scaling)
+    standardised = rows
+    if combined.scaling is not None:
+        rows = graph.add("Sub", rows, graph.constant(single(combined.scaling.high, "means")))
+        standardised = _standardised(graph, rows, combined.scaling)
     views: dict[tuple[str, bytes], str] = {}
     names = []
     for expert in combined.experts:
@@ -37,12 +40,12 @@ def _expert_scores(graph: Graph, rows: str, combined: Combined) -> list[str]:
     return names
 
 
-def _standardised(graph: Graph, rows: str, scaling: Scaling) -> str:
-    high, low, deviation = (
-        graph.constant(single(values, "deviations"))
-        for values in (scaling.high, scaling.low, scaling.deviation)
+def _standardised(graph: Graph, centred: str, scaling: Scaling) -> str:
+    """Add standardised features, from those minus the mean in float32."""
+    low, deviation = (
+        graph.constant(single(values, "deviations")) for values in (scaling.low, scaling.deviation)
     )
-    delta = graph.add("Sub", graph.add("Sub", rows, high), low)
+    delta = graph.add("Sub", centred, low)
     u = graph.clip(graph.add("Div", delta, deviation), LARGEST_U)
     square = graph.add("Mul", graph.add("Mul", u, u), graph.number(scaling.bend))
     root = graph.add("Sqrt", graph.add("Add", square, graph.number(1.0)))
@@ -80,10 +83,11 @@ def _two_classes(graph: Graph, scores: list[str], combined: Combined) -> str:
 def _more_classes(graph: Graph, scores: list[str], combined: Combined) -> str:
     """Add the margins of more than two classes. The largest score of a voter is its vote."""
     of_experts = _stacked(graph, scores)  # (n, n_experts, n_classes)
+    bounded = graph.add("Tanh", of_experts)
     of_combiners = _stacked(
         graph,
         [
-            _weighted(graph, graph.add("Tanh", of_experts), weights, constants)
+            _weighted(graph, bounded, weights, constants)
             for weights, constants in zip(combined.weights, combined.constants, strict=True)
         ],
     )

@@ -81,6 +81,7 @@ class Scaling:
 
     With u = ((x - high) - low) / deviation, a feature becomes factor u / sqrt(1 + bend u^2). The mean is
     high + low, so that the difference is accurate also if the mean is much larger than the deviation.
+    Experts that see raw rows get x - high, for the same reason.
     """
 
     high: Vector  # (n_features,), each a float32 number
@@ -92,7 +93,10 @@ class Scaling:
 
 @dataclass(frozen=True)
 class ExpertScores:
-    """The scores of an expert, and the rows that it sees: raw or standardised, times its scales if any."""
+    """The scores of an expert, and the rows that it sees: standardised, or raw ones minus `Scaling.high`.
+
+    Features are multiplied by the scales if there are any.
+    """
 
     standardised: bool
     scales: Vector | None
