@@ -375,7 +375,7 @@ def test_relevant_features_are_shown_by_name(scaled):
 
 def test_no_features_are_shown_before_scales_are_learned(gaussians):
     assert "relevant features" not in render(gaussians)
-    X, y = relevant(n=300)
+    X, y = relevant(n=100)
     early = compare([BudgetClassifier("1MB", random_state=0)], (X, y))
     assert np.ptp(early[0].model.feature_importances_) == 0.0
     assert "relevant features" not in render(early)
