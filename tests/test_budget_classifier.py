@@ -366,7 +366,9 @@ def test_budgets_grow_with_the_supports():
     assert largest > start
     state = model.__getstate__()
     growing = [
-        e for e in state["_learners"]["states"][0]["experts"] if e.get("allowed", 0) > e.get("budget", 0)
+        e
+        for e in state["_learners"]["states"][0]["experts"]
+        if e["learner"] is not None and e["allowed"] > e["budget"]
     ]
     assert growing
     before, growing[0]["allowed"] = growing[0]["allowed"], 2000

@@ -63,6 +63,8 @@ Modules
 `group`            several learners over the same rows, which share kernel values
 `distances`        distances that learners with RBF kernels of different widths share
 `linear`           linear learners: one weight per feature, no slab. `covariance` is that of AROW
+`combination`      one prediction from several experts, among them `linear_experts`; `portfolio_round` plays
+                   single rounds of all of them
 `history`          the average, or all, of the past hypotheses
 `workers`          threads; `pages` large arrays; `calibration`, `scaling`, `dual` loops for other packages
 `simd.c`           loops that the compiler turns into vector instructions, in several versions; the best

@@ -71,26 +71,6 @@ cdef class Combination:
         of those that were wrong.
     """
 
-    cdef readonly Py_ssize_t n_experts, n_combiners, outputs, features
-    cdef readonly tuple keeps
-    cdef readonly double eta, alpha
-    cdef readonly bint recency
-    cdef readonly object weights, sigma, recent, shares, losses, scratch
-    cdef double keep[8]
-    cdef double* _weights
-    cdef double* _sigma
-    cdef double* _recent
-    cdef double* _shares
-    cdef double* _losses
-    # Of a round: f of each output, margins of each combiner and output, Sigma f, votes of classes; and the class
-    # that each combiner and expert votes for
-    cdef double* f
-    cdef double* margins
-    cdef double* direction
-    cdef double* votes
-    cdef object chosen
-    cdef int64_t* _chosen
-
     def __init__(self, Py_ssize_t n_experts, Py_ssize_t outputs, tuple keeps=(1.0, 0.9999), double eta=0.1,
                  double alpha=3e-4, bint recency=True):
         self.n_experts, self.keeps, self.n_combiners = n_experts, keeps, len(keeps)

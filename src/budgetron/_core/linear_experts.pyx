@@ -43,17 +43,10 @@ cdef class LinearExperts:
         One for two classes, otherwise one for each class.
     """
 
-    cdef readonly tuple kinds
-    cdef readonly Py_ssize_t d, outputs
-    cdef readonly object dtype, weights, row
-    cdef double* _weights
-    cdef double* _row
-    cdef double rates[16]
-    cdef bint logistic[16]
-
     def __init__(self, kinds, Py_ssize_t d, dtype, Py_ssize_t outputs):
         self.kinds, self.d, self.outputs, self.dtype = tuple(kinds), d, outputs, np.dtype(dtype)
-        if len(self.kinds) > 16:
+        self.n_experts = len(self.kinds)
+        if self.n_experts > 16:
             raise ValueError("there may be at most 16 linear experts")
         for e, (logistic, rate) in enumerate(self.kinds):
             self.logistic[<Py_ssize_t> e], self.rates[<Py_ssize_t> e] = logistic, rate
@@ -109,12 +102,20 @@ cdef class LinearExperts:
             raise ValueError("scores must have one number per row, expert and output")
         if X.shape[1] != self.d:
             raise ValueError(f"rows must have {self.d} features")
-        if n == 0:
+        if n == 0 or not self.kinds:
             return
         if self.dtype == np.float32:
             play_rows(self, <float*> values.data, index, start, n, labels, scores, importances)
         else:
             play_rows(self, <double*> values.data, index, start, n, labels, scores, importances)
+
+    cdef int play_row(self, void* x, double label, double weight, bint learn, double* scores) except -1:
+        """Predict one row of d numbers of the experts' type and, if `learn`, learn it."""
+        if self.dtype.itemsize == 4:
+            play_one(self, <float*> x, NULL, self.d, label, weight, learn, scores)
+        else:
+            play_one(self, <double*> x, NULL, self.d, label, weight, learn, scores)
+        return 0
 
 
 def rebuild(kinds, weights, dtype):
@@ -126,32 +127,41 @@ def rebuild(kinds, weights, dtype):
 
 cdef int play_rows(LinearExperts self, real* values, int32_t* index, int64_t* starts, Py_ssize_t n,
                    const double[::1] labels, double[:, :, ::1] scores, const double[::1] importances) except -1:
-    cdef Py_ssize_t i, e, c, k, m, experts = len(self.kinds), outputs = self.outputs, d = self.d
-    cdef double square, y, step, weight
-    cdef real* x
-    cdef int32_t* places
-    cdef double* w
+    cdef Py_ssize_t i, d = self.d
+    cdef bint learn = labels is not None
+    cdef double label = 0.0, weight = 1.0
     with nogil:
         for i in range(n):
+            if learn:
+                label = labels[i]
+                weight = 1.0 if importances is None else importances[i]
             if index == NULL:
-                x, places, m = values + i * d, NULL, d
+                play_one(self, values + i * d, NULL, d, label, weight, learn, &scores[i, 0, 0])
             else:
-                x, places, m = values + starts[i], index + starts[i], starts[i + 1] - starts[i]
-            for k in range(m):
-                self._row[k] = x[k]
-            square = bt_dot_d(self._row, self._row, m)
-            weight = 1.0 if importances is None else importances[i]
-            for e in range(experts):
-                for c in range(outputs):
-                    w = self._weights + (e * outputs + c) * d
-                    scores[i, e, c] = product(self._row, places, m, w)
-                    if labels is None or weight == 0.0:
-                        continue
-                    y = labels[i] if outputs == 1 else 1.0 if <Py_ssize_t> labels[i] == c else -1.0
-                    step = step_size(self.logistic[e], self.rates[e] * weight, y * scores[i, e, c], square)
-                    if step > 0.0:
-                        add(self._row, places, m, y * step, w)
+                play_one(self, values + starts[i], index + starts[i], starts[i + 1] - starts[i], label, weight, learn,
+                         &scores[i, 0, 0])
     return 0
+
+
+cdef void play_one(LinearExperts self, real* x, int32_t* places, Py_ssize_t m, double label, double weight, bint learn,
+                   double* scores) noexcept nogil:
+    """Predict a row of m numbers and, if `learn`, learn it; `scores` has a number per expert and output."""
+    cdef Py_ssize_t e, c, k, outputs = self.outputs
+    cdef double square, y, step
+    cdef double* w
+    for k in range(m):
+        self._row[k] = x[k]
+    square = bt_dot_d(self._row, self._row, m)
+    for e in range(self.n_experts):
+        for c in range(outputs):
+            w = self._weights + (e * outputs + c) * self.d
+            scores[e * outputs + c] = product(self._row, places, m, w)
+            if not learn or weight == 0.0:
+                continue
+            y = label if outputs == 1 else 1.0 if <Py_ssize_t> label == c else -1.0
+            step = step_size(self.logistic[e], self.rates[e] * weight, y * scores[e * outputs + c], square)
+            if step > 0.0:
+                add(self._row, places, m, y * step, w)
 
 
 cdef inline double step_size(bint logistic, double rate, double margin, double square) noexcept nogil:

@@ -17,9 +17,12 @@ cdef class SingleRound:
     cdef double predict(self, Rule rule, Py_ssize_t n, bint sparse) except? -1
     cdef double square(self)
     cdef int finish(self, Rule rule, double label, double importance) except -1
+    cdef int learn_label(self, Rule rule, double label, double importance) except -1
 
 
 cdef int finish_round(Rule rule, double label, double* k, Rows* rows, Py_ssize_t i, real* row) except -1 nogil
+
+cdef bint is_plain(x, Py_ssize_t d, int type_number)
 
 
 cdef inline bint skip_round(Rule rule, double label, double own) noexcept nogil:

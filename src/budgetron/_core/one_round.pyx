@@ -99,6 +99,13 @@ cdef class SingleRound:
 
     cdef int finish(self, Rule rule, double label, double importance) except -1:
         """Play the second half of the round."""
+        self.learn_label(rule, label, importance)
+        if rule.prune_due:
+            rule.exchange()
+        return 0
+
+    cdef int learn_label(self, Rule rule, double label, double importance) except -1:
+        """Play the second half of the round; `rule.prune_due` says whether an exchange must follow."""
         cdef Rows* rows = &self.block.rows
         rule.importance = importance
         if self.supports.sparse and rule.adds_supports:
@@ -107,8 +114,6 @@ cdef class SingleRound:
             finish_round(rule, label, self.wide, rows, 0, <float*> self.values)
         else:
             finish_round(rule, label, <double*> self.values, rows, 0, <double*> self.values)
-        if rule.prune_due:
-            rule.exchange()
         return 0
 
 

@@ -6,8 +6,6 @@ standardised one by one: a batch gives the same bits as its rows alone, and a ro
 learning.
 """
 
-from libc.math cimport sqrt
-
 import numpy as np
 
 ctypedef fused real:
@@ -40,13 +38,3 @@ def apply(const real[:, ::1] X, const double[::1] mean, const double[::1] spread
             for j in range(d):
                 center, square = mean[j], spread[j]
                 out[i, j] = <real> scaled(X[i, j], &center, &square, share)
-
-
-cdef inline double scaled(double x, double* mean, double* spread, double share) noexcept nogil:
-    """Add a value to the mean and the spread, and return it standardised; `share` is 1 / (number of values)."""
-    cdef double delta = x - mean[0], variance
-    mean[0] += delta * share
-    spread[0] += delta * (x - mean[0])
-    variance = spread[0] * share
-    # A feature that changed by no more than rounding carries no information.
-    return (x - mean[0]) / sqrt(variance) if variance > 1e-24 * mean[0] * mean[0] else 0.0

@@ -238,6 +238,9 @@ class BudgetClassifier(WeightedClassifier):
     def play(self, x: Row, y: Label, classes: ArrayLike | None = None) -> float | Floats:
         if not self.__sklearn_is_fitted__():
             return super().play(x, y, classes)  # which calls this method again, with a fitted model
+        single = self._play_single(x, y) if classes is None else None
+        if single is not None:
+            return single
         with defer_interrupts():
             margins = super().play(x, y, classes)
             values = np.atleast_1d(np.asarray(margins, np.float64))
@@ -245,6 +248,15 @@ class BudgetClassifier(WeightedClassifier):
         return margins
 
     play.__doc__ = OnlineClassifier.play.__doc__
+
+    def _play_single(self, x: Row, y: Label) -> float | Floats | None:
+        """Play an ordinary round in compiled code; return None, and change nothing, if it is not ordinary."""
+        try:
+            code = self._codes[y]
+        except (KeyError, TypeError):  # an unknown label, for which `play` has an error message
+            return None
+        label = float(code) if len(self._codes) > 2 else 1.0 if code else -1.0
+        return self._learners[0].play_single(x, label, self._importance(y), self.sigmoids_[0])
 
     # ------------------------------------------------------------------ prediction
 

@@ -17,11 +17,13 @@ from scipy.sparse import issparse
 
 from budgetron._base.batches import canonical, signed_margin
 from budgetron._core.combination import Combination
+from budgetron._core.portfolio_round import PortfolioRound
 from budgetron._util.blocks import row_blocks
 from budgetron._util.checks import State
 from budgetron._util.sparse import check_sparse
 from budgetron._util.types import Floats, Ints, Matrix, Row
-from budgetron.portfolio._experts import FIRST_ORDER, LOGISTIC_FACTOR, Plan
+from budgetron.portfolio._changes import CHUNK
+from budgetron.portfolio._experts import FIRST_ORDER, LEFT, LOGISTIC_FACTOR, WIDE, Plan
 from budgetron.portfolio._pool import TooLittleMemoryError
 from budgetron.portfolio._schedule import CHANGED, ScheduledPool
 from budgetron.portfolio._views import Views
@@ -74,11 +76,20 @@ class Portfolio:
         plan = Plan() if plan is None else plan
         self.pool = ScheduledPool(d, dtype, memory, outputs, generator, plan)
         self.combination = new_combination(len(self.pool.experts), outputs, plan)
-        self.pool.overhead = self.combination.nbytes
+        self.pool.overhead = self._overhead(d)
         self.rounds = self.mistakes = 0
         self._opened: Matrix | None = None
+        self._single: PortfolioRound | None = None  # made for single rounds; None after experts have changed
         if self.nbytes > memory:
             raise TooLittleMemoryError(self.nbytes, d)
+
+    def _overhead(self, d: int) -> int:
+        """Bytes of the combination, and those that single rounds of rows with d features need."""
+        rows = (5 * d + 1) * self.dtype.itemsize if d <= WIDE else 0
+        return self.combination.nbytes + rows + 16 * self.combination.n_experts * self.n_outputs
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_single": None}
 
     # ------------------------------------------------------------------ properties
 
@@ -158,6 +169,7 @@ class Portfolio:
     def _learn_block(self, X: Matrix, labels: Floats, importances: Floats | None) -> tuple[Floats, Ints]:
         """Play the rounds of a block; return the margins, and the supports after each round."""
         pool, n, outputs = self.pool, X.shape[0], self.n_outputs
+        self._single = None
         views = Views(X, None if pool.scaler is None else pool.scaler.advance(X))
         distances = pool.distances(views) if n > 1 else {}
         scores, sizes = np.zeros((n, len(pool.experts), outputs)), np.zeros(n, np.int64)
@@ -217,6 +229,25 @@ class Portfolio:
                 self.restore_from(before)
             raise
         return self._of_row(margins)
+
+    def play_single(self, x: Row, y: float, importance: float, sigmoid: Floats) -> float | Floats | None:
+        """Play one round in compiled code, and let the sigmoid learn from the margins; return the margins.
+
+        Return None, and change nothing, if the round must be played by `play`: the row is sparse or unusual,
+        or experts may start, end or grow after it.
+        """
+        row = x if type(x) is np.ndarray else None
+        if row is None or row.dtype != self.dtype or not row.flags.c_contiguous:
+            given = None if issparse(x) else np.asarray(x)
+            if given is None or given.shape != (self.n_features,) or given.dtype.kind not in "fiub":
+                return None
+            with np.errstate(over="ignore"):  # what becomes infinite is refused
+                row = np.ascontiguousarray(given, self.dtype)
+        if self._single is None:
+            if not PortfolioRound.is_possible(self):
+                return None
+            self._single = PortfolioRound(self, CHUNK, LEFT, FIRST_FACTORS)
+        return self._single.play(row, y, importance, sigmoid)
 
     def open_round(self, x: Row) -> float | Floats:
         """Play the first half of a round: check the row and return the margins."""
@@ -314,11 +345,12 @@ class Portfolio:
         """Add a class at this place; the one output of two classes first becomes one for each."""
         self.pool.add_output(place)
         self.combination.add_output(place)
-        self.pool.overhead = self.combination.nbytes
+        self.pool.overhead, self._single = self._overhead(self.n_features), None
         self.pool.shrink(self.pool.memory)
 
     def add_features(self, d: int) -> None:
         """Take rows of d features from now on; the new features were 0 in all rows so far."""
+        self.pool.overhead, self._single = self._overhead(d), None
         self.pool.add_features(d)
 
     def truncate(self, budget: int) -> None:
@@ -327,6 +359,7 @@ class Portfolio:
 
     def shrink(self, memory: int) -> None:
         """Use less memory from now on."""
+        self._single = None
         self.pool.shrink(memory)
 
 

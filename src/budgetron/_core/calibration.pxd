@@ -1,0 +1,1 @@
+cdef void see(double* numbers, double margin, double target) noexcept nogil

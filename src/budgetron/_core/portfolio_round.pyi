@@ -1,0 +1,9 @@
+from typing import Any
+
+from budgetron._util.types import Floats, Row
+
+class PortfolioRound:
+    def __init__(self, portfolio: Any, chunk: int, spare: int, first_factors: Floats) -> None: ...
+    @staticmethod
+    def is_possible(portfolio: Any) -> bool: ...
+    def play(self, x: Row, y: float, weight: float, sigmoid: Floats) -> float | Floats | None: ...
