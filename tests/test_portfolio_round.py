@@ -91,3 +91,19 @@ def test_copies_have_their_own_rounds():
     state = copy.deepcopy(hypotheses_of(model)[0].state())
     other.play(X[602], y[602])
     assert_same(hypotheses_of(model)[0].state(), state)
+
+
+@pytest.mark.parametrize("classes", [2, 10])
+def test_the_number_of_threads_changes_nothing(classes):
+    X, y = load_digits(return_X_y=True)
+    labels = y % 2 if classes == 2 else y
+    one, two = (BudgetClassifier("4MB", random_state=0, n_jobs=n_jobs) for n_jobs in (None, 3))
+    for start in range(0, 1300, 130):
+        rows = slice(start, start + 130)
+        for model in (one, two):
+            model.partial_fit(X[rows], labels[rows], range(classes))
+    assert_same(hypotheses_of(two)[0].state(), hypotheses_of(one)[0].state())
+    two.set_params(n_jobs=0)
+    with pytest.raises(ValueError, match="n_jobs must be"):
+        two.partial_fit(X[1300:1400], labels[1300:1400])
+    assert_same(hypotheses_of(two)[0].state(), hypotheses_of(one)[0].state())

@@ -7,7 +7,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from joblib.parallel import get_active_backend
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from scipy.sparse import vstack as sparse_vstack
@@ -25,6 +24,7 @@ from budgetron._core.kernel import Kernel
 from budgetron._core.rounds import Learner
 from budgetron._core.rule import Rule
 from budgetron._util.checks import State, require, require_float
+from budgetron._util.threads import number_of_threads
 from budgetron._util.types import Floats, Ints, Matrix
 from budgetron.kernels import NAMES, KernelFunction, Normalized, resolve, resolve_gamma
 
@@ -34,8 +34,6 @@ __all__ = ["BudgetedClassifier", "KernelClassifier"]
 # which at most one in SPARSE is not zero. Otherwise whole rows are small enough, and faster.
 WIDE, SPARSE = 1000, 32
 
-# More threads than any machine has.
-MOST_THREADS = 4096
 
 # The core learns rows in blocks of at most this length; for their non-zeros there must be room.
 BLOCK_ROWS = 128
@@ -194,14 +192,7 @@ class KernelClassifier(OnlineClassifier):
         return hypothesis.decide(X, threads=threads)
 
     def _threads(self) -> int:
-        n = self.n_jobs
-        if n is not None and (not isinstance(n, Integral) or n == 0):
-            raise ValueError(f"n_jobs must be None, -1 or a number of threads; got {n!r}")
-        if n is None or n < 0:  # the meaning depends on the context, and to look it up takes time
-            default = get_active_backend()[1]
-            # In some contexts no processes may be started, but threads may.
-            n = get_active_backend(prefer="threads")[0].effective_n_jobs(default if n is None else n)
-        return min(int(n), MOST_THREADS)
+        return number_of_threads(self.n_jobs)
 
     def _fitted(self) -> Sequence[Learner]:
         super()._fitted()

@@ -1,4 +1,4 @@
-"""Limit BLAS to one thread while the core works.
+"""The number of threads that `n_jobs` stands for, and a limit of one thread for BLAS while the core works.
 
 The blocks of a batch are too small for BLAS's own threads. On a busy machine these threads spin and wait for
 each other, which makes them many times slower.
@@ -11,11 +11,28 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from numbers import Integral
 from typing import Protocol
 
+from joblib.parallel import get_active_backend
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
-__all__ = ["one_thread"]
+__all__ = ["number_of_threads", "one_thread"]
+
+# More threads than any machine has.
+MOST_THREADS = 4096
+
+
+def number_of_threads(n_jobs: int | None) -> int:
+    """Return the number of threads that a parameter `n_jobs` stands for, as in scikit-learn."""
+    if n_jobs is not None and (not isinstance(n_jobs, Integral) or n_jobs == 0):
+        raise ValueError(f"n_jobs must be None, -1 or a number of threads; got {n_jobs!r}")
+    if n_jobs is None or n_jobs < 0:  # the meaning depends on the context, and to look it up takes time
+        default = get_active_backend()[1]
+        # In some contexts no processes may be started, but threads may.
+        threads = get_active_backend(prefer="threads")[0]
+        n_jobs = threads.effective_n_jobs(default if n_jobs is None else n_jobs)
+    return min(int(n_jobs), MOST_THREADS)
 
 
 class _Limiter(Protocol):

@@ -21,6 +21,7 @@ from budgetron._core.calibration import calibrate, log_odds, sigmoids, sound
 from budgetron._util.blocks import row_blocks
 from budgetron._util.checks import State, require
 from budgetron._util.interrupts import defer_interrupts
+from budgetron._util.threads import number_of_threads, one_thread
 from budgetron._util.types import Codes, Floats, Label, Matrix, Row, Rows
 from budgetron._util.units import parse_bytes
 from budgetron.calibration import probabilities
@@ -68,6 +69,8 @@ class BudgetClassifier(WeightedClassifier):
         predicted and not learned.
     random_state : int, RandomState or None, default=None
         Draws the sample of rows whose distances give the kernel widths of experts that start late.
+    n_jobs : int, default=None
+        Threads in which experts learn a batch. None means 1, -1 all cores. The result does not depend on it.
 
     Attributes
     ----------
@@ -91,21 +94,24 @@ class BudgetClassifier(WeightedClassifier):
     between these first rows: a larger w is a narrower kernel.
 
     Reviews take place after 256, 512, 1024, ... rounds. They compare the second-order kernel experts without
-    learned scales. Let a be the number of rounds in which only expert i made a mistake, and b the number in
-    which only the best one did: expert i ends if a - b > 3 sqrt(a + b). At most 5, 3 and 2 of these experts
-    stay after the first three reviews, then one. From 1024 rounds on, the best second-order expert may have
-    800 supports if the memory is 16 MB. This limit is proportional to the square root of the memory, but at
-    least 400 and at most 1200. The others grow to at most 350 supports. They end if the best one needs their
-    memory. From 2048 rounds on, each review starts the best of the ended experts again, if there is memory
-    for it.
+    learned scales, and from 4096 rounds on all second-order kernel experts. Let a be the number of rounds in
+    which only expert i made a mistake, and b the number in which only the best one did: expert i is worse by
+    (a - b) / sqrt(a + b) standard deviations. It ends if this is more than 3. At most 5, 3 and 2 of the
+    experts without learned scales stay after the first three reviews, then one. From 1024 rounds on, the best
+    second-order expert may have 800 supports if the memory is 16 MB, and if the linear experts are worse by
+    more than 1 standard deviation. This limit is proportional to the square root of the memory, but at least
+    400 and at most 1200. The others grow to at most 350 supports, and a former best one that is worse by more
+    than 2 standard deviations shrinks to this number. They end if the best one needs their memory. From 2048
+    rounds on, each review starts the best of the ended experts again, if there is memory for it.
 
-    Feature scales are learned from a window of up to 1024 recent rows, at the reviews from 512 rounds on, and
-    512 rounds after a change. The window takes at most a sixteenth of the memory. If this is too small for
+    Feature scales are learned from a window of up to 1024 recent rows, at the reviews, and 128, 384 and 1024
+    rounds after a change. The window takes at most a sixteenth of the memory. If this is too small for
     128 rows, there is no window: no scales are learned, and no expert starts again. A change is an increase
     of the error rate of the best second-order expert. The test for it runs every 64 rounds, with a
     probability of a false alarm of about 0.0005. New experts first learn recent rows of the window. After a
     trial of 512 rounds, or an eighth of all rounds so far if this is longer, the worse of the new and the old
-    expert ends.
+    expert ends. If only one of them has learned scales, the new one ends if it is worse by more than 1
+    standard deviation.
 
     The combiners are linear second-order learners on the experts' scores and on recent labels, for streams
     where a label depends on earlier labels. Recent labels are used in `play`, in `progressive_fit` and in the
@@ -139,7 +145,9 @@ class BudgetClassifier(WeightedClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = CLASS_WEIGHT | {
         "memory": [Integral, str],
         "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
     }
+    _free_parameters: ClassVar[frozenset[str]] = frozenset({"n_jobs"})
     _plan: ClassVar[Plan] = Plan()
     _joint: ClassVar[bool] = True
     _learned_names: ClassVar[frozenset[str]] = OnlineClassifier._learned_names | {"sigmoids_"}
@@ -153,10 +161,12 @@ class BudgetClassifier(WeightedClassifier):
         random_state: int | RandomState | None = None,
         *,
         class_weight: dict[Label, float] | None = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.memory = memory
         self.random_state = random_state
         self.class_weight = class_weight
+        self.n_jobs = n_jobs
 
     def _validate_params(self) -> None:
         super()._validate_params()
@@ -225,6 +235,9 @@ class BudgetClassifier(WeightedClassifier):
         for rows in row_blocks(len(batch.codes), ROWS_BETWEEN_INTERRUPTS):
             yield batch.part(rows)
 
+    def _learn_output(self, hypothesis: Portfolio, batch: Batch, i: int, **options: object) -> None:
+        super()._learn_output(hypothesis, batch, i, threads=number_of_threads(self.n_jobs), **options)
+
     def _observe(self, batch: Batch, start: int) -> None:
         assert batch.margins is not None
         # One sigmoid for all classes, so that the most probable class is the one predicted.
@@ -241,7 +254,7 @@ class BudgetClassifier(WeightedClassifier):
         single = self._play_single(x, y) if classes is None else None
         if single is not None:
             return single
-        with defer_interrupts():
+        with defer_interrupts(), one_thread():
             margins = super().play(x, y, classes)
             values = np.atleast_1d(np.asarray(margins, np.float64))
             calibrate(self.sigmoids_[0], values, self._signs(np.array([self._codes[y]]))[0])

@@ -249,6 +249,13 @@ class ExpertPool:
         )
         return [group for group in groups if len(group) > 1]
 
+    def groups(self, sharing: set[int]) -> list[list[int]]:
+        """Return the experts with a hypothesis in groups; those that share distances are in the same one."""
+        groups = [[i for i in group if i in sharing] for group in self.same_rows()]
+        groups += [[i] for i, e in enumerate(self.experts) if e.learner is not None and i not in sharing]
+        # Those with the most supports first: they take the most time.
+        return sorted(filter(None, groups), key=lambda group: -max(self.experts[i].n_supports for i in group))
+
     def distances(self, views: Views) -> dict[int, Distances]:
         """Return, by expert, distances between rows and supports that are computed once for all widths."""
         found: dict[int, Distances] = {}

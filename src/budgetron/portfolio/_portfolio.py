@@ -24,6 +24,7 @@ from budgetron._util.sparse import check_sparse
 from budgetron._util.types import Floats, Ints, Matrix, Row
 from budgetron.portfolio._changes import CHUNK
 from budgetron.portfolio._experts import FIRST_ORDER, LEFT, LOGISTIC_FACTOR, WIDE, Plan
+from budgetron.portfolio._parallel import RunGroups, group_runner
 from budgetron.portfolio._pool import TooLittleMemoryError
 from budgetron.portfolio._schedule import CHANGED, ScheduledPool
 from budgetron.portfolio._views import Views
@@ -149,39 +150,51 @@ class Portfolio:
         ledger: Floats | None = None,
         *,
         importances: Floats | None = None,
+        threads: int = 1,
     ) -> None:
-        """Play one round per row of X, in order.
+        """Play one round per row of X, in order; experts may learn in several threads.
 
         A portfolio has no ledger: the argument is None.
         """
         start = 0
-        for stop in self.pool.block_ends(X.shape[0]):
-            block = slice(start, stop)
-            weights = None if importances is None else importances[block]
-            block_margins, block_sizes = self._learn_block(self._check_size(X[block]), y[block], weights)
-            if margins is not None:
-                margins[block] = block_margins[:, 0] if margins.ndim == 1 else block_margins
-            if sizes is not None:
-                sizes[block] = block_sizes
-                sizes[stop - 1] = self.n_supports  # after experts have started or ended
-            start = stop
+        with group_runner(threads if X.shape[0] > 1 else 1) as run:
+            for stop in self.pool.block_ends(X.shape[0]):
+                block = slice(start, stop)
+                weights = None if importances is None else importances[block]
+                rows = self._check_size(X[block])
+                block_margins, block_sizes = self._learn_block(rows, y[block], weights, run)
+                if margins is not None:
+                    margins[block] = block_margins[:, 0] if margins.ndim == 1 else block_margins
+                if sizes is not None:
+                    sizes[block] = block_sizes
+                    sizes[stop - 1] = self.n_supports  # after experts have started or ended
+                start = stop
 
-    def _learn_block(self, X: Matrix, labels: Floats, importances: Floats | None) -> tuple[Floats, Ints]:
+    def _learn_block(
+        self, X: Matrix, labels: Floats, importances: Floats | None, run: RunGroups
+    ) -> tuple[Floats, Ints]:
         """Play the rounds of a block; return the margins, and the supports after each round."""
         pool, n, outputs = self.pool, X.shape[0], self.n_outputs
         self._single = None
         views = Views(X, None if pool.scaler is None else pool.scaler.advance(X))
         distances = pool.distances(views) if n > 1 else {}
         scores, sizes = np.zeros((n, len(pool.experts), outputs)), np.zeros(n, np.int64)
-        first, own, own_sizes = np.empty((n, len(FIRST_ORDER), outputs)), np.empty((n, outputs)), sizes.copy()
+        supports = np.zeros((len(pool.experts), n), np.int64)
+        first = np.empty((n, len(FIRST_ORDER), outputs))
         pool.bank.learn(views.with_constant(), labels, first, importances)
         scores[:, : len(FIRST_ORDER)] = FIRST_FACTORS * first
-        for i, expert in enumerate(pool.experts):
-            if expert.learner is not None:
-                expert.learn(views, labels, own, own_sizes, importances, distances.get(i))
+
+        def learn(group: list[int]) -> None:
+            own = np.empty((n, outputs))
+            for i in group:
+                expert = pool.experts[i]
+                expert.learn(views, labels, own, supports[i], importances, distances.get(i))
                 scores[:, i] = expert.score_factor * own
-                if expert.design.has_kernel:
-                    sizes += own_sizes
+
+        run(learn, pool.groups(set(distances)))
+        for i, expert in enumerate(pool.experts):
+            if expert.design.has_kernel:
+                sizes += supports[i]
         active, margins = self._active(), np.empty((n, outputs))
         self.combination.learn(scores, active, labels, margins, importances)
         wrong = wrong_votes(scores, labels) & active
