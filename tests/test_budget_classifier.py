@@ -222,22 +222,6 @@ def test_experts_of_all_kinds_are_compared_later():
         assert other._end_weak() == ended
 
 
-def test_only_experts_better_than_linear_ones_get_many_supports():
-    X, y = noisy(1100)
-    pool = hypotheses_of(BudgetClassifier("16MB", random_state=0).fit(X, y))[0].pool
-    linear = [i for i, e in enumerate(pool.experts) if e.active and not e.design.has_kernel]
-    best = pool.experts.index(pool._best())
-    for a, grows in ((10, False), (60, True)):
-        other = copy.deepcopy(pool)
-        other.seen, other.trials, other.only_first[:] = 1024, [], 0
-        for expert in other.experts:
-            expert.allowed = min(expert.allowed, max(expert.budget, 350))
-        other.only_first[linear, best] = a
-        other.only_first[best, linear] = 10
-        other._grow()
-        assert (max(e.allowed for e in other._second_order()) > 350) == grows
-
-
 def test_a_former_best_expert_that_is_probably_worse_shrinks():
     X, y = noisy(1100)
     pool = hypotheses_of(BudgetClassifier("16MB", random_state=0).fit(X, y))[0].pool

@@ -98,11 +98,11 @@ class BudgetClassifier(WeightedClassifier):
     which only expert i made a mistake, and b the number in which only the best one did: expert i is worse by
     (a - b) / sqrt(a + b) standard deviations. It ends if this is more than 3. At most 5, 3 and 2 of the
     experts without learned scales stay after the first three reviews, then one. From 1024 rounds on, the best
-    second-order expert may have 800 supports if the memory is 16 MB, and if the linear experts are worse by
-    more than 1 standard deviation. This limit is proportional to the square root of the memory, but at least
-    400 and at most 1200. The others grow to at most 350 supports, and a former best one that is worse by more
-    than 2 standard deviations shrinks to this number. They end if the best one needs their memory. From 2048
-    rounds on, each review starts the best of the ended experts again, if there is memory for it.
+    second-order expert may have 800 supports if the memory is 16 MB. This limit is proportional to the square
+    root of the memory, but at least 400 and at most 1200. The others grow to at most 350 supports, and a
+    former best one that is worse by more than 2 standard deviations shrinks to this number. They end if the
+    best one needs their memory. From 2048 rounds on, each review starts the best of the ended experts again,
+    if there is memory for it.
 
     Feature scales are learned from a window of up to 1024 recent rows, at the reviews, and 128, 384 and 1024
     rounds after a change. The window takes at most a sixteenth of the memory. If this is too small for

@@ -34,10 +34,13 @@ ROUNDS_AFTER_CHANGE = (128, 384, 1024)
 # which only the second did. The first is worse by (a - b) / sqrt(a + b) standard deviations. An expert ends
 # if it is worse than the best one by more than SIGNIFICANT.
 SIGNIFICANT = 3.0
-# From the review after LAST rounds on, the best expert may have `most_supports`, if it is better than each
-# linear expert by more than CLEAR standard deviations. The others have at most FEW. One that was the best
-# before keeps its supports until it is worse than the best by more than PROBABLE.
-LAST, FEW, CLEAR, PROBABLE = 1024, 350, 1.0, 2.0
+# From the review after LAST rounds on, the best expert may have `most_supports`. The others have at most FEW.
+# One that was the best before keeps its supports until it is worse than the best by more than PROBABLE
+# standard deviations.
+LAST, FEW, PROBABLE = 1024, 350, 2.0
+# A new expert that is compared with one of another kind ends if it is worse by more than CLEAR standard
+# deviations.
+CLEAR = 1.0
 # From the review after this many rounds on, second-order experts of all kinds are compared with each other.
 COMPARE_ALL = 4096
 # A new expert is compared with the one that it may replace after TRIAL rounds, or after 1 / TRIAL_SHARE of
@@ -159,9 +162,11 @@ class ScheduledPool(ExpertPool):
         expert.end()
         return self.experts.index(expert), NO_TARGET if target is None else self.experts.index(target)
 
-    def _on_trial(self) -> set[int]:
-        """The places of all experts that trials compare."""
-        return {place for new, previous, _ in self.trials for place in (new, previous)}
+    def _on_trial(self, same_kind: bool = False) -> set[int]:
+        """The places of all experts that trials compare, or only those compared with one of the same kind."""
+        kinds = [expert.design.kind for expert in self.experts]
+        pairs = [pair for *pair, _ in self.trials if not same_kind or kinds[pair[0]] == kinds[pair[1]]]
+        return {place for pair in pairs for place in pair}
 
     def _restart_an_ended_one(self) -> Changes:
         """Restart the best of the ended experts without learned scales; compare it with one that stayed."""
@@ -212,19 +217,16 @@ class ScheduledPool(ExpertPool):
                 own = expert.promised(self.row, self.outputs) - expert.scales.nbytes
                 expert.grow(self.row, self.outputs, own + share, max(min(FEW, most), expert.budget))
             return []
-        # More supports take more time in each round. They are worth it only if kernels are better than linear
-        # experts.
-        better = [expert for expert in active if self._is_better_than_linear(expert)]
-        best = min(better or active, key=self._rank)
+        best = self._best()
         for expert in active:
             if expert.allowed > FEW and expert is not best and self._is_worse(expert, best, PROBABLE):
                 expert.shrink(self.row, self.outputs, UNLIMITED, FEW)
-        return self._grow_best(best, most) if better else []
+        return self._grow_best(best, most)
 
     def _grow_best(self, best: Expert, most: int) -> Changes:
         """Let the best expert have at most this many supports; weaker experts end until they fit."""
         changes: Changes = []
-        on_trial = self._on_trial()
+        on_trial = self._on_trial(same_kind=True)
         for expert in sorted(self._second_order(), key=lambda e: e.recent_mistakes, reverse=True):
             own = best.promised(self.row, self.outputs) - best.scales.nbytes
             if best.largest(self.row, self.outputs, own + self.free, best.budget, most) >= most:
@@ -234,10 +236,6 @@ class ScheduledPool(ExpertPool):
         own = best.promised(self.row, self.outputs) - best.scales.nbytes
         best.grow(self.row, self.outputs, own + self.free, most)
         return changes
-
-    def _is_better_than_linear(self, expert: Expert) -> bool:
-        linear = [other for other in self.experts if other.active and not other.design.has_kernel]
-        return all(self._is_worse(other, expert, CLEAR) for other in linear)
 
     def _best(self) -> Expert:
         """The active second-order expert with the fewest mistakes since the last review."""
