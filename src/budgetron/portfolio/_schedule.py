@@ -115,11 +115,13 @@ class ScheduledPool(ExpertPool):
         assert self.scaler is not None
         self.medians = self._measure(self.scaler)  # for experts that start now, also after a change of scale
         changes = self._end_weak() if self.plan.moving else []
+        if self.seen >= LAST and self.plan.moving:  # the best one grows first, and new ones get what is left
+            changes += self._grow()
         if self.alarm_at < 0 and (self.plan.restarts or self.seen <= LAST):
             changes += self._start_scaled(min(self.seen, len(self.window)))
         if self.seen > max(MOST_KEPT) and self.plan.restarts and self.plan.moving:
             changes += self._restart_an_ended_one()
-        if self.plan.moving:
+        if self.seen < LAST and self.plan.moving:
             changes += self._grow()
         self._watch_best()
         for expert in self.experts:
