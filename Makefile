@@ -3,7 +3,11 @@
 # make attack    run 20000 random sequences of calls against all models (ATTACK_ARGS="500 --seed 7" runs others), and
 #                every change of a single field of every state
 # make quick     run a selection of the tests (pytest -m quick) in less than a minute
-# make lint      run ruff, import-linter, mypy, and the check of the compiled core's stubs
+# make lint      run ruff, import-linter, mypy, codespell, zizmor, and the check of the compiled core's stubs
+# make coverage  run the test suite, measure which lines of Python it runs, and write coverage-html/
+# make wheel     build a wheel in dist/ and run tests/smoke.py with it in a new environment without a compiler
+# make test-lowest, make test-newest   run the test suite with the oldest dependencies that pyproject.toml allows, or
+#                with pre-releases
 # make sanitize  run the tests with a core that checks memory accesses and arithmetic; needs gcc with its sanitizers
 # make bench     run the benchmarks and write docs/performance.md; BENCH_ARGS=--quick runs fewer and leaves the page
 # make docs      build the documentation site from docs/ and the docstrings in site/
@@ -18,7 +22,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 SOURCES := $(shell find src -type f -not -name '*.pyc') meson.build pyproject.toml
 
-.PHONY: demo test attack quick sanitize lint bench docs clean
+.PHONY: demo test attack quick sanitize lint coverage wheel test-lowest test-newest bench docs clean
 
 demo: .venv/installed
 	$(BIN)/budgetron compare data:digits data:two-gaussians --budget 50 --report demo.html
@@ -54,6 +58,39 @@ lint: .venv/installed
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest --ignore-missing-stub --ignore-disjoint-bases \
 	    --mypy-config-file pyproject.toml budgetron._core
+	$(BIN)/codespell *.md docs src tests benchmarks examples tools
+	$(BIN)/zizmor --offline --quiet .github
+
+coverage: .venv/installed
+	$(BIN)/pip install --quiet --group coverage
+	rm -f .coverage*
+	$(BIN)/coverage run -m pytest -n auto --dist worksteal $(PYTEST_ARGS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage html --quiet --directory coverage-html
+	$(BIN)/coverage report | tail -n 1
+
+# The wheel contains the build of .venv, linked for this machine's C library. The wheels of a release are built by
+# cibuildwheel, for older ones too (.github/workflows/wheels.yml). The test environment has no compiler: PATH contains
+# only its own folder.
+wheel: .venv/installed
+	rm -rf .venv/wheel
+	$(BIN)/pip wheel --quiet --no-build-isolation --no-deps -Cbuild-dir=.venv/build --wheel-dir dist .
+	$(PYTHON) -m venv .venv/wheel
+	.venv/wheel/bin/pip install --quiet --only-binary :all: dist/budgetron-*.whl
+	cd .venv/wheel && PATH=$(CURDIR)/.venv/wheel/bin bin/python $(CURDIR)/tests/smoke.py
+
+# uv resolves to the lowest versions; pip cannot. The wheel is built before, with the newest build tools.
+test-lowest: RESOLUTION := --resolution lowest-direct
+test-newest: RESOLUTION := --prerelease allow
+test-lowest test-newest: .venv/installed
+	rm -rf .venv/versions dist/versions
+	$(BIN)/pip wheel --quiet --no-build-isolation --no-deps -Cbuild-dir=.venv/build --wheel-dir dist/versions .
+	$(BIN)/pip install --quiet uv
+	$(PYTHON) -m venv .venv/versions
+	$(BIN)/uv pip install --quiet --python .venv/versions/bin/python $(RESOLUTION) \
+	    "budgetron[cli,onnx,river] @ file://$$(ls $(CURDIR)/dist/versions/*.whl)" --group test
+	$(BIN)/uv pip list --python .venv/versions/bin/python
+	.venv/versions/bin/python -m pytest -n auto --dist worksteal $(PYTEST_ARGS)
 
 bench: .venv/installed .venv/bench-tools
 	$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
@@ -62,7 +99,7 @@ docs: .venv/docs-tools
 	$(BIN)/mkdocs build --quiet --site-dir site
 
 clean:
-	rm -rf .venv site
+	rm -rf .venv coverage-html dist site
 
 .venv/tools: pyproject.toml
 	$(PYTHON) -m venv .venv
