@@ -3,14 +3,14 @@
 # make attack    run 20000 random sequences of calls against all models (ATTACK_ARGS="500 --seed 7" runs others), and
 #                every change of a single field of every state
 # make quick     run a selection of the tests (pytest -m quick) in less than a minute
-# make lint      run ruff, import-linter, mypy, codespell, zizmor, and the check of the compiled core's stubs
+# make lint      run ruff, import-linter, mypy, codespell, zizmor, the check of the compiled core's stubs, and make docs
 # make coverage  run the test suite, measure which lines of Python it runs, and write coverage-html/
 # make wheel     build a wheel in dist/ and run tests/smoke.py with it in a new environment without a compiler
 # make test-lowest, make test-newest   run the test suite with the oldest dependencies that pyproject.toml allows, or
 #                with pre-releases
 # make sanitize  run the tests with a core that checks memory accesses and arithmetic; needs gcc with its sanitizers
 # make bench     run the benchmarks and write docs/performance.md; BENCH_ARGS=--quick runs fewer and leaves the page
-# make docs      build the documentation site from docs/ and the docstrings in site/
+# make docs      build the documentation site from docs/ and the docstrings in site/, and check its links
 # make clean     remove .venv and the site
 #
 # Each target creates .venv if needed, builds and installs what has changed, and then runs.
@@ -20,6 +20,7 @@ BIN := $(CURDIR)/.venv/bin
 export PATH := $(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
+UV = VIRTUAL_ENV=.venv/versions $(BIN)/uv pip
 SOURCES := $(shell find src -type f -not -name '*.pyc') meson.build pyproject.toml
 
 .PHONY: demo test attack quick sanitize lint coverage wheel test-lowest test-newest bench docs clean
@@ -60,6 +61,7 @@ lint: .venv/installed
 	    --mypy-config-file pyproject.toml budgetron._core
 	$(BIN)/codespell *.md docs src tests benchmarks examples tools
 	$(BIN)/zizmor --offline --quiet .github
+	$(MAKE) docs
 
 coverage: .venv/installed
 	$(BIN)/pip install --quiet --group coverage
@@ -79,27 +81,34 @@ wheel: .venv/installed
 	.venv/wheel/bin/pip install --quiet --only-binary :all: dist/budgetron-*.whl
 	cd .venv/wheel && PATH=$(CURDIR)/.venv/wheel/bin bin/python $(CURDIR)/tests/smoke.py
 
-# uv resolves to the lowest versions; pip cannot. The wheel is built before, with the newest build tools.
+# uv resolves to the lowest versions; pip cannot. They are those of the library and its extras. The test tools are the
+# newest that accept them. Deprecation warnings of old versions are not errors.
 test-lowest: RESOLUTION := --resolution lowest-direct
+test-lowest: WARNINGS := -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning
 test-newest: RESOLUTION := --prerelease allow
 test-lowest test-newest: .venv/installed
 	rm -rf .venv/versions dist/versions
 	$(BIN)/pip wheel --quiet --no-build-isolation --no-deps -Cbuild-dir=.venv/build --wheel-dir dist/versions .
 	$(BIN)/pip install --quiet uv
 	$(PYTHON) -m venv .venv/versions
-	$(BIN)/uv pip install --quiet --python .venv/versions/bin/python $(RESOLUTION) \
-	    "budgetron[cli,onnx,river] @ file://$$(ls $(CURDIR)/dist/versions/*.whl)" --group test
-	$(BIN)/uv pip list --python .venv/versions/bin/python
-	.venv/versions/bin/python -m pytest -n auto --dist worksteal $(PYTEST_ARGS)
+	$(UV) install $(RESOLUTION) --requirements pyproject.toml --all-extras
+	$(UV) freeze > .venv/versions/constraints.txt
+	$(UV) install --constraints .venv/versions/constraints.txt --group test
+	$(UV) install --no-deps dist/versions/*.whl
+	$(UV) list
+	.venv/versions/bin/python -m pytest -n auto --dist worksteal $(WARNINGS) $(PYTEST_ARGS)
 
 bench: .venv/installed .venv/bench-tools
 	$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
 
-docs: .venv/docs-tools
-	$(BIN)/mkdocs build --quiet --site-dir site
+# Warnings are errors. The first line removes the cache, which hides warnings of earlier builds.
+docs: .venv/tools
+	rm -rf site .cache
+	$(BIN)/zensical build --strict
+	$(BIN)/python tests/check_site.py site
 
 clean:
-	rm -rf .venv coverage-html dist site
+	rm -rf .venv .cache coverage-html dist site
 
 .venv/tools: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -109,10 +118,6 @@ clean:
 
 .venv/bench-tools: .venv/tools
 	$(BIN)/pip install --quiet --group bench
-	touch $@
-
-.venv/docs-tools: .venv/tools
-	$(BIN)/pip install --quiet --group docs
 	touch $@
 
 # The build folder is kept, so that only changed files are compiled again.

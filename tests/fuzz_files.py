@@ -56,7 +56,7 @@ def models():
     X = rng.normal(size=(30, 3))
     y = np.where(X[:, 0] * X[:, 1] > 0.1 * rng.normal(size=30), 1, -1)
     three = np.array(["a", "b", "c"])[np.arange(30) % 3]
-    wide = csr_array(random_array((30, 1200), density=0.01, rng=rng))
+    wide = csr_array(random_array((30, 1200), density=0.01, random_state=rng))
     single = X.astype(np.float32)
 
     for cls in budgetron.learners():

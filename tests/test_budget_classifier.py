@@ -287,7 +287,9 @@ def test_copies_continue_exactly(kind, stop, tmp_path):
     elif kind == "three classes":
         y, classes = np.where(X[:, 2] > 4.0, 2, y), [-1, 1, 2]
     elif kind == "wide":
-        X = csr_array(random_array((1100, 1500), density=0.01, rng=np.random.default_rng(0), format="csr"))
+        X = csr_array(
+            random_array((1100, 1500), density=0.01, random_state=np.random.default_rng(0), format="csr")
+        )
     model = BudgetClassifier("600kB", random_state=0).partial_fit(X[:stop], y[:stop], classes=classes)
     budgetron.save(model, tmp_path / "model")
     data = skops.io.dumps(model)
@@ -453,7 +455,7 @@ def test_dense_and_sparse_rows_give_the_same_model():
 
 def test_wide_rows_get_only_linear_experts():
     rng = np.random.default_rng(0)
-    X = csr_array(random_array((600, 20000), density=0.002, rng=rng, format="csr"))
+    X = csr_array(random_array((600, 20000), density=0.002, random_state=rng, format="csr"))
     y = np.where(X[:, :10000].sum(axis=1) > X[:, 10000:].sum(axis=1), 1, -1)
     model = BudgetClassifier("2MB").fit(X, y)
     assert model.nbytes_ <= 2 << 20

@@ -235,7 +235,7 @@ def test_float32():
 def test_wide_rows_have_a_diagonal_covariance(how):
     """Compare with a direct AROW: full covariance of supports and constant, diagonal one of features."""
     rng = np.random.default_rng(0)
-    X = random_array((300, 1500), density=0.01, rng=rng, format="csr")
+    X = random_array((300, 1500), density=0.01, random_state=rng, format="csr")
     dense = X.toarray()
     y = np.where(dense[:, :700].sum(axis=1) > dense[:, 700:].sum(axis=1), 1.0, -1.0)
     y[rng.random(300) < 0.3] *= -1.0

@@ -74,11 +74,11 @@ def test_when_sparse_storage_is_chosen():
         y = np.arange(X.shape[0]) % 2
         return budgetron.Forgetron(5).fit(X, y)._learners[0].supports.sparse
 
-    rows = random_array((40, 1001), density=1 / 40, format="csr", rng=np.random.default_rng(0))
+    rows = random_array((40, 1001), density=1 / 40, format="csr", random_state=np.random.default_rng(0))
     assert stores_non_zeros(rows)
     assert not stores_non_zeros(rows.toarray())
     assert not stores_non_zeros(rows[:, :1000])
-    dense = random_array((40, 1001), density=1 / 20, format="csr", rng=np.random.default_rng(0))
+    dense = random_array((40, 1001), density=1 / 20, format="csr", random_state=np.random.default_rng(0))
     assert not stores_non_zeros(dense)
     model = budgetron.Forgetron(5, kernel=lambda A, B: A @ B.T).fit(rows, np.arange(40) % 2)
     assert not model._learners[0].supports.sparse
@@ -271,7 +271,9 @@ def test_empty_rows_on_a_wide_slab(classes):
 @pytest.mark.parametrize("wide", [False, True])
 def test_feature_indices_out_of_range(wide):
     d = 5000 if wide else 50
-    good = random_array((60, d), density=0.01 if wide else 0.2, format="csr", rng=np.random.default_rng(0))
+    good = random_array(
+        (60, d), density=0.01 if wide else 0.2, format="csr", random_state=np.random.default_rng(0)
+    )
     model = budgetron.Forgetron(10).fit(good, np.arange(60) % 2)
     for feature in (d, 10**6, -1):
         bad = good[:3].copy()
