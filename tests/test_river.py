@@ -226,10 +226,11 @@ def test_inconsistent_parts_are_refused():
 @pytest.mark.parametrize(
     ("x", "y", "message"),
     [
-        ({"f0": np.nan}, True, "'f0' must be a finite number"),
-        ({"f0": "red"}, True, "encode text"),
+        ({"f0": -np.inf}, True, "'f0' must be a finite number; got -inf"),
+        ({"f0": 1.0, "f1": "red"}, True, "'f1' must be a finite number; got 'red'. Encode text"),
         ({"new": np.inf}, True, "'new' must be a finite number"),
-        ({"new": 1.0, "newer": None}, "newest", "'newer' must be a finite number"),
+        ({"new": 1.0, "newer": [1.0, 2.0]}, "newest", "'newer' must be a finite number"),
+        ({"new": 1.0, "newer": np.ones(2)}, "newest", "'newer' must be a finite number"),
         ({f"g{j}": 1.0 for j in range(1000)}, True, "max_features is 1,000"),
         ({"f0": 1.0}, ["unhashable"], "unhashable"),
         ({"f0": 1.0}, None, "the label must be a value; got None"),
@@ -248,6 +249,42 @@ def test_bad_rows_change_nothing(cls, x, y, message):
     with pytest.raises((ValueError, TypeError), match=message):
         model.learn_one(x, y)
     assert pickle.dumps(model) == before
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), np.float32("nan"), pd.NA, pd.NaT])
+@pytest.mark.parametrize("cls", [river.Forgetron, linear.AROW, river.VotedKernelPerceptron], **names)
+def test_missing_values_are_like_features_that_a_row_does_not_have(cls, missing):
+    with_values, without = small(cls), small(cls)
+    for t, (row, label) in enumerate(rows()):
+        present = {name: value for j, (name, value) in enumerate(row.items()) if (t + j) % 3 or t == 0}
+        explicit = {name: present.get(name, missing) for name in row} | {"never": missing}
+        with_values.learn_one(explicit, label)
+        without.learn_one(present, label)
+        assert with_values.predict_proba_one(explicit) == without.predict_proba_one(present)
+    assert with_values.to_parts()["features"] == without.to_parts()["features"]
+    assert "never" not in with_values.to_parts()["features"]
+    table = pd.DataFrame([{"f0": 1.0, "f1": missing}], dtype=object)
+    assert with_values.predict_many(table).iloc[0] == with_values.predict_one({"f0": 1.0})
+
+
+@pytest.mark.parametrize("row", [{}, {"f0": None}])
+def test_the_first_row_needs_a_feature(row):
+    model = river.Forgetron()
+    with pytest.raises(ValueError, match="the first row has no feature with a value"):
+        model.learn_one(row, True)
+    model.learn_one({"f0": 1.0}, True)
+    model.learn_one(row, False)
+
+
+@pytest.mark.parametrize("predict", ["predict_one", "predict_proba_one"])
+def test_a_prediction_that_overflows_names_the_feature(predict):
+    model = river.PassiveAggressive(kernel="poly", degree=3, gamma=1.0)
+    for row, label in rows():
+        model.learn_one(row, label)
+    with pytest.raises(ValueError, match=r"the largest is feature 'f1', 1e\+200"):
+        getattr(model, predict)({"f0": 1.0, "f1": 1e200})
+    with pytest.raises(ValueError, match=r"the largest is feature 'f1', -1e\+200 in row 1"):
+        model.predict_many(pd.DataFrame({"f0": [1.0, 2.0], "f1": [0.0, -1e200]}))
 
 
 def test_arow_takes_thousands_of_features_one_after_the_other(tmp_path):

@@ -4,9 +4,9 @@ Needs river (``pip install budgetron[river]``). This module has the kernel learn
 `budgetron.river.linear` has the linear learners.
 
 Rows are dicts. A feature gets a column when it is first learned; in earlier rows, and wherever it is missing,
-its value is 0. At most `max_features` features are accepted, 1,000 by default. One more raises an error that
-leaves the model unchanged. Labels may appear at any time. One hypothesis separates the first two; from the
-third label on, each label has its own.
+its value is 0. None, NaN and pandas' NA are missing values. At most `max_features` features are accepted,
+1,000 by default. One more raises an error that leaves the model unchanged. Labels may appear at any time. One
+hypothesis separates the first two; from the third label on, each label has its own.
 
 `predict_one` returns the learner's own prediction, to which the mistake bounds apply. `predict_proba_one`
 computes a probability from the learner's margin by a sigmoid fitted to recent rounds (see

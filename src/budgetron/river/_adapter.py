@@ -33,7 +33,7 @@ from budgetron._util.checks import State, own_copy, raise_invalid_state, require
 from budgetron._util.restore import restore_on_error
 from budgetron.calibration import observe, probabilities, with_class_added
 from budgetron.portfolio import BudgetClassifier
-from budgetron.river._features import FeatureColumns, Features, table_values
+from budgetron.river._features import FeatureColumns, Features, is_missing, table_values
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,8 +99,11 @@ class RiverClassifier(base.MiniBatchClassifier):
         if y in self._codes and self._features.knows_all(x):
             self._play(x, y)
             return
-        if _is_missing(y):
+        if is_missing(y):
             raise ValueError(f"the label must be a value; got {y!r}. {HINT}")
+        if y in self._codes and not self._features.new_in(x):  # what has no column is missing
+            self._play(x, y)
+            return
         with self._unchanged_on_error():
             self._add_features(x)
             self._play(x, y)
@@ -133,7 +136,7 @@ class RiverClassifier(base.MiniBatchClassifier):
             )
         if not labels:
             return
-        missing = next((i for i, label in enumerate(labels) if _is_missing(label)), None)
+        missing = next((i for i, label in enumerate(labels) if is_missing(label)), None)
         if missing is not None:
             raise ValueError(
                 f"every row needs a label; the label of row {missing} is {labels[missing]!r}. {HINT}"
@@ -286,7 +289,7 @@ class RiverClassifier(base.MiniBatchClassifier):
             raise ValueError("the learner should be of the class and with the parameters of the adapter")
         if not _is_list_of_distinct(features) or not _is_list_of_distinct(labels):
             raise ValueError("features and labels should be lists without duplicates")
-        if any(map(_is_missing, labels)):
+        if any(map(is_missing, labels)):
             raise ValueError("labels should be values")
         outputs = len(labels) if len(labels) > 2 else 1
         if model.__sklearn_is_fitted__():
@@ -328,6 +331,8 @@ class RiverClassifier(base.MiniBatchClassifier):
         before = len(self._features)
         if not self._features.knows_all(x):
             self._features.add(x, self.max_features)
+        if not len(self._features):
+            raise ValueError("the first row has no feature with a value; leave it out")
         if self._is_fitted() and len(self._features) > before:
             add_features(self._model, len(self._features))
 
@@ -349,9 +354,17 @@ class RiverClassifier(base.MiniBatchClassifier):
         margins = next_margins(self._model, rows) if rows.ndim == 2 else next_row_margins(self._model, rows)
         if not np.isfinite(margins).all():
             raise ValueError(
-                "features must be finite and not too large; scale them (preprocessing.StandardScaler)"
+                f"features must not be too large; the largest is {self._largest(rows)}. Scale the features "
+                "(preprocessing.StandardScaler)"
             )
         return margins
+
+    def _largest(self, rows: NDArray[np.floating]) -> str:
+        """Return the name, value and row of the feature with the largest absolute value."""
+        row, column = np.unravel_index(int(np.abs(rows).argmax()), np.atleast_2d(rows).shape)
+        value = float(np.atleast_2d(rows)[row, column])
+        where = f" in row {int(row)}" if rows.ndim == 2 else ""
+        return f"feature {self._features.name(int(column))!r}, {value:g}{where}"
 
     def _probabilities(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return probabilities of shape (n_rows, n_labels) from margins of shape (n_outputs, n_rows)."""
@@ -369,11 +382,3 @@ def _by_row(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _is_list_of_distinct(values: object) -> bool:
     return isinstance(values, list) and len(set(values)) == len(values)
-
-
-def _is_missing(label: object) -> bool:
-    """Return whether a label is None, NaN (which is never equal to itself), or pandas' NA or NaT."""
-    try:
-        return label is None or bool(label != label)
-    except TypeError:  # NA has no truth value
-        return True

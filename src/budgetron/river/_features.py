@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetron._util.numbers import largest
+
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FeatureColumns", "Features", "table_values"]
+__all__ = ["FeatureColumns", "Features", "is_missing", "table_values"]
 
 # One row as river passes it. Values are checked when they are converted to numbers.
 Features = Mapping[Hashable, object]
@@ -22,7 +24,8 @@ Row = NDArray[np.floating]
 class FeatureColumns:
     """The column of each feature in a row of numbers.
 
-    A feature gets a column when it is first learned. A feature that is missing in a row is 0.
+    A feature gets a column when it is first learned. A feature that is missing in a row is 0. It is missing
+    if the row does not have it, or if its value is None, NaN, or pandas' NA or NaT.
 
     Parameters
     ----------
@@ -49,10 +52,14 @@ class FeatureColumns:
         """Return whether every feature of a row has a column."""
         return all(map(self.columns.__contains__, x))
 
+    def new_in(self, x: Features) -> list[Hashable]:
+        """Return the features with a value that have no column yet."""
+        _require_mapping(x)
+        return [name for name, value in x.items() if name not in self.columns and not is_missing(value)]
+
     def add(self, x: Features, limit: int) -> None:
         """Give the new features of a row a column. If there is an error, none of them gets one."""
-        _require_mapping(x)
-        new = [name for name in x if name not in self.columns]
+        new = self.new_in(x)
         total = len(self.columns) + len(new)
         if total > limit:
             raise ValueError(
@@ -74,7 +81,9 @@ class FeatureColumns:
         if self._read_all is not None and len(x) == len(self.columns):
             try:
                 row[:] = self._read_all(x)  # the fast path: exactly the known features
-                return row
+                if largest(row) < np.inf:
+                    return row
+                row[:] = 0.0
             except (KeyError, TypeError, ValueError):
                 pass  # other features, or a value that is not a number; the loop below reports it
         _require_mapping(x)
@@ -112,14 +121,22 @@ def table_values(X: pd.DataFrame) -> NDArray[np.float64]:
     try:
         values: NDArray[np.float64] = X.to_numpy(np.float64, na_value=np.nan)
     except (TypeError, ValueError):
-        wrong = next(name for name, kind in X.dtypes.items() if kind.kind not in "biuf")
-        raise ValueError(
-            f"feature {wrong!r} is not a number; encode it (preprocessing.OneHotEncoder)"
-        ) from None
+        values = np.column_stack([_column_values(name, X[name]) for name in X.columns])
     infinite = np.isinf(values)
     if infinite.any():
         row, column = (int(i) for i in np.argwhere(infinite)[0])
         raise ValueError(f"features must be finite; feature {X.columns[column]!r} of row {row} is infinite")
+    return values
+
+
+def _column_values(name: Hashable, column: pd.Series) -> NDArray[np.float64]:
+    """Return the values of a column that may be of any type, such as objects of which some are pandas' NA."""
+    try:
+        values: NDArray[np.float64] = column.astype(object).where(column.notna(), np.nan).to_numpy(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"feature {name!r} is not a number; encode it (preprocessing.OneHotEncoder)"
+        ) from None
     return values
 
 
@@ -129,13 +146,24 @@ def _require_mapping(x: object) -> None:
 
 
 def _number(name: Hashable, value: object) -> float:
+    """Return the value of a feature as a number; 0 if it is missing."""
+    if is_missing(value):
+        return 0.0
     try:
         number = float(value)  # type: ignore[arg-type]  # whatever is not a number raises
     except (TypeError, ValueError):
         number = np.nan
     if not np.isfinite(number):
         raise ValueError(
-            f"feature {name!r} must be a finite number; got {value!r}. Leave out missing values, and encode "
-            "text (preprocessing.OneHotEncoder)"
+            f"feature {name!r} must be a finite number; got {value!r}. Encode text "
+            "(preprocessing.OneHotEncoder); use None or NaN for a missing value"
         )
     return number
+
+
+def is_missing(value: object) -> bool:
+    """Return whether a value is None, NaN (which is never equal to itself), or pandas' NA or NaT."""
+    try:
+        return value is None or bool(value != value)
+    except (TypeError, ValueError):  # NA has no truth value; an array has several
+        return type(value).__name__ in ("NAType", "NaTType")
