@@ -627,3 +627,14 @@ def test_expert_algorithms_stay_within_their_bounds():
     assert experts.PolynomialWeights(5.0).play_losses(losses).regret <= bounds.polynomial_weights(
         12, 300, 5.0
     )
+
+
+def test_html_of_a_certificate():
+    X, y = streams.two_gaussians(500, 0.05, spread="std", random_state=0)
+    model = budgetron.KernelPerceptron(gamma=0.5)
+    certificate = certify(model, X, y, model.progressive_fit(X, y))
+    html = certificate._repr_html_()
+    for name, value in certificate._lines():
+        assert f'<th scope="row">{name}</th>' in html
+        assert f"  {name:<12} {value}" in str(certificate)
+    assert certificate.verdict in html

@@ -14,7 +14,7 @@ from sklearn.linear_model import SGDClassifier
 from sklearn.metrics import balanced_accuracy_score, confusion_matrix
 
 import budgetron
-from budgetron import Forgetron, KernelPerceptron, RandomizedBudgetPerceptron, evaluate, linear
+from budgetron import Forgetron, KernelPerceptron, RandomizedBudgetPerceptron, evaluate, linear, streams
 from budgetron._base.access import kernel_hypotheses_of
 from budgetron._evaluation import runs
 from budgetron._evaluation.cohort import Cohort
@@ -365,3 +365,58 @@ def test_a_class_instead_of_an_instance_is_refused():
         evaluate.progressive(Forgetron, (X, y))
     with pytest.raises(TypeError, match=r"must be an instance, like Forgetron\(\)"):
         evaluate.compare([KernelPerceptron(), Forgetron], (X, y))
+
+
+def test_efficient_results_are_those_that_no_other_beats():
+    X, y = streams.two_gaussians(600, random_state=0)
+    comparison = evaluate.compare([Forgetron(b, gamma=1.0) for b in (10, 20, 40, 80)], (X, y))
+    figures = {10: (50, 1.0), 20: (40, 2.0), 40: (45, 3.0), 80: (30, 2.0)}
+    for result in comparison:
+        mistakes, result.seconds = figures[result.model.budget]
+        result.confusion = np.array([[600 - mistakes, mistakes], [0, 0]])
+    # 40 is beaten by 20. 80 makes fewer mistakes than 20 in the same time, but needs more memory.
+    assert [result.model.budget for result in comparison.efficient()] == [10, 20, 80]
+
+
+def test_html_of_comparisons_escapes_names(tmp_path):
+    X, y = streams.two_gaussians(300, random_state=0)
+    comparison = evaluate.compare({"<b>small</b>": Forgetron(10), "large": Forgetron(50)}, (X, y))
+    html = comparison._repr_html_()
+    assert "&lt;b&gt;small&lt;/b&gt;" in html
+    assert "<b>" not in html
+    assert f"{comparison['large'].error_rate:.2%}" in html
+    assert html.count("<tr>") == 3
+    comparison.plot(tmp_path / "plot.png")
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+    empty = evaluate.Comparison([Forgetron()], [0, 1])
+    assert "No rounds yet" in empty._repr_html_()
+
+
+def test_html_and_plot_of_a_trace(tmp_path):
+    X, y = streams.two_gaussians(300, random_state=0)
+    trace = Forgetron(10).progressive_fit(X, y, ledger=True)
+    html = trace._repr_html_()
+    assert f"<td>{int(trace.mistakes.sum())}</td>" in html
+    assert "phi" in html
+    figure = trace.plot(tmp_path / "trace.png", window=20)
+    assert (tmp_path / "trace.png").stat().st_size > 0
+    everything, recent = figure.axes[0].lines
+    assert everything.get_ydata()[-1] == pytest.approx(100 * trace.error_rate)
+    assert recent.get_ydata()[-1] == pytest.approx(100 * trace.mistakes[-20:].mean())
+    assert len(Forgetron(10).progressive_fit(X[:3], [0, 1, 0]).plot().axes) == 2
+    assert len(budgetron.linear.AROW().progressive_fit(X, y).plot().axes) == 1
+    with pytest.raises(ValueError, match="window must be at least 1"):
+        trace.plot(window=0)
+
+
+def test_verbose_prints_the_progress(capsys, monkeypatch):
+    monkeypatch.setattr("budgetron._evaluation.progress.INTERVAL", 0.0)
+    X, y = streams.two_gaussians(9000, random_state=0)
+    result = evaluate.progressive(Forgetron(10, gamma=1.0), (X, y), verbose=True)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 4  # three blocks and the end
+    assert lines[0].startswith("4,096 of 9,000 rounds")
+    assert "s left" in lines[0]
+    assert f"Forgetron {result.error_rate:.2%}" in lines[-1]
+    evaluate.compare([Forgetron(10, gamma=1.0)], streams.arrays(X, y))
+    assert capsys.readouterr().err == ""

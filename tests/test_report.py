@@ -124,9 +124,9 @@ def test_structure(gaussians):
     assert page.all("html", lang="en")
     assert page.all("meta", charset="utf-8")
     assert page.all("meta", name="viewport")
-    assert len(page.all("title")) == 1 + 4 * 3, "one of the page, one of each curve"
+    assert len(page.all("title")) == 1 + 5 * 3, "one of the page, one of each curve"
     assert len(page.all("h1")) == 1
-    assert len(page.all("figure")) == len(page.all("svg", role="img")) == 4
+    assert len(page.all("figure")) == len(page.all("svg", role="img")) == 5
     assert len(page.all("details")) == 1 + 2, "parameters, and all confusion matrices but the first"
     assert "budgetron compare a & b" in page.text
     assert f"NumPy {np.__version__}" in page.text
@@ -275,7 +275,7 @@ def test_short_streams(rounds):
         comparison.learn(np.ones((rounds, 2)), np.ones(rounds, int))
     page = Page(render(comparison))
     assert ("No rounds were played" in page.text) == (rounds == 0)
-    assert len(page.all("figure")) == (3 if rounds else 0)
+    assert len(page.all("figure")) == (4 if rounds else 0)
     Page(render({"a": comparison, "b": comparison}))
 
 
@@ -283,7 +283,7 @@ def test_unknown_size_and_delayed_labels():
     X, y = streams.two_gaussians(60, random_state=0)
     page = Page(render(compare({"SGD": SGDClassifier(random_state=0)}, (X, y), delay=3)))
     assert page.tables[0][1][5:7] == ["-", "-"]
-    assert len(page.all("figure")) == 1, "no plots of supports and bytes"
+    assert len(page.all("figure")) == 2, "no plots of supports and bytes"
     assert "Labels arrived 3 rounds late." in page.text
 
 
@@ -417,3 +417,17 @@ def test_a_browser_shows_the_page(gaussians, digits, scaled, certificates, tmp_p
     shown = imread(picture)
     assert shown.shape[:2] == (1200, 390)
     assert shown.std() > 0.05, "more than a blank page"
+
+
+def test_learners_that_cost_less_are_named():
+    X, y = streams.two_gaussians(500, random_state=0)
+    comparison = compare(
+        {"best": Forgetron(80, gamma=1.0), "cheap": Forgetron(10), "bad": Forgetron(40)}, (X, y)
+    )
+    for name, mistakes, seconds in (("best", 10, 2.0), ("cheap", 20, 0.1), ("bad", 30, 3.0)):
+        comparison[name].confusion = np.array([[500 - mistakes, mistakes], [0, 0]])
+        comparison[name].seconds = seconds
+    share = 100 * comparison["cheap"].nbytes / comparison["best"].nbytes
+    text = Page(render(comparison)).text
+    assert f"cheap 4.00 % in 5.0 % of the time and {share:.0f} % of the memory" in text
+    assert "bad 6.00 %" not in text

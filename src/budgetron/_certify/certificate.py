@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from math import inf, isnan
 
 from budgetron import bounds
+from budgetron._util.html import html_table
 from budgetron._util.types import Floats
 from budgetron.bounds import Assumption
 
@@ -87,7 +88,9 @@ class Certificate:
         values |= {name: getattr(self, name) for name in ("ratio", "applies", "vacuous", "holds")}
         return values | {"assumptions": [vars(assumption) for assumption in self.assumptions]}
 
-    def __str__(self) -> str:
+    @property
+    def verdict(self) -> str:
+        """Whether the bound holds, in words."""
         exceeded = (
             "was exceeded, which may happen in a single run"
             if self.quantity.startswith("expected")
@@ -96,18 +99,26 @@ class Certificate:
         verdict = "holds" if self.holds else (exceeded if self.applies else "does not apply")
         if self.holds and self.vacuous:
             verdict += ", but is vacuous: at least the number of rounds"
+        return f"the bound {verdict}"
+
+    def _lines(self) -> list[tuple[str, str]]:
+        """Return what is printed, as names and values."""
         drift = f", drifts by {self.shift:.4g}" if self.shift else ""
         size = f"norm {self.norm:.4g}, hinge losses" if not isnan(self.norm) else "mistakes"
-        lines = [
-            f"{self.learner} after {self.rounds} rounds",
-            f"  theorem      {self.theorem}",
-            f"  competitor   {self.competitor}: {size} {self.losses:.6g}{drift}",
+        return [
+            ("theorem", self.theorem),
+            ("competitor", f"{self.competitor}: {size} {self.losses:.6g}{drift}"),
             *(
-                f"  {'' if i else 'assumes':<12} {'yes' if a.holds else 'NO'}: {a.text}; it is {a.value:.4g}"
+                ("" if i else "assumes", f"{'yes' if a.holds else 'NO'}: {a.text}; it is {a.value:.4g}")
                 for i, a in enumerate(self.assumptions)
             ),
-            f"  {self.quantity:<12} {self.count:.10g}",
-            f"  bound        {self.bound:.6g} (the count is {100 * self.ratio:.1f} % of it)",
-            f"  the bound {verdict}",
+            (self.quantity, f"{self.count:.10g}"),
+            ("bound", f"{self.bound:.6g} (the count is {100 * self.ratio:.1f} % of it)"),
         ]
-        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        lines = [f"  {name:<12} {value}" for name, value in self._lines()]
+        return "\n".join([f"{self.learner} after {self.rounds} rounds", *lines, f"  {self.verdict}"])
+
+    def _repr_html_(self) -> str:
+        return html_table(f"{self.learner} after {self.rounds:,} rounds", self._lines(), note=self.verdict)

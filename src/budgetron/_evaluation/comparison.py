@@ -22,8 +22,10 @@ from budgetron._evaluation.names import Learners, named_learners
 from budgetron._evaluation.players import learn_row, play_block, play_delayed, traced
 from budgetron._evaluation.plots import comparison as comparison_plot
 from budgetron._evaluation.result import Result, ResultState
+from budgetron._util.html import html_table
 from budgetron._util.threads import one_thread
 from budgetron._util.types import Rows
+from budgetron._util.units import format_bytes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -175,6 +177,15 @@ class Comparison:
         """Return the result with the fewest mistakes."""
         return min(self.results, key=lambda result: result.mistakes)
 
+    def efficient(self) -> list[Result]:
+        """Return the results that no other beats in mistakes, time and memory at once, fastest first.
+
+        Every other learner makes at least as many mistakes as one of these, takes at least as long, and needs
+        at least as much memory. Learners of unknown size are compared by mistakes and time.
+        """
+        kept = [result for result in self.results if not any(_beats(other, result) for other in self.results)]
+        return sorted(kept, key=lambda result: result.seconds)
+
     def to_frame(self) -> pd.DataFrame:
         """Return a pandas DataFrame with one row per learner."""
         pandas = _import_pandas()
@@ -191,7 +202,10 @@ class Comparison:
         return json.dumps({"results": [result.to_dict() for result in self.results]}, **options)
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
-        """Plot error and supports over rounds, save the plot at `path` if given, and return the figure."""
+        """Plot error and supports over rounds, and error over time and memory.
+
+        The plot is saved at `path` if given. The figure is returned; notebooks show it.
+        """
         figure = comparison_plot(self.results)
         if path is not None:
             figure.savefig(path, dpi=150)
@@ -201,6 +215,43 @@ class Comparison:
         best = self.best()
         learners = f"{len(self.results)} learners, {best.rounds} rounds"
         return f"Comparison({learners}, best {best.name} {best.error_rate:.4f})"
+
+    def _repr_html_(self) -> str:
+        results = sorted(self.results, key=lambda result: result.mistakes)
+        if not results[0].rounds:
+            return html_table("No rounds yet", [(result.name,) for result in results])
+        window = results[0].window
+        head = (
+            "learner",
+            "error",
+            f"last {window:,}",
+            "balanced accuracy",
+            "supports",
+            "memory",
+            "\u00b5s per round",
+        )
+        efficient = {result.name for result in self.efficient()}
+        rows = [
+            (
+                result.name + (" *" if result.name in efficient else ""),
+                f"{result.error_rate:.2%}",
+                f"{result.window_error:.2%}",
+                f"{result.balanced_accuracy:.2%}",
+                f"{result.supports:,}" if result.supports else "-",
+                format_bytes(result.nbytes) if result.nbytes else "-",
+                f"{1e6 * result.seconds / result.rounds:,.3g}",
+            )
+            for result in results
+        ]
+        note = "* no other learner beats it in mistakes, time and memory at once"
+        return html_table(f"{results[0].rounds:,} rounds", rows, head, note=note)
+
+
+def _beats(one: Result, other: Result) -> bool:
+    """Return whether one result is at least as good in all respects, and better in one."""
+    sizes = (one.nbytes, other.nbytes) if one.nbytes and other.nbytes else (0, 0)
+    pairs = [(one.mistakes, other.mistakes), (one.seconds, other.seconds), sizes]
+    return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)
 
 
 def _check_learners(named: dict[str, Estimator]) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron._evaluation.result import Result
+from budgetron._util.figures import finish_axis, new_figure
 from budgetron._util.units import format_bytes
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.ticker import LogLocator
 
-__all__ = ["comparison", "errors", "new_figure", "style", "supports", "trade_off", "window_errors"]
+__all__ = ["comparison", "errors", "style", "supports", "time_trade_off", "trade_off", "window_errors"]
 
 # The palette of Okabe and Ito, which colour-blind readers can distinguish. Later learners reuse it with other
 # line styles.
@@ -36,19 +37,6 @@ class LineStyle(TypedDict):
     lw: float
 
 
-def new_figure(
-    width: float, height: float, rows: int = 1, columns: int = 1, *, sharex: bool = False
-) -> tuple[Figure, list[Axes]]:
-    """Return a figure that no window shows, and its axes, row by row."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ImportError("plots need matplotlib: pip install 'budgetron[cli]'") from None
-    figure = Figure(figsize=(width, height), layout="constrained")
-    axes = figure.subplots(rows, columns, sharex=sharex, squeeze=False)
-    return figure, axes.ravel().tolist()
-
-
 def style(i: int) -> LineStyle:
     """Return the line style of learner number i, the same in every plot."""
     return {
@@ -65,7 +53,7 @@ def errors(axis: Axes, results: Sequence[Result], numbers: Numbers = None) -> No
     # Scale the axis without the first rounds, where the rate jumps between 0 and 100.
     high = max((values[len(values) // 20 :].max() for _, values in curves if len(values)), default=100.0)
     axis.set(ylabel="online error (%)", ylim=(0, min(1.1 * high + 0.1, 102)))
-    _finish(axis)
+    finish_axis(axis)
 
 
 def window_errors(axis: Axes, results: Sequence[Result], numbers: Numbers = None) -> None:
@@ -77,7 +65,7 @@ def window_errors(axis: Axes, results: Sequence[Result], numbers: Numbers = None
     ]
     _draw(axis, results, curves, numbers)
     axis.set(ylabel=f"error of the last {results[0].window:,} (%)", ylim=(0, None))
-    _finish(axis)
+    finish_axis(axis)
 
 
 def supports(axis: Axes, results: Sequence[Result], numbers: Numbers = None) -> None:
@@ -87,24 +75,36 @@ def supports(axis: Axes, results: Sequence[Result], numbers: Numbers = None) -> 
     axis.set(ylabel="supports", ylim=(0, None))
     if sizes.size and sizes.max() > 20 * max(1, min(int(r.supports) or 1 for r in results)):
         axis.set(yscale="log", ylim=(1, None))
-    _finish(axis)
+    finish_axis(axis)
 
 
 def trade_off(axis: Axes, results: Sequence[Result], numbers: Numbers = None) -> None:
     """Plot the error rate of all rounds over bytes at the end, one point per learner of known size."""
-    for i, result in zip(numbers or range(len(results)), results, strict=True):
-        marker = MARKERS[i // len(COLOURS) % len(MARKERS)]
-        x, y = ([result.nbytes], [100 * result.error_rate]) if result.nbytes else ([], [])
-        axis.plot(x, y, marker, color=style(i)["color"], ms=9, alpha=0.85, label=result.name)
-    measured = [result for result in results if result.nbytes]
-    sizes = [result.nbytes for result in measured] or [1]
-    axis.set(xscale="log", xlim=(min(sizes) / 1.6, 1.6 * max(sizes)), ylabel="online error (%)")
-    high = max((100 * result.error_rate for result in measured), default=0.0)
-    axis.set_ylim(0, min(1.1 * high + 0.1, 102))
-    axis.xaxis.set_major_locator(_log_ticks(max(sizes) / min(sizes)))
+    _points(axis, results, [float(result.nbytes) for result in results], numbers)
     axis.xaxis.set_major_formatter(lambda value, _: format_bytes(round(value)))
+    finish_axis(axis, "bytes at the end")
+
+
+def time_trade_off(axis: Axes, results: Sequence[Result], numbers: Numbers = None) -> None:
+    """Plot the error rate of all rounds over the time of a round, one point per learner."""
+    times = [1e6 * result.seconds / max(1, result.rounds) for result in results]
+    _points(axis, results, times, numbers)
+    axis.xaxis.set_major_formatter(lambda value, _: f"{value:,.3g}")
+    finish_axis(axis, "microseconds per round")
+
+
+def _points(axis: Axes, results: Sequence[Result], costs: Sequence[float], numbers: Numbers) -> None:
+    """Plot the error rates over costs above 0, on a logarithmic axis."""
+    for i, result, cost in zip(numbers or range(len(results)), results, costs, strict=True):
+        marker = MARKERS[i // len(COLOURS) % len(MARKERS)]
+        x, y = ([cost], [100 * result.error_rate]) if cost else ([], [])
+        axis.plot(x, y, marker, color=style(i)["color"], ms=9, alpha=0.85, label=result.name)
+    known = [cost for cost in costs if cost] or [1.0]
+    axis.set(xscale="log", xlim=(min(known) / 1.6, 1.6 * max(known)), ylabel="online error (%)")
+    errors = [100 * result.error_rate for result, cost in zip(results, costs, strict=True) if cost]
+    axis.set_ylim(0, min(1.1 * max(errors, default=0.0) + 0.1, 102))
+    axis.xaxis.set_major_locator(_log_ticks(max(known) / min(known)))
     axis.xaxis.set_minor_formatter(lambda value, _: "")
-    _finish(axis, "bytes at the end")
 
 
 def _log_ticks(span: float) -> LogLocator:
@@ -115,11 +115,12 @@ def _log_ticks(span: float) -> LogLocator:
 
 
 def comparison(results: Sequence[Result]) -> Figure:
-    """Plot error and supports of all learners, one above the other."""
-    figure, axes = new_figure(8, 8, 2, sharex=True)
+    """Plot error and supports over rounds, and error over time and memory, of all learners."""
+    figure, axes = new_figure(11, 7.5, 2, 2)
     errors(axes[0], results)
     supports(axes[1], results)
-    axes[0].set_xlabel("")
+    time_trade_off(axes[2], results)
+    trade_off(axes[3], results)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
     return figure
@@ -130,9 +131,3 @@ def _draw(axis: Axes, results: Sequence[Result], curves: Sequence[Curve], number
         (line,) = axis.plot(x, y, label=result.name, **style(i))
         if len(x) == 1:  # a line of one point is invisible
             line.set(marker="o", clip_on=False)
-
-
-def _finish(axis: Axes, label: str = "round") -> None:
-    axis.set_xlabel(label)
-    axis.grid(alpha=0.3)
-    axis.spines[["top", "right"]].set_visible(False)

@@ -14,6 +14,7 @@ from budgetron._base.batches import label_array
 from budgetron._evaluation.classifier import Estimator
 from budgetron._evaluation.comparison import Comparison
 from budgetron._evaluation.names import Learners, named_learners
+from budgetron._evaluation.progress import Progress
 from budgetron._evaluation.result import Result
 from budgetron._util.blocks import row_blocks
 from budgetron._util.types import Labels, Rows
@@ -45,6 +46,7 @@ def progressive(
     window: int = 1000,
     delay: int = 0,
     watch: Watch | None = None,
+    verbose: bool = False,
 ) -> Result:
     """Run a learner over a stream: predict each row, then see its label and learn.
 
@@ -62,6 +64,8 @@ def progressive(
         that arrive after the last row are learned as well.
     watch : callable, optional
         Called after each block with the `Comparison` so far.
+    verbose : bool, default=False
+        Whether to print on stderr, about once a second, how many rounds were played, and the errors so far.
 
     Returns
     -------
@@ -79,7 +83,7 @@ def progressive(
     named = {type(learner).__name__: learner}
     blocks, classes = _blocks(stream, classes)
     comparison = Comparison(named, classes, window=window, delay=delay, share=False)
-    return _run(comparison, blocks, watch).results[0]
+    return _run(comparison, blocks, watch, _progress(stream) if verbose else None).results[0]
 
 
 def compare(
@@ -91,6 +95,7 @@ def compare(
     delay: int = 0,
     share: bool = True,
     watch: Watch | None = None,
+    verbose: bool = False,
 ) -> Comparison:
     """Run several learners over a stream in one pass.
 
@@ -99,7 +104,7 @@ def compare(
     learners : mapping of names to learners, or sequence of learners
         Clones of them learn. The results hold the clones.
     stream : Stream, or pair of arrays (X, y)
-    classes, window, delay, watch
+    classes, window, delay, watch, verbose
         As in `progressive`.
     share : bool, default=True
         Whether kernel learners with the same kernel compute its values once for all. Up to rounding, the
@@ -123,7 +128,7 @@ def compare(
     blocks, classes = _blocks(stream, classes)
     names = getattr(stream, "feature_names", None)  # arrays have none, nor need other streams
     comparison = Comparison(clones, classes, window=window, delay=delay, share=share, feature_names=names)
-    return _run(comparison, blocks, watch)
+    return _run(comparison, blocks, watch, _progress(stream) if verbose else None)
 
 
 def _blocks(stream: Source, classes: ArrayLike | None) -> tuple[Iterable[tuple[Rows, Labels]], ArrayLike]:
@@ -140,10 +145,25 @@ def _blocks(stream: Source, classes: ArrayLike | None) -> tuple[Iterable[tuple[R
     return blocks, labels if classes is None else classes
 
 
-def _run(comparison: Comparison, blocks: Iterable[tuple[Rows, Labels]], watch: Watch | None) -> Comparison:
+def _progress(stream: Source) -> Progress:
+    if isinstance(stream, tuple | list):
+        return Progress(np.shape(label_array(stream[1]))[0])
+    return Progress(getattr(stream, "n_rows", None))
+
+
+def _run(
+    comparison: Comparison,
+    blocks: Iterable[tuple[Rows, Labels]],
+    watch: Watch | None,
+    progress: Progress | None,
+) -> Comparison:
     for X, y in blocks:
         comparison.learn(X, y)
+        if progress is not None:
+            progress.show(comparison.results)
         if watch is not None:
             watch(comparison)
     comparison.finish()
+    if progress is not None:
+        progress.show(comparison.results, last=True)
     return comparison

@@ -27,6 +27,9 @@ from budgetron._util.units import format_bytes
 
 __all__ = ["render", "write"]
 
+# Learners that are named because they cost less than the best one
+MOST_CHEAPER = 4
+
 Certificates = Mapping[str, Certificate | str]
 
 READING = """<p>Every learner sees the rows one by one. It predicts a row, then sees its label, then may
@@ -198,7 +201,29 @@ def _summary(comparison: Comparison, results: Sequence[Result]) -> str:
     facts += f"{percent(1 - counts.max() / counts.sum())} % of the rounds."
     if comparison.delay:
         facts += f" Labels arrived {rounds_text(comparison.delay)} late."
-    return f'<div class="answer"><p>{claim}</p>\n<p>{facts}</p></div>'
+    cheaper = _cheaper(comparison, best)
+    return f'<div class="answer"><p>{claim}</p>\n{cheaper}<p>{facts}</p></div>'
+
+
+def _cheaper(comparison: Comparison, best: Result) -> str:
+    """Return a paragraph about learners with more mistakes that no other beats in time and memory."""
+    others = sorted(
+        (r for r in comparison.efficient() if r.mistakes > best.mistakes), key=lambda r: r.mistakes
+    )
+    if not others or not best.seconds:
+        return ""
+    parts = []
+    for result in others[:MOST_CHEAPER]:
+        costs = [f"{_share(result.seconds, best.seconds)} of the time"]
+        if result.nbytes and best.nbytes:
+            costs.append(f"{_share(result.nbytes, best.nbytes)} of the memory")
+        parts.append(f"{escape(result.name)} {percent(result.error_rate)} % in {' and '.join(costs)}")
+    return f"<p>Errors of learners that cost less: {'; '.join(parts)}.</p>\n"
+
+
+def _share(cost: float, of: float) -> str:
+    share = 100 * cost / of
+    return f"{share:.0f} %" if share >= 10 else f"{share:.1g} %" if share < 1 else f"{share:.1f} %"
 
 
 def _balance(comparison: Comparison, counts: NDArray[np.int64]) -> str:

@@ -101,7 +101,7 @@ def _parameters(results: Sequence[Result]) -> str:
 
 
 def charts(results: Sequence[Result], numbers: Mapping[str, int], ident: str) -> str:
-    """Return the plots of error, supports and memory."""
+    """Return the plots of error and supports over rounds, and of error over time and memory."""
     window, rounds = results[0].window, results[0].rounds
     drawn = [
         (plots.errors, "Online error, %", "mistakes so far divided by rounds so far",
@@ -116,6 +116,11 @@ def charts(results: Sequence[Result], numbers: Mapping[str, int], ident: str) ->
         drawn.append(
             (plots.supports, "Supports", "examples stored after each round",
              {r.name: f"{r.supports:,}" for r in results})
+        )  # fmt: skip
+    if any(r.seconds for r in results):
+        drawn.append(
+            (plots.time_trade_off, "Online error, %, against time", "nearer to the lower left is better",
+             {r.name: f"{percent(r.error_rate)} % with {r.rounds_per_second:,.0f} rounds/s" for r in results})
         )  # fmt: skip
     if any(r.nbytes for r in results):
         drawn.append(

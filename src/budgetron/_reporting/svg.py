@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from budgetron._evaluation.plots import new_figure, supports, trade_off
+from budgetron._evaluation.plots import supports, time_trade_off, trade_off
 from budgetron._evaluation.result import Result
 from budgetron._reporting.page import escape
+from budgetron._util.figures import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,7 +41,8 @@ def svg(draw: Draw, results: Sequence[Result], numbers: Sequence[int], *, ident:
         figure, (axis,) = new_figure(6.2, 3.7)
         draw(axis, results, numbers)
         axis.set_ylabel("")  # the caption above the plot has it
-        if draw is not trade_off:
+        by_round = draw not in (time_trade_off, trade_off)
+        if by_round:
             axis.set_xlim(0, max(1, *(result.rounds for result in results)))
             axis.xaxis.set_major_formatter("{x:,.0f}")
             axis.locator_params(axis="x", nbins=5, integer=True)
@@ -53,7 +55,7 @@ def svg(draw: Draw, results: Sequence[Result], numbers: Sequence[int], *, ident:
         best = min(range(len(results)), key=lambda i: results[i].mistakes)
         for i, line in enumerate(axis.lines):
             line.set_gid(f"{ident}-curve-{i}")
-            if i == best and len(results) > 1 and draw is not trade_off:
+            if i == best and len(results) > 1 and by_round:
                 line.set(linewidth=2.8, zorder=3)
         text = io.StringIO()
         figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})

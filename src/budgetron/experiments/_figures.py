@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron._evaluation.plots import COLOURS, new_figure, style
+from budgetron._evaluation.plots import COLOURS, style
+from budgetron._util.figures import new_figure
 from budgetron.experiments._published import FORGETRON
 from budgetron.experiments._studies import CG_RUNS, SHARES, STUDIES
 from budgetron.experiments._tables import Results, grouped
