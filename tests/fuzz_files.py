@@ -29,6 +29,16 @@ from pathlib import Path
 
 import numpy as np
 from scipy.sparse import csr_array, random_array
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import (
+    MaxAbsScaler,
+    MinMaxScaler,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    RobustScaler,
+    StandardScaler,
+)
 from supervisor import supervise
 
 import budgetron
@@ -113,6 +123,11 @@ def models():
     yield budgetron.BudgetClassifier("120kB", random_state=0).fit(wide, y)
     yield budgetron.Forgetron()
     yield AveragedClassifier(linear.AROW())
+    for scaler in (StandardScaler(), MinMaxScaler(), MaxAbsScaler(), RobustScaler(), Normalizer()):
+        yield make_pipeline(scaler, linear.AROW()).fit(X, y)
+    words = np.array(["red", "green", "blue"], object)[rng.integers(3, size=(30, 2))]
+    yield make_pipeline(OneHotEncoder(), budgetron.Forgetron(3, gamma=0.5)).fit(words, y)
+    yield make_pipeline(OrdinalEncoder(), StandardScaler(), linear.AROW()).fit(words, three)
 
 
 def originals():

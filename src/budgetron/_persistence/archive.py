@@ -55,6 +55,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.lib import format as npy
 
+from budgetron._persistence.pipelines import is_pipeline
 from budgetron._persistence.protocols import PROTOCOL, upgraded
 from budgetron._persistence.reader import Reader
 from budgetron._persistence.registry import is_river_adapter, name_of
@@ -97,7 +98,10 @@ def save(model: object, path: Path, *, extras: dict[str, Tree] | None = None) ->
     ----------
     model : estimator
         Any learner of Budgetron, fitted or not; a wrapper of `batch`; a `CalibratedClassifier`; an algorithm
-        of `experts`; an `ExpertClassifier` over such learners; or a classifier of `budgetron.river`. Models
+        of `experts`; an `ExpertClassifier` over such learners; a classifier of `budgetron.river`; or a
+        `Pipeline` of scikit-learn whose last step is a learner, after scalers and encoders of scikit-learn
+        (`StandardScaler`, `MinMaxScaler`, `MaxAbsScaler`, `RobustScaler`, `Normalizer`, `OneHotEncoder` and
+        `OrdinalEncoder` without infrequent categories). Models
         with a Python function as kernel or loss, or over learners of other libraries, are rejected, because a
         file contains no code. Use pickle for them.
     path : str or path-like
@@ -126,7 +130,7 @@ def save(model: object, path: Path, *, extras: dict[str, Tree] | None = None) ->
     >>> budgetron.load(path)
     Forgetron(budget=2)
     """
-    if name_of(model) is None and not is_river_adapter(model):
+    if name_of(model) is None and not is_river_adapter(model) and not is_pipeline(model):
         raise TypeError(
             f"{type(model).__name__} is not a class of Budgetron, and a file contains no code; "
             "use pickle or joblib for it"
@@ -352,7 +356,7 @@ def _head(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], path: P
         set(head) == {"format", "protocol", "version", "arrays", "model", "extras"}, f"{HEAD} is incomplete"
     )
     require(
-        isinstance(head["model"], dict) and head["model"].get("#") in ("model", "river"),
+        isinstance(head["model"], dict) and head["model"].get("#") in ("model", "pipeline", "river"),
         f"{HEAD} should have a model",
     )
     require(head["extras"] is None or isinstance(head["extras"], dict), "extras should be a table of names")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from budgetron._persistence.pipelines import make_pipeline_of, make_step
 from budgetron._persistence.registry import CLASSES, Model, river_adapters
 from budgetron._persistence.writer import Array, Tree
 from budgetron._util.checks import (
@@ -130,6 +131,12 @@ class Reader:
         model: object = cls.from_parts(given, **{part: self.value(node) for part, node in named})
         return model
 
+    def _pipeline(self, steps: Tree, verbose: Tree) -> object:
+        return make_pipeline_of(self.value(steps), verbose)
+
+    def _step(self, name: Tree, parameters: Tree, learned: Tree) -> object:
+        return make_step(name, self.value(parameters), None if learned is None else self.value(learned))
+
 
 _READERS: dict[str, tuple[Callable[..., object], tuple[str, ...]]] = {
     "float": (Reader._float, ("value",)),
@@ -143,4 +150,6 @@ _READERS: dict[str, tuple[Callable[..., object], tuple[str, ...]]] = {
     "model": (Reader._model, ("class", "parameters", "learned")),
     "river": (Reader._river, ("class", "parameters", *RIVER_PARTS)),
     "same": (Reader._same, ("number",)),
+    "pipeline": (Reader._pipeline, ("steps", "verbose")),
+    "step": (Reader._step, ("class", "parameters", "learned")),
 }

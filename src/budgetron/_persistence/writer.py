@@ -14,6 +14,8 @@ its kind:
 ``random``      a NumPy RandomState
 ``model``       an estimator of Budgetron: class, parameters, and learned state
 ``river``       a classifier of `budgetron.river`: class, parameters, and parts
+``pipeline``    a Pipeline of scikit-learn: its steps by name (see `pipelines`)
+``step``        a scaler or an encoder of scikit-learn: class, parameters, and what it has learned
 ``same``        the number of a model or RandomState that occurs earlier in the tree
 ==============  ===================================================================
 """
@@ -28,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from budgetron._persistence.pipelines import STEPS, is_pipeline, learned_of, parameters_of, steps_of
 from budgetron._persistence.registry import Model, is_river_adapter, name_of
 from budgetron.kernels import Normalized
 
@@ -149,6 +152,8 @@ class Writer:
 
     def _estimator(self, value: Model, what: str) -> Tree:
         name = name_of(value)
+        if is_pipeline(value):
+            return self._pipeline(value)
         if name is None:
             raise TypeError(f"{type(value).__name__} is not a class of Budgetron; {PICKLE}")
         return self._once(value, lambda: self._model(value, name))
@@ -172,6 +177,32 @@ class Writer:
             "class": name,
             "parameters": self._table(parameters, what),
             "learned": self._table(learned, what) if learned else None,
+        }
+
+    def _pipeline(self, pipeline: Any) -> Tree:
+        steps = steps_of(pipeline)
+        nodes = [[name, self._step(step)] for name, step in steps[:-1]]
+        name, last = steps[-1]
+        if name_of(last) is None:
+            raise TypeError(
+                f"the last step of the pipeline should be a model of Budgetron; it is {type(last).__name__}. "
+                f"{PICKLE[0].upper()}{PICKLE[1:]}"
+            )
+        nodes.append([name, self.tree(last)])
+        return {"#": "pipeline", "steps": nodes, "verbose": bool(pipeline.verbose)}
+
+    def _step(self, step: Any) -> Tree:
+        if step is None or step == "passthrough":
+            return step
+        name = type(step).__name__
+        assert name in STEPS
+        what = f"this {name}"
+        learned = learned_of(step)
+        return {
+            "#": "step",
+            "class": name,
+            "parameters": self._table(parameters_of(step), what),
+            "learned": None if learned is None else self._table(learned, what),
         }
 
     def _river(self, model: Any) -> Tree:
