@@ -29,7 +29,7 @@ from pathlib import Path
 
 import numpy as np
 from scipy.sparse import csr_array, random_array
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import (
     MaxAbsScaler,
     MinMaxScaler,
@@ -393,7 +393,19 @@ def uses_of_adapter(model):
     )
 
 
+def uses_of_pipeline(model):
+    """Return uses of a pipeline; one that encodes takes words, and the others numbers."""
+    first = next(step for step in model.named_steps.values() if not isinstance(step, str | None))
+    if hasattr(first, "categories_"):
+        X = np.column_stack([np.resize(values, 12) for values in first.categories_])
+    else:
+        X = np.random.default_rng(0).normal(size=(12, getattr(first, "n_features_in_", 3)))
+    return [lambda: model.decision_function(X), lambda: model.predict(X)]
+
+
 def uses_of_classifier(model):
+    if isinstance(model, Pipeline):
+        return uses_of_pipeline(model)
     learned = hasattr(model, "classes_")
     d = model.n_features_in_ if learned else 3
     classes = model.classes_ if learned else np.array([0, 1])

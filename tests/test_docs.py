@@ -147,3 +147,19 @@ def test_add_a_learner_in_one_file(tmp_path):
     )
     assert run.returncode == 0, run.stdout + run.stderr
     assert int(re.search(r"(\d+) passed", run.stdout)[1]) > 50, run.stdout
+
+
+def test_measured_numbers_are_those_of_the_benchmarks(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    generated = importlib.import_module("generated")
+    assert generated.out_of_date() == [], "run benchmarks/generated.py"
+    used = {
+        name
+        for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md"))
+        for _, name, _, _ in generated.MARKED.findall(page.read_text())
+    }
+    assert used == set(generated.PARTS)
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 140

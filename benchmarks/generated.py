@@ -1,0 +1,144 @@
+"""Write the parts of pages that contain measured numbers, from the files that the benchmarks wrote.
+
+    python benchmarks/generated.py            write them
+    python benchmarks/generated.py --check    only say which pages are out of date
+
+A part of a page stands between `<!-- generated: name -->` and `<!-- end -->`. `PARTS` names the function that
+writes it. tests/test_docs.py checks that all parts are up to date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from budgetron._util.units import format_bytes
+from choices import RESULTS as CHOICES
+from choices import STREAMS, summary
+
+ROOT = Path(__file__).parent.parent
+MARKED = re.compile(r"(<!-- generated: ([\w-]+) -->\n)(.*?)(<!-- end -->)", re.S)
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def share(value: float) -> str:
+    """Return a ratio as a fraction that is easy to read."""
+    if value > 0.95:
+        return "1"
+    return f"1/{1 / value:.0f}" if value < 0.4 else f"{value:.1f}"
+
+
+def choices_table() -> str:
+    rows = [
+        [
+            f"`{row['learner']}`",
+            *(f"{error:.1f}" for error in row["errors"]),
+            f"**{row['error']:.1f}**",
+            share(row["time"]),
+            format_bytes(round(row["bytes"])),
+        ]
+        for row in summary(json.loads(CHOICES.read_text()))
+    ]
+    return table(["mistakes in %", *STREAMS, "mean", "time", "memory"], rows)
+
+
+def choices_short() -> str:
+    chosen = (0, 1, 3, 5, 7)
+    rows = [
+        [
+            f"`{row['learner']}`",
+            f"{row['error']:.1f} %",
+            share(row["time"]),
+            format_bytes(round(row["bytes"])),
+        ]
+        for row in (summary(json.loads(CHOICES.read_text()))[i] for i in chosen)
+    ]
+    return table(["learner", "mistakes", "time", "memory"], rows)
+
+
+def choices_speed() -> str:
+    times = summary(json.loads(CHOICES.read_text()))[0]["microseconds"]
+    low, high = (round(value, -1) for value in (min(times), max(times)))
+    return f'In the measurements below, `BudgetClassifier("16MB")` takes {low:.0f} to {high:.0f} µs per row in batches.\n'
+
+
+def adult() -> dict[str, dict[str, object]]:
+    results: dict[str, dict[str, object]] = json.loads((ROOT / "docs" / "adult" / "results.json").read_text())
+    return results
+
+
+def adult_online() -> str:
+    rows = [[f"`{name}`", f"{100 * float(str(error)):.1f} %"] for name, error in adult()["online"].items()]
+    return table(["one pass over Adult", "mistakes"], rows)
+
+
+def adult_averages() -> str:
+    rows = []
+    for name, scores in adult()["held out"].items():
+        assert isinstance(scores, list)
+        rows.append([f"`{name}`", *(f"{100 * score:.1f} %" for score in scores)])
+    return table(["", "last hypothesis", "average", "least penalized risk"], rows)
+
+
+def published() -> str:
+    with (ROOT / "docs" / "reproduction" / "002-table-1.csv").open(newline="") as file:
+        results = [row for row in csv.DictReader(file) if row["budget"] in ("", "1500")]
+    rows = [
+        [
+            row["learner"] + (f", B = {row['budget']}" if row["budget"] else ""),
+            f"{float(row['error']):.2f} %",
+            f"{float(row['published_error']):.2f} %",
+            f"{float(row['supports']):,.0f}",
+            f"{float(row['published_supports']):,.0f}",
+        ]
+        for row in results
+    ]
+    return table(["", "mistakes", "published", "supports", "published"], rows)
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "choices-table": choices_table,
+    "choices-short": choices_short,
+    "choices-speed": choices_speed,
+    "adult-online": adult_online,
+    "adult-averages": adult_averages,
+    "published": published,
+}
+
+
+def updated(text: str) -> str:
+    """Return the text of a page with all its generated parts written again."""
+    return MARKED.sub(lambda found: found[1] + PARTS[found[2]]() + found[4], text)
+
+
+def out_of_date() -> list[Path]:
+    """Return the pages whose generated parts differ from the files of the benchmarks."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    return [page for page in pages if (text := page.read_text()) != updated(text)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--check", action="store_true", help="change nothing; fail if a page is out of date")
+    check = parser.parse_args().check
+    pages = out_of_date()
+    for page in pages:
+        print(page.relative_to(ROOT), "is out of date" if check else "was updated")
+        if not check:
+            page.write_text(updated(page.read_text()))
+    sys.exit(bool(check and pages))
+
+
+if __name__ == "__main__":
+    main()
