@@ -68,7 +68,7 @@ def choices_short() -> str:
 def choices_speed() -> str:
     times = summary(json.loads(CHOICES.read_text()))[0]["microseconds"]
     low, high = (round(value, -1) for value in (min(times), max(times)))
-    return f'In the measurements below, `BudgetClassifier("16MB")` takes {low:.0f} to {high:.0f} µs per row in batches.\n'
+    return f"In the runs below, it takes {low:.0f} to {high:.0f} µs per row in batches with 16 MB.\n"
 
 
 def adult() -> dict[str, dict[str, object]]:
