@@ -19,6 +19,10 @@ kernels, with or without linear part
 =====================================  ==========  =========
 
 Other models raise an error that states the reason. `docs/deployment.md` shows how to use the files.
+
+A scikit-learn `Pipeline` of such a model is exported with its scalers (`StandardScaler`, `MinMaxScaler`,
+`MaxAbsScaler`, `RobustScaler`) and a `OneHotEncoder` of numbers: the exported model then takes the rows of
+the pipeline.
 """
 
 from budgetron.export._c import c

@@ -10,6 +10,7 @@ from typing import overload
 from budgetron._util.atomic import atomic_write
 from budgetron.export._c_combination import combination_functions
 from budgetron.export._c_scores import literal, score_function, table
+from budgetron.export._pipeline import c_of_pipelines
 from budgetron.export._predictor import predictor_of
 from budgetron.export._scores import LARGEST_Z, Combined, Predictor, Scores, single
 from budgetron.kernels import NAMES
@@ -138,6 +139,7 @@ static inline {type}{name}_label(int c)
 def c(model: object, path: None = None, name: str = "model") -> str: ...
 @overload
 def c(model: object, path: Path, name: str = "model") -> None: ...
+@c_of_pipelines
 def c(model: object, path: Path | None = None, name: str = "model") -> str | None:
     """Export a model as a C header.
 

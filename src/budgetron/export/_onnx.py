@@ -11,6 +11,7 @@ import numpy as np
 from budgetron._util.atomic import atomic_write
 from budgetron.export._onnx_combination import add_combination
 from budgetron.export._onnx_graph import INT64, KERNELS, Graph, add_scores
+from budgetron.export._pipeline import onnx_of_pipelines
 from budgetron.export._predictor import predictor_of
 from budgetron.export._scores import LARGEST_Z, Combined, Predictor, Vector, single
 
@@ -26,6 +27,7 @@ OPSET, IR_VERSION = 13, 8
 def onnx(model: object, path: None = None) -> bytes: ...
 @overload
 def onnx(model: object, path: Path) -> None: ...
+@onnx_of_pipelines
 def onnx(model: object, path: Path | None = None) -> bytes | None:
     """Export a model as an ONNX file.
 
