@@ -97,7 +97,7 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
     from budgetron._evaluation.plots import COLOURS
     from budgetron._util.units import format_bytes
 
-    figure = Figure(figsize=(11, 4.6), layout="constrained")
+    figure = Figure(figsize=(10, 5.4), layout="constrained")
     time_axis, memory_axis = figure.subplots(1, 2, sharey=True)
     for row, colour in zip(rows, [*COLOURS, "#7a3e9d"], strict=True):
         for axis, cost in ((time_axis, row["time"]), (memory_axis, row["bytes"])):
@@ -106,10 +106,13 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
         axis.set(xscale="log", xlabel=label)
         axis.grid(alpha=0.3)
         axis.spines[["top", "right"]].set_visible(False)
-    memory_axis.xaxis.set_major_formatter(lambda value, _: format_bytes(round(value)))
-    time_axis.set(ylabel="mistakes, % (mean of the streams)", ylim=(0, None))
+    ticks = [2**power for power in (12, 16, 20, 24)]
+    memory_axis.set_xticks(ticks, [format_bytes(tick) for tick in ticks])
+    memory_axis.minorticks_off()
+    highest = 1.08 * max(row["error"] for row in rows)
+    time_axis.set(ylabel="mistakes, % (mean of the streams)", ylim=(0, highest))
     handles, labels = time_axis.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize=9)
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
     figure.savefig(path, dpi=120)
 
 

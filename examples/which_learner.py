@@ -15,12 +15,14 @@ import matplotlib.pyplot as plt
 
 QUESTIONS = [
     ("Do all rows fit in memory,\nwithout drift?", "gradient boosting or an SVM\n(another library)"),
-    ("Are 2,000-10,000 rows/s and\n1 MB or more acceptable?", "BudgetClassifier"),
+    ("Are a millisecond per row and\n1 MB or more acceptable?", "BudgetClassifier"),
     ("Does a line separate\nthe classes well enough?", "linear.AROW"),
-    ("Does the stream drift?", "Forgetron"),
-    ("Is memory for B² numbers\ntoo much?", "Forgetron,\nRandomizedBudgetPerceptron"),
+    (
+        "Are a tenth of that time and\nB² stored numbers acceptable?",
+        "SecondOrderProjectron\n(forget=0.999 for drift)",
+    ),
 ]
-LAST = "SecondOrderProjectron"
+LAST = "Forgetron,\nRandomizedBudgetPerceptron"
 INK, LINE, OURS, OTHER = "#1f2937", "#9ca3af", "#dbeafe", "#f3f4f6"
 
 

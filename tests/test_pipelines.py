@@ -141,6 +141,15 @@ def test_an_invalid_scaler_is_not_saved(tmp_path):
         budgetron.save(pipeline, tmp_path / "model")
 
 
+def test_steps_that_do_not_fit_together_are_not_saved(tmp_path):
+    encoder = OneHotEncoder().fit(WORDS)
+    for steps in ([StandardScaler().fit(X)], [encoder], [encoder, StandardScaler().fit(X)]):
+        pipeline = make_pipeline(*steps, linear.AROW().fit(X[:, :2], y))
+        with pytest.raises(ModelFileError, match="should take the"):
+            budgetron.save(pipeline, tmp_path / "model")
+    saved(make_pipeline(StandardScaler().fit(X), linear.AROW()), tmp_path)[-1].fit(X, y)
+
+
 GOOD = {
     "n_features_in_": 2,
     "mean_": np.zeros(2),

@@ -147,7 +147,20 @@ def make_pipeline_of(steps: object, verbose: object) -> Pipeline:
     require(len(set(names)) == len(names), "steps of a pipeline should have different names")
     require(hasattr(steps[-1][1], "learned_state"), "the last step should be a model of Budgetron")
     require(isinstance(verbose, bool), "verbose should be true or false")
+    _check_widths([step for _, step in steps if isinstance(step, BaseEstimator)])
     return Pipeline([tuple(pair) for pair in steps], verbose=verbose)
+
+
+def _check_widths(steps: list[BaseEstimator]) -> None:
+    """Refuse fitted steps of which one returns another number of features than the next one takes."""
+    width = None
+    for step in steps:
+        takes = getattr(step, "n_features_in_", None)
+        if takes is None:  # not fitted yet
+            return
+        what = f"{type(step).__name__} should take the {width} features of the step before"
+        require(width is None or takes == width, what)
+        width = len(step.get_feature_names_out()) if isinstance(step, OneHotEncoder) else takes
 
 
 def make_step(name: object, parameters: object, learned: object) -> BaseEstimator:
