@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from budgetron._base.batches import predicted_codes, refuse_unknown
 from budgetron._base.class_admission import ClassAdmission
 from budgetron._base.large_values import name_large_value
+from budgetron._base.progress import verbose_call
 from budgetron._base.sizes import Prepare, as_it_is
 from budgetron._base.theorems import DeclaredTheorem
 from budgetron._base.trace import Trace
@@ -65,20 +66,23 @@ class OnlineClassifier(ClassifierMixin, ClassAdmission):
     # ------------------------------------------------------------------ learning
 
     # Unknown keywords are accepted only to raise an error: Python's own message would not mention weights.
-    def fit(self, X: Rows, y: ArrayLike, **unknown: Never) -> Self:
+    def fit(self, X: Rows, y: ArrayLike, *, verbose: bool = False, **unknown: Never) -> Self:
         """Forget everything, then play one round per row, in the given order.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
+        verbose : bool, default=False
+            Whether to print on stderr, about once a second, how many rounds were played.
 
         Returns
         -------
         self
         """
         refuse_unknown(self, "fit", unknown)
-        return self._fit(X, y)
+        with verbose_call(verbose):
+            return self._fit(X, y)
 
     def _fit(self, X: Rows, y: ArrayLike, weights: ArrayLike | None = None) -> Self:
         with self._unchanged_on_error():
@@ -93,6 +97,7 @@ class OnlineClassifier(ClassifierMixin, ClassAdmission):
         classes: ArrayLike | None = None,
         *,
         admit: bool = False,
+        verbose: bool = False,
         **unknown: Never,
     ) -> Self:
         """Play one round per row, in the given order, and continue from the current state.
@@ -110,13 +115,16 @@ class OnlineClassifier(ClassifierMixin, ClassAdmission):
             Whether unknown labels become classes. The function of a new class is 0 in the round where it is
             first seen. When a third class is added, the function that separated the first two becomes one
             for each of them, with opposite signs. The first call needs two labels, or `classes`.
+        verbose : bool, default=False
+            Whether to print on stderr, about once a second, how many rounds were played.
 
         Returns
         -------
         self
         """
         refuse_unknown(self, "partial_fit", unknown)
-        return self._partial_fit(X, y, classes, admit)
+        with verbose_call(verbose):
+            return self._partial_fit(X, y, classes, admit)
 
     def _partial_fit(
         self,
@@ -134,7 +142,13 @@ class OnlineClassifier(ClassifierMixin, ClassAdmission):
         return self
 
     def progressive_fit(
-        self, X: Rows, y: ArrayLike, classes: ArrayLike | None = None, *, ledger: bool = False
+        self,
+        X: Rows,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        *,
+        ledger: bool = False,
+        verbose: bool = False,
     ) -> Trace:
         """Do what `partial_fit` does, and return the trace.
 
@@ -146,12 +160,14 @@ class OnlineClassifier(ClassifierMixin, ClassAdmission):
             All labels that will ever occur. In the first call the labels of `y` if not given.
         ledger : bool, default=False
             Whether to record the quantities of the algorithm's proof.
+        verbose : bool, default=False
+            Whether to print on stderr, about once a second, how many rounds were played.
 
         Returns
         -------
         Trace
         """
-        with self._unchanged_on_error():
+        with self._unchanged_on_error(), verbose_call(verbose):
             trace = self._learn(X, y, classes, classes_from_y=True, trace=True, ledger=ledger)
             assert trace is not None
             return trace

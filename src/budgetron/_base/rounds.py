@@ -27,6 +27,7 @@ from budgetron._base.batches import (
 )
 from budgetron._base.fitted_estimator import FittedEstimator
 from budgetron._base.large_values import name_large_value, refuse_infinity, refuse_large_row
+from budgetron._base.progress import shown
 from budgetron._base.protocol import Hypothesis
 from budgetron._base.trace import Trace
 from budgetron._util.interrupts import defer_interrupts
@@ -118,7 +119,7 @@ class RoundPlayer(FittedEstimator):
                 restore_hypotheses_on_error(self._learners, batch_may_fail(self._learners, batch)),
                 one_thread(),
             ):
-                for part in self._parts(batch):
+                for part in shown(self._parts(batch), len(batch.codes)):
                     with defer_interrupts():  # so that all hypotheses have played the same rounds
                         self._rounds(part)
         except KeyboardInterrupt:  # the rounds before it count

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_array
 
 from budgetron._base.batches import refuse_unknown
 from budgetron._base.online_classifier import OnlineClassifier
+from budgetron._base.progress import verbose_call
 from budgetron._util.types import Floats, Label, Labels, Matrix, Rows
 
 __all__ = ["CLASS_WEIGHT", "WeightedClassifier"]
@@ -27,7 +28,15 @@ class WeightedClassifier(OnlineClassifier):
 
     class_weight: dict[Label, float] | None
 
-    def fit(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None, **unknown: Never) -> Self:
+    def fit(
+        self,
+        X: Rows,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        verbose: bool = False,
+        **unknown: Never,
+    ) -> Self:
         """Forget everything, then play one round per row, in the given order.
 
         Parameters
@@ -36,6 +45,8 @@ class WeightedClassifier(OnlineClassifier):
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), optional
             The loss of each row is multiplied by its weight. A row of weight 0 is predicted and not learned.
+        verbose : bool, default=False
+            Whether to print on stderr, about once a second, how many rounds were played.
 
         Returns
         -------
@@ -46,7 +57,8 @@ class WeightedClassifier(OnlineClassifier):
             raise ValueError(
                 "all weights are zero, so that nothing would be learned; sample_weight needs one above 0"
             )
-        return self._fit(X, y, sample_weight)
+        with verbose_call(verbose):
+            return self._fit(X, y, sample_weight)
 
     def partial_fit(
         self,
@@ -56,6 +68,7 @@ class WeightedClassifier(OnlineClassifier):
         sample_weight: ArrayLike | None = None,
         *,
         admit: bool = False,
+        verbose: bool = False,
         **unknown: Never,
     ) -> Self:
         """Play one round per row, in the given order, and continue from the current state.
@@ -70,13 +83,16 @@ class WeightedClassifier(OnlineClassifier):
             The loss of each row is multiplied by its weight. A row of weight 0 is predicted and not learned.
         admit : bool, default=False
             Whether unknown labels become classes.
+        verbose : bool, default=False
+            Whether to print on stderr, about once a second, how many rounds were played.
 
         Returns
         -------
         self
         """
         refuse_unknown(self, "partial_fit", unknown)
-        return self._partial_fit(X, y, classes, admit, sample_weight)
+        with verbose_call(verbose):
+            return self._partial_fit(X, y, classes, admit, sample_weight)
 
     def _importances(self, X: Matrix, labels: Labels, weights: ArrayLike | None) -> Floats | None:
         if weights is None and self.class_weight is None:
