@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from exported import in_c, in_onnx, needs_cc
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -13,9 +14,8 @@ from sklearn.preprocessing import (
     RobustScaler,
     StandardScaler,
 )
-from test_export import in_c, in_onnx, needs_cc
 
-from budgetron import CalibratedClassifier, Forgetron, export, linear
+from budgetron import BudgetClassifier, CalibratedClassifier, Forgetron, export, linear
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(300, 3)) * [1.0, 50.0, 0.02] + [5.0, 0.0, -1.0]
@@ -23,6 +23,7 @@ CODES = rng.integers(0, 4, size=(300, 2)).astype(float)
 LEARNERS = {
     "linear": linear.AROW,
     "kernel": lambda: Forgetron(30, gamma=0.2),
+    "portfolio": lambda: BudgetClassifier("300kB", random_state=0),
     "probabilities": lambda: CalibratedClassifier(Forgetron(30, gamma=0.2)),
 }
 SCALERS = [
