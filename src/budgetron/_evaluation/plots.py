@@ -89,7 +89,7 @@ def time_trade_off(axis: Axes, results: Sequence[Result], numbers: Numbers = Non
     """Plot the error rate of all rounds over the time of a round, one point per learner."""
     times = [1e6 * result.seconds / max(1, result.rounds) for result in results]
     _points(axis, results, times, numbers)
-    axis.xaxis.set_major_formatter(lambda value, _: f"{value:,.3g}")
+    axis.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")
     finish_axis(axis, "microseconds per round")
 
 
