@@ -48,12 +48,24 @@ CASES = {
     "perceptron": simple(budgetron.KernelPerceptron, ref.KernelPerceptron),
     "remove oldest": simple(budgetron.RemoveOldestPerceptron, ref.RemoveOldest, budget=10),
     "shrinking": Case(budgetron.ShrinkingPerceptron, ref.ShrinkingPerceptron, {"shrink": 0.9}, {"phi": 0.9}),
+    "shifting": Case(
+        budgetron.ShrinkingPerceptron,
+        ref.ShiftingPerceptron,
+        {"variant": "shifting", "rate": 2.5},
+        {"rate": 2.5},
+    ),
     "forgetron self-tuned": Case(budgetron.Forgetron, ref.SelfTunedForgetron, {"budget": 10}, {"budget": 10}),
     "forgetron basic": Case(
         budgetron.Forgetron, ref.BasicForgetron, {"budget": 10, "variant": "basic"}, {"budget": 10}
     ),
     "forgetron greedy": Case(
         budgetron.Forgetron, ref.GreedyForgetron, {"budget": 10, "variant": "greedy"}, {"budget": 10}
+    ),
+    "forgetron greedy-cumulative": Case(
+        budgetron.Forgetron,
+        ref.CumulativeGreedyForgetron,
+        {"budget": 10, "variant": "greedy-cumulative"},
+        {"budget": 10},
     ),
     "forgetron simplified": Case(
         budgetron.Forgetron, ref.SimplifiedForgetron, {"budget": 10, "variant": "simplified"}, {"budget": 10}

@@ -74,6 +74,8 @@ def models():
     for cls in linear.learners():
         yield cls().fit(single, y)
     yield budgetron.Forgetron(4, "greedy", gamma=0.5).fit(X, y)
+    yield budgetron.Forgetron(4, "greedy-cumulative", gamma=0.5).fit(X, y)
+    yield budgetron.ShrinkingPerceptron(variant="shifting", gamma=0.5).fit(X, y)
     yield budgetron.Forgetron(6, "simplified", kernel="laplacian").fit(single, three)
     yield budgetron.RandomizedBudgetPerceptron(
         3, "modified", kernel="linear", random_state=np.random.RandomState(0)
@@ -106,6 +108,8 @@ def models():
         experts.ExponentialWeights("doubling"),
         experts.FixedShare(),
         experts.Prod(),
+        experts.Prod("doubling"),
+        experts.RandomizedWeightedMajority("doubling", random_state=1),
         experts.PolynomialWeights(),
     ):
         algorithm.play(np.eye(4)[rng.integers(4, size=9)], rng.integers(2, size=9))

@@ -24,7 +24,26 @@ LEARNERS = {
     "self-tuned": (lambda: budgetron.Forgetron(83, gamma=0.5), bounds.norm_limit(83)),
     "basic": (lambda: budgetron.Forgetron(83, "basic", gamma=0.5), bounds.norm_limit(83)),
     "greedy": (lambda: budgetron.Forgetron(83, "greedy", gamma=0.5), bounds.norm_limit(83)),
+    "greedy-cumulative": (
+        lambda: budgetron.Forgetron(83, "greedy-cumulative", gamma=0.5),
+        bounds.norm_limit(83),
+    ),
+    "shifting": (lambda: budgetron.ShrinkingPerceptron(variant="shifting", rate=3.0, gamma=0.5), np.inf),
     "simplified": (lambda: budgetron.Forgetron(500, "simplified", gamma=0.5), bounds.drift_limit(500) / 2),
+    "simplified, parameters": (
+        lambda: budgetron.Forgetron(60, "simplified", eta=0.1, decay=0.5, radius=0.5, gamma=0.5),
+        0.5,
+    ),
+    "original": (
+        lambda: budgetron.RandomizedBudgetPerceptron(100, gamma=0.5, random_state=0),
+        9.9,
+    ),
+    "modified, parameters": (
+        lambda: budgetron.RandomizedBudgetPerceptron(
+            100, "modified", eta=0.2, radius=2.0, gamma=0.5, random_state=0
+        ),
+        2.0,
+    ),
     "modified": (
         lambda: budgetron.RandomizedBudgetPerceptron(100, "modified", gamma=0.5, random_state=0),
         10 / 8,
@@ -53,6 +72,7 @@ def make_stream(kind, seed, n=250):
     return X, y
 
 
+LEMMA = "simplified_forgetron_ledger"
 KINDS = ("separable", "noisy", "drifting", "duplicates")
 
 
@@ -75,7 +95,7 @@ def competitors(model, X, y, limit, rng):
 
 @pytest.mark.parametrize("label", LEARNERS)
 def test_no_bound_is_violated(label, record_property):
-    # 15 learners with 36 streams each, against four competitors and in some runs the best competitor.
+    # 20 learners with 36 streams each, against four competitors and in some runs the best competitor.
     make, limit = LEARNERS[label]
     first = 100 * list(LEARNERS).index(label)
     checks, largest = defaultdict(int), defaultdict(float)
@@ -90,6 +110,10 @@ def test_no_bound_is_violated(label, record_property):
                 "perceptron": ["perceptron", "perceptron_l1", "perceptron_l2"],
                 "projectron": ["projectron", "projectron_root"],
                 "small budget": ["forgetron_ledger"],
+                "shifting": ["shifting_perceptron", "shrinking_perceptron"],
+                "simplified": ["simplified_forgetron", "simplified_forgetron_general", LEMMA],
+                "simplified, parameters": ["simplified_forgetron_general", LEMMA],
+                "modified": ["modified_randomized_budget", "modified_randomized_budget_general"],
             }.get(label, [None])
             for competitor in chosen:
                 for theorem in theorems:
@@ -137,6 +161,7 @@ BUDGETED = {
     "self-tuned": lambda b: budgetron.Forgetron(b, kernel="linear"),
     "basic": lambda b: budgetron.Forgetron(b, "basic", kernel="linear"),
     "greedy": lambda b: budgetron.Forgetron(b, "greedy", kernel="linear"),
+    "greedy-cumulative": lambda b: budgetron.Forgetron(b, "greedy-cumulative", kernel="linear"),
     "simplified": lambda b: budgetron.Forgetron(b, "simplified", kernel="linear"),
     "random": lambda b: budgetron.RandomizedBudgetPerceptron(b, kernel="linear", random_state=0),
     "modified": lambda b: budgetron.RandomizedBudgetPerceptron(
@@ -157,7 +182,7 @@ def test_unit_vectors_defeat_every_budget(label):
     rows, coef = adversary.competitor
     assert np.all(y * (X @ (coef @ rows)) >= 1)  # no hinge loss
     assert np.linalg.norm(coef @ rows) == bounds.budget_norm_limit(budget)
-    if label in ("self-tuned", "basic", "greedy", "simplified", "modified"):
+    if label in ("self-tuned", "basic", "greedy", "greedy-cumulative", "simplified", "modified"):
         trace = type(model)(**model.get_params()).progressive_fit(X, y, classes=[-1, 1], ledger=True)
         with pytest.raises(
             AssumptionError, match=rf"a norm of the competitor of at most .* it is {sqrt(budget + 1):.3f}"
@@ -177,6 +202,17 @@ def test_exponential_stream():
         while np.any(y * (X @ model.coef_[0]) <= 0):
             model.partial_fit(*passes)
         assert model.updates_ >= bounds.exponential_updates(n)
+
+
+def test_two_gaussians_of_the_same_size():
+    for seed in range(5):
+        X, y = streams.two_gaussians(1000, 0.0, "std", random_state=seed, balanced=True)
+        assert np.sum(y > 0) == np.sum(y < 0) == 500
+        assert np.ptp(np.cumsum(y)) > 5  # in random order
+        np.testing.assert_allclose(X[y > 0].mean(axis=0), [1, 1], atol=0.5)
+    _, flipped = streams.two_gaussians(4000, 0.1, random_state=0, balanced=True)
+    _, y = streams.two_gaussians(4000, 0.0, random_state=0, balanced=True)
+    assert abs(np.mean(y != flipped) - 0.1) < 0.03
 
 
 def test_majority_and_separable_streams():
@@ -361,11 +397,10 @@ def test_reports_of_certificates():
 def test_uncertifiable_models_raise():
     X, y = streams.two_gaussians(200, random_state=0)
     for model in (
-        budgetron.RandomizedBudgetPerceptron(50, random_state=0),
+        budgetron.CKSPerceptron(50),
         budgetron.PassiveAggressive(),
         budgetron.Stoptron(50),
         budgetron.ProjectronPlusPlus(2.0, eta=0.1),
-        budgetron.Forgetron(500, "simplified", eta=0.1),
         linear.AROW(),
     ):
         trace = model.progressive_fit(X, y)
@@ -533,6 +568,7 @@ def test_mismatched_arguments_raise():
         lambda: streams.majority(10, 5, -1),
         lambda: streams.two_gaussians(10, spread="wide"),
         lambda: streams.two_gaussians(10, noise=2),
+        lambda: streams.two_gaussians(11, balanced=True),
     ):
         with pytest.raises(ValueError, match="must be"):
             call()
@@ -600,6 +636,7 @@ PAPERS = (
     "Forgetron paper, ",
     "Mohri et al., ",
     "Cesa-Bianchi, Lugosi (2006) ",
+    "Cavallanti, Cesa-Bianchi, Gentile (2007), our proof",
 )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from reference import experts as ref
 
+from budgetron import bounds
 from budgetron.experts import (
     ExponentialWeights,
     FixedShare,
@@ -180,6 +181,47 @@ def test_doubling_with_incomplete_periods(T):
         )
 
 
+@pytest.mark.parametrize("T", [1, 2, 3, 6, 7, 8, 11, 100])
+@pytest.mark.parametrize(
+    ("algorithm", "reference", "bound"),
+    [
+        (RandomizedWeightedMajority, ref.randomized_majority, bounds.randomized_weighted_majority_doubling),
+        (Prod, ref.prod, bounds.prod_doubling),
+    ],
+)
+def test_doubling_of_the_betas(algorithm, reference, bound, T):
+    binary = algorithm is RandomizedWeightedMajority
+    for seed in SEEDS:
+        advice, outcomes = streams(seed, binary=binary)
+        losses = np.tile(np.abs(advice - outcomes[:, None]), (20, 1))[:T]
+        own, w = ref.doubling(reference, losses.tolist())
+        for cut in (0, T // 3, T // 2):
+            model = algorithm("doubling")
+            parts = [model.play_losses(part) for part in (losses[:cut], losses[cut:]) if len(part)]
+            got = np.concatenate([part.losses for part in parts])
+            np.testing.assert_allclose(got, own, rtol=1e-10, atol=1e-10)
+            if T & (T + 1):  # otherwise a period has just ended, and the weights are those of the next
+                np.testing.assert_allclose(parts[-1].weights, ref.share(w), rtol=1e-10)
+            else:
+                np.testing.assert_allclose(parts[-1].weights, 1 / losses.shape[1])
+            assert model.regret_ <= bound(losses.shape[1], T) + 1e-9
+
+
+@pytest.mark.parametrize("algorithm", [RandomizedWeightedMajority, Prod])
+def test_doubling_has_a_small_regret_at_every_time(algorithm):
+    losses = np.random.default_rng(0).integers(2, size=(5000, 6)).astype(float)
+    losses[:2500, 0] = 0.0
+    model = algorithm("doubling")
+    trace = model.play_losses(losses)
+    regrets = np.cumsum(trace.losses) - np.cumsum(losses, axis=0).min(axis=1)
+    limits = [bounds.prod_doubling(6, T) for T in range(1, 5001)]
+    assert np.all(regrets <= limits)
+    assert bounds.prod_doubling(6, 100) == bounds.randomized_weighted_majority_doubling(6, 100)
+    assert bounds.prod_doubling(6, 100) == pytest.approx(
+        2 * sqrt(log(6)) * (sqrt(2) / (sqrt(2) - 1) * 10 + 1)
+    )
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("alpha", [None, 3.0, 7.5])
 def test_polynomial_weights(alpha, seed):
@@ -201,6 +243,8 @@ def test_polynomial_weights(alpha, seed):
     [
         RandomizedWeightedMajority(0.5),
         Prod(0.5),
+        RandomizedWeightedMajority("doubling"),
+        Prod("doubling"),
         ExponentialWeights(5.0),
         ExponentialWeights(),
         ExponentialWeights("doubling"),
@@ -291,6 +335,7 @@ def test_bad_rounds_change_nothing(algorithm, method, arguments, message):
         (RandomizedWeightedMajority(0.4), "beta"),
         (Prod(0.4), "beta"),
         (Prod(1.0), "beta"),
+        (Prod("halving"), "beta"),
         (ExponentialWeights(0.0), "eta"),
         (ExponentialWeights("fast"), "eta"),
         (ExponentialWeights(loss="cubic"), "loss"),

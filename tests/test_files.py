@@ -311,6 +311,8 @@ def test_parameters_changed_before_saving(tmp_path):
         experts.ExponentialWeights(0.3, "squared"),
         experts.FixedShare(0.3, 0.01),
         experts.Prod(),
+        experts.Prod("doubling"),
+        experts.RandomizedWeightedMajority("doubling", random_state=1),
         experts.PolynomialWeights(),
     ],
     ids=repr,

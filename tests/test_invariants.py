@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import budgetron
+from budgetron import bounds
 from budgetron.bounds import norm_limit
 
 SHARE = 15 / 32
-FORGETRONS = ["self-tuned", "basic", "greedy"]
+FORGETRONS = ["self-tuned", "basic", "greedy", "greedy-cumulative"]
 
 
 def hinge(values, y):
@@ -69,7 +70,7 @@ def test_forgetron_invariants(variant, name, budget, gamma, seed):
             assert np.all(after <= SHARE * mistakes + 1e-9)
     else:
         assert np.all(after <= SHARE * mistakes + 1e-9)  # (41)
-    if variant == "greedy":  # whenever it shrinks, it removes the oldest support
+    if variant.startswith("greedy"):  # whenever it shrinks, it removes the oldest support
         shrunk = np.flatnonzero(trace.mistakes & (ledger["phi"] < 1))
         alive = set()
         for t in np.flatnonzero(trace.mistakes):
@@ -85,6 +86,47 @@ def test_forgetron_invariants(variant, name, budget, gamma, seed):
             ]
             == 1
         )
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", STREAMS)
+def test_greedy_tests_differ(name, seed):
+    # (51) limits the damage of removing a support that is not the oldest; the cumulative test does not.
+    X, y = stream(name, 400, seed)
+    largest = {}
+    for variant in ("greedy", "greedy-cumulative"):
+        model = budgetron.Forgetron(20, variant, gamma=0.5)
+        trace = model.progressive_fit(X, y, classes=[-1, 1], ledger=True)
+        alive, damages = set(), []
+        for t in np.flatnonzero(trace.mistakes):
+            removed = trace.ledger["removed"][t]
+            if removed >= 0 and removed != min(alive):
+                assert trace.ledger["phi"][t] == 1
+                damages.append(trace.ledger["psi"][t])
+            alive.add(t)
+            alive.discard(removed)
+        largest[variant] = max(damages)
+    assert largest["greedy"] <= SHARE < largest["greedy-cumulative"]
+
+
+@pytest.mark.parametrize("budget", [83, 120])
+@pytest.mark.parametrize("name", STREAMS)
+@pytest.mark.parametrize("variant", ["self-tuned", "greedy", "greedy-cumulative"])
+def test_product_of_the_shrinking(variant, name, budget):
+    # (48) of the proof of 003 Theorem 3: the product of Phi is at least (B + 1)^(-M / (2 (B + 1))).
+    X, y = stream(name, 900, 2)
+    trace = budgetron.Forgetron(budget, variant, gamma=5.0).progressive_fit(
+        X, y, classes=[-1, 1], ledger=True
+    )
+    phi, norm = (trace.ledger[column][trace.mistakes] for column in ("phi", "step_norm"))
+    U = norm_limit(budget)
+    logs = [
+        0.0 if p * n >= U else log(p) if n <= U else log(p * n / U)  # (24)
+        for p, n in zip(phi, norm, strict=True)
+    ]
+    M = np.arange(1, len(logs) + 1)
+    assert np.all(np.cumsum(logs) >= -M * log(budget + 1) / (2 * (budget + 1)) - 1e-12)
+    assert bounds.log_shrinking(phi, phi * norm, U) == pytest.approx(sum(logs), abs=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -203,6 +203,8 @@ def algorithms():
         (experts.FixedShare, {}),
         (experts.FixedShare, {"eta": 0.7, "alpha": 0.2, "loss": "squared"}),
         (experts.Prod, {"loss": "squared"}),
+        (experts.Prod, {"beta": "doubling"}),
+        (experts.RandomizedWeightedMajority, {"beta": "doubling", "random_state": 1}),
         (experts.PolynomialWeights, {}),
     ]:
         arguments = ", ".join(map(str, parameters.values()))

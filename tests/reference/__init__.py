@@ -6,10 +6,22 @@ papers, counted from 0.
 """
 
 from reference.budget import CKS, RemoveOldest, Stoptron
-from reference.forgetron import BasicForgetron, GreedyForgetron, SelfTunedForgetron, SimplifiedForgetron
+from reference.forgetron import (
+    BasicForgetron,
+    CumulativeGreedyForgetron,
+    GreedyForgetron,
+    SelfTunedForgetron,
+    SimplifiedForgetron,
+)
 from reference.kernels import KERNELS, gram
 from reference.passive_aggressive import PassiveAggressive
-from reference.perceptron import KernelPerceptron, Reference, ShrinkingPerceptron, VotedPerceptron
+from reference.perceptron import (
+    KernelPerceptron,
+    Reference,
+    ShiftingPerceptron,
+    ShrinkingPerceptron,
+    VotedPerceptron,
+)
 from reference.projectron import Projectron, ProjectronPlusPlus
 from reference.randomized import ModifiedRandomizedBudget, RandomizedBudget
 from reference.second_order import JointSecondOrder, SecondOrderProjectron
@@ -18,6 +30,7 @@ __all__ = [
     "CKS",
     "KERNELS",
     "BasicForgetron",
+    "CumulativeGreedyForgetron",
     "GreedyForgetron",
     "JointSecondOrder",
     "KernelPerceptron",
@@ -30,6 +43,7 @@ __all__ = [
     "RemoveOldest",
     "SecondOrderProjectron",
     "SelfTunedForgetron",
+    "ShiftingPerceptron",
     "ShrinkingPerceptron",
     "SimplifiedForgetron",
     "Stoptron",

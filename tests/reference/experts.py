@@ -40,6 +40,18 @@ def prod(losses, beta):
     return own, w
 
 
+def doubling(play, losses):
+    """Section 8.2.4: restart in periods of 1, 2, 4, ... rounds, each with the best beta for its length."""
+    N, own, t = len(losses[0]), [], 1
+    while t <= len(losses):
+        k = floor(log2(t))
+        beta = max(1 / 2, 1 - sqrt(log(N) / 2**k))
+        period, w = play(losses[t - 1 : t - 1 + 2**k], beta)
+        own += period
+        t += 2**k
+    return own, w
+
+
 def exponential(advice, outcomes, loss, eta):
     """Figure 8.5, with eta a number, "doubling" or "anytime". Return predictions, losses, total losses."""
     N = len(advice[0])

@@ -7,7 +7,7 @@ from reference.perceptron import Reference
 
 
 class Forgetron(Reference):
-    names = ("phi", "psi", "Q", "removed", "norm")
+    names = ("phi", "psi", "Q", "removed", "step_norm", "norm")
 
     def __init__(self, K, y, budget):
         super().__init__(K, y)
@@ -23,6 +23,7 @@ class Forgetron(Reference):
 
     def update(self, t, margin):
         self.alpha[t] = self.y[t]  # step (1): I'_t, f'_t
+        self.entry["step_norm"] = self.norm()
         over = len(self.alpha) > self.budget
         r, phi = self.choose(t, over)
         self.entry["phi"], self.entry["psi"] = phi, 0.0
@@ -68,12 +69,23 @@ class GreedyForgetron(SelfTunedForgetron):
             return None, 1.0
         damages = {i: psi(abs(c), self.y[i] * self.f(i)) for i, c in self.alpha.items() if i != t}
         j, gap = self.smallest(damages, self.tie_tolerance(1.0))
-        self.near(damages[j] - 15 / 32)
-        if damages[j] <= 15 / 32:  # (52)
+        self.near(damages[j] - self.most())
+        if damages[j] <= self.most():  # (52)
             self.near(gap)
             return j, 1.0
         r = min(self.alpha)
         return r, self.tuned(r)
+
+    def most(self):
+        """(51): the damage that needs no shrinking."""
+        return 15 / 32
+
+
+class CumulativeGreedyForgetron(GreedyForgetron):
+    """Tests the sum of all damages, Psi_j + Q_t <= 15/32 M_t, instead of (51)."""
+
+    def most(self):
+        return 15 / 32 * self.mistakes - self.Q
 
 
 class SimplifiedForgetron(Reference):

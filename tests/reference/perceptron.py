@@ -102,6 +102,29 @@ class ShrinkingPerceptron(Reference):
         self.entry["phi"] = self.phi
 
 
+class ShiftingPerceptron(Reference):
+    """Cavallanti, Cesa-Bianchi and Gentile: w <- (1 - a) w + a y x, a = rate / (rate + mistakes before).
+
+    `w` holds the coefficients of the paper. The learner stores a multiple of w, in which a new support has
+    the coefficient y before it is shrunk: w times (1 - a') / a', where a' is that of the next mistake.
+    """
+
+    names = ("phi", "norm")
+
+    def __init__(self, K, y, rate):
+        super().__init__(K, y)
+        self.rate = rate
+        self.w: dict[int, float] = {}
+
+    def update(self, t, margin):
+        k = self.mistakes - 1
+        a = self.rate / (self.rate + k)
+        self.w = {i: (1 - a) * c for i, c in self.w.items()} | {t: a * self.y[t]}
+        following = self.rate / (self.rate + k + 1)
+        self.alpha = {i: c * (1 - following) / following for i, c in self.w.items()}
+        self.entry["phi"] = abs(self.alpha[t])
+
+
 class VotedPerceptron(KernelPerceptron):
     """Stores the hypothesis that predicted each round."""
 

@@ -54,6 +54,7 @@ class Trace:
         - ``variance``: variance of the margin under the learner's Gaussian;
         - ``grad_error``: error in the gradient (Sutskever's paper, section 3.2);
         - ``Z``: the sum that Winnow's new weights are divided by;
+        - ``step_norm``: ||f'||, the norm after the example was added, before shrinking and removal;
         - ``norm``: ||f|| after the round.
     """
 

@@ -10,7 +10,7 @@ from budgetron._core.projection cimport Projection
 from budgetron._core.supports cimport Supports
 
 cdef enum Entry:
-    NORM, REMOVED, PHI, PSI, Q, DELTA, THRESHOLD, TAU, BETA, GRAD_ERROR, Z, VARIANCE, ENTRIES
+    NORM, REMOVED, PHI, PSI, Q, DELTA, THRESHOLD, TAU, BETA, GRAD_ERROR, Z, VARIANCE, STEP_NORM, ENTRIES
 
 
 cdef class Rule:

@@ -71,6 +71,7 @@ cdef double CANCELLED = 1e-7
 ENTRY_NAMES = {
     "norm": NORM, "removed": REMOVED, "phi": PHI, "psi": PSI, "Q": Q, "delta": DELTA,
     "threshold": THRESHOLD, "tau": TAU, "beta": BETA, "grad_error": GRAD_ERROR, "Z": Z, "variance": VARIANCE,
+    "step_norm": STEP_NORM,
 }
 
 

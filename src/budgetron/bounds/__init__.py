@@ -48,12 +48,9 @@ from budgetron.bounds._perceptron import (
 
 # isort: split
 from budgetron.bounds._budget import (
-    drift_limit,
     forgetron,
     forgetron_ledger,
-    gradient_descent,
     log_shrinking,
-    modified_randomized_budget,
     norm_limit,
     projectron,
     projectron_norm_bound,
@@ -61,7 +58,19 @@ from budgetron.bounds._budget import (
     projectron_root,
     remove_oldest,
     shrinking_perceptron,
+)
+
+# isort: split
+from budgetron.bounds._drift import (
+    drift_limit,
+    gradient_descent,
+    modified_randomized_budget,
+    modified_randomized_budget_general,
+    randomized_budget,
+    shifting_perceptron,
     simplified_forgetron,
+    simplified_forgetron_general,
+    simplified_forgetron_ledger,
 )
 
 # isort: split
@@ -74,9 +83,11 @@ from budgetron.bounds._experts import (
     halving,
     polynomial_weights,
     prod,
+    prod_doubling,
     prod_general,
     prod_second_order,
     randomized_weighted_majority,
+    randomized_weighted_majority_doubling,
     randomized_weighted_majority_tuned,
     weighted_majority,
 )
@@ -131,6 +142,7 @@ __all__ = [
     "majority_perceptron",
     "margin_perceptron",
     "modified_randomized_budget",
+    "modified_randomized_budget_general",
     "norm_limit",
     "normalized_perceptron",
     "penalized_perceptron_risk",
@@ -145,17 +157,23 @@ __all__ = [
     "perceptron_trace",
     "polynomial_weights",
     "prod",
+    "prod_doubling",
     "prod_general",
     "prod_second_order",
     "projectron",
     "projectron_norm_bound",
     "projectron_plus_plus",
     "projectron_root",
+    "randomized_budget",
     "randomized_weighted_majority",
+    "randomized_weighted_majority_doubling",
     "randomized_weighted_majority_tuned",
     "remove_oldest",
+    "shifting_perceptron",
     "shrinking_perceptron",
     "simplified_forgetron",
+    "simplified_forgetron_general",
+    "simplified_forgetron_ledger",
     "weighted_majority",
     "winnow",
     "winnow_general",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf, log, log2, sqrt
+from math import inf, log, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,14 +17,6 @@ def norm_limit(budget: int) -> float:
     Forgetron paper, eq. 26.
     """
     return 0.25 * sqrt((budget + 1) / log(budget + 1))
-
-
-def drift_limit(budget: int) -> float:
-    """Return U = sqrt(B / (32 log2(8 B))): the simplified Forgetron has competitors of norm at most U / 2.
-
-    Sutskever's paper, eq. 12.
-    """
-    return sqrt(budget / (32 * log2(8 * budget)))
 
 
 @theorem("Forgetron paper, Corollary 1", "`RemoveOldestPerceptron`", "mistakes", "k(x, x) <= 1")
@@ -52,10 +44,25 @@ def log_shrinking(phi: ArrayLike, norms: ArrayLike, limit: float) -> float:
 
     Parameters
     ----------
-    phi, norms : array-like
-        The ledger's entries for the mistakes: shrinking factors, and ||f|| after each.
+    phi : array-like
+        The factors by which the hypothesis was shrunk: the ledger's ``phi`` in the rounds with a mistake.
+    norms : array-like
+        The norm of the hypothesis right after each shrinking and before a removal. For the Forgetron this is
+        the ledger's ``phi * step_norm`` in these rounds. For the `ShrinkingPerceptron`, which removes
+        nothing, it is also the ledger's ``norm``. The Forgetron's ``norm`` would be wrong here: it is the
+        norm after the removal.
     limit : float
         U. Shrinking a hypothesis that stays outside this ball costs nothing.
+
+    Examples
+    --------
+    >>> from budgetron import Forgetron, bounds, streams
+    >>> X, y = streams.two_gaussians(2000, random_state=0)
+    >>> trace = Forgetron(20, gamma=0.5).progressive_fit(X, y, ledger=True)
+    >>> ledger = {name: column[trace.mistakes] for name, column in trace.ledger.items()}
+    >>> shrinking = bounds.log_shrinking(ledger["phi"], ledger["phi"] * ledger["step_norm"], limit=2.0)
+    >>> shrinking <= 0
+    True
     """
     phi, after = np.asarray(phi, float), np.asarray(norms, float)
     before = after / phi
@@ -65,7 +72,7 @@ def log_shrinking(phi: ArrayLike, norms: ArrayLike, limit: float) -> float:
 
 @theorem(
     "Forgetron paper, Theorems 2 and 3",
-    '`Forgetron`: "self-tuned", "basic", "greedy"',
+    '`Forgetron`: all but "simplified"',
     "mistakes",
     "k(x, x) <= 1, B >= 83, ||g|| <= U(B)",
 )
@@ -79,7 +86,7 @@ def forgetron(norm: float, losses: float, budget: int, radius: float = 1.0, *, c
 
 @theorem(
     "Forgetron paper, Lemma 6",
-    '`Forgetron`: "self-tuned", "basic", "greedy"',
+    '`Forgetron`: all but "simplified"',
     "mistakes",
     "k(x, x) <= 1, ||g|| <= U of Phi",
 )
@@ -97,61 +104,6 @@ def forgetron_ledger(
     This is no guarantee in advance: the bound depends on the ledger of the run. See `log_shrinking`.
     """
     return shrinking_perceptron(norm, losses, log_shrinking, radius, check=check) + damage
-
-
-@theorem(
-    "Sutskever's paper, Theorem 2",
-    '`Forgetron`: "simplified"',
-    "mistakes",
-    "k(x, x) <= 1, B >= 500, all ||g_t|| <= U / 2",
-)
-def simplified_forgetron(
-    norm: float, losses: float, budget: int, shift: float = 0.0, radius: float = 1.0, *, check: Check = True
-) -> float:
-    """Return 2 (sum of hinge losses + 16 U^2 + 48 U S), with S the total drift of the competitor."""
-    assume(check, budget >= 500, "a budget of at least 500", budget)
-    U = drift_limit(budget)
-    require_at_most(check, radius, 1.0, "a radius sqrt(k(x, x))")
-    require_at_most(check, norm, U / 2, "a norm of the competitor")
-    return 2 * (losses + 16 * U**2 + 48 * U * shift)
-
-
-@theorem(
-    "Sutskever's paper, Theorem 1",
-    '`RandomizedBudgetPerceptron`: "modified"',
-    "expected mistakes",
-    "k(x, x) <= 1, all ||g_t|| <= sqrt(B) / 8",
-)
-def modified_randomized_budget(
-    norm: float, losses: float, budget: int, shift: float = 0.0, radius: float = 1.0, *, check: Check = True
-) -> float:
-    """Return 4/3 (sum of hinge losses + B / 2 + 6 S sqrt(B)), with S the total drift of the competitor."""
-    require_at_most(check, radius, 1.0, "a radius sqrt(k(x, x))")
-    require_at_most(check, norm, sqrt(budget) / 8, "a norm of the competitor")
-    return 4 / 3 * (losses + budget / 2 + 6 * shift * sqrt(budget))
-
-
-@theorem(
-    "Sutskever's paper, Lemma 1",
-    "gradient descent with errors in the gradient",
-    "regret",
-    "a convex set of this diameter, convex losses",
-)
-def gradient_descent(
-    diameter: float,
-    eta: float,
-    rounds: int,
-    gradient: float,
-    errors: float = 0.0,
-    shift: float = 0.0,
-    *,
-    check: Check = True,
-) -> float:
-    """Return U^2 / (2 eta) + 3 U S / (2 eta) + T eta G^2 / 2 + U E."""
-    assume(check, eta > 0, "an eta above 0", eta)
-    return (
-        (diameter**2 + 3 * diameter * shift) / (2 * eta) + rounds * eta * gradient**2 / 2 + diameter * errors
-    )
 
 
 @theorem("Projectron paper, Theorem 2", "`Projectron(eta=...)`", "mistakes", "eta < (2 - R^2) / (2 ||g||)")

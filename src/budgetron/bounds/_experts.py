@@ -44,6 +44,22 @@ def randomized_weighted_majority_tuned(experts: int, rounds: int, *, check: Chec
 
 
 @theorem(
+    "Mohri et al., Theorem 8.4 with the periods of Theorem 8.7",
+    '`experts.RandomizedWeightedMajority(beta="doubling")`',
+    "regret",
+    "losses 0 or 1",
+)
+def randomized_weighted_majority_doubling(experts: int, rounds: int, *, check: Check = True) -> float:
+    """Return 2 sqrt(log N) (sqrt(2) / (sqrt(2) - 1) sqrt(T) + 1).
+
+    A period of 2^k rounds has a regret of at most 2 sqrt(2^k log N), also if it is incomplete: where beta is
+    1/2 because 2^k < 4 log N, the regret is at most 2^k, which is less. The sum over the periods is a
+    geometric series.
+    """
+    return 2 * sqrt(log(experts)) * (sqrt(2) / (sqrt(2) - 1) * sqrt(rounds) + 1)
+
+
+@theorem(
     "Mohri et al., Theorem 8.6, eq. 8.15",
     "`experts.ExponentialWeights(eta=number)`",
     "regret",
@@ -170,6 +186,20 @@ def _sequence_cost(experts: int, rounds: int, switches: int, alpha: float) -> fl
 def prod(experts: int, rounds: int, beta: float | None = None, *, check: Check = True) -> float:
     """Return log N / (1 - beta) + (1 - beta) T; without beta at the best, 2 sqrt(T log N)."""
     return prod_general(experts, rounds, beta, 1.0, check=check)
+
+
+@theorem(
+    "Mohri et al., exercise 8.7 with the periods of Theorem 8.7",
+    '`experts.Prod(beta="doubling")`',
+    "regret",
+    "losses in [0, 1]",
+)
+def prod_doubling(experts: int, rounds: int, *, check: Check = True) -> float:
+    """Return 2 sqrt(log N) (sqrt(2) / (sqrt(2) - 1) sqrt(T) + 1).
+
+    The proof is that of `randomized_weighted_majority_doubling`: the bound of a period is the same.
+    """
+    return randomized_weighted_majority_doubling(experts, rounds, check=check)
 
 
 @theorem(

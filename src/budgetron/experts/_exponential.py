@@ -17,6 +17,7 @@ from budgetron.experts._base import (
     Vector,
     before_each,
 )
+from budgetron.experts._periods import period_length, rounds_left, starts_period
 
 
 class ExponentialWeights(ExpertAlgorithm):
@@ -76,16 +77,14 @@ class ExponentialWeights(ExpertAlgorithm):
     def _block_rounds(self, rounds: int) -> int:
         if self.eta != "doubling":
             return min(rounds, BLOCK)
-        t = self.rounds_ + 1  # the coming round, counted from 1, lies in period floor(log2 t)
-        end_of_period = 1 << t.bit_length()
-        return min(rounds, BLOCK, end_of_period - t)
+        return min(rounds, BLOCK, rounds_left(self.rounds_ + 1))
 
     def _rates(self, rounds: int) -> Vector:
         t = np.arange(self.rounds_ + 1, self.rounds_ + 1 + rounds)
         if self.eta == "anytime":
             horizon = t
         elif self.eta == "doubling":
-            horizon = np.full(rounds, 1 << (int(t[0]).bit_length() - 1))  # eta_k = sqrt(8 log N / 2^k)
+            horizon = np.full(rounds, period_length(self.rounds_ + 1))  # eta_k = sqrt(8 log N / 2^k)
         else:
             return np.full(rounds, float(self.eta))
         rates: Vector = np.sqrt(8.0 * np.log(self.n_experts_) / horizon)
@@ -97,6 +96,5 @@ class ExponentialWeights(ExpertAlgorithm):
 
     def _update_weights(self, losses: Vector, own: Vector, weights: Vector) -> None:
         self._totals = self._totals + losses.sum(axis=0)
-        following = self.rounds_ + len(losses) + 1
-        if self.eta == "doubling" and following & (following - 1) == 0:  # a power of 2 starts a new period
+        if self.eta == "doubling" and starts_period(self.rounds_ + len(losses) + 1):
             self._totals = np.zeros(self.n_experts_)

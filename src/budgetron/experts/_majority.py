@@ -8,10 +8,11 @@ from typing import ClassVar, Never
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from budgetron._util.checks import State, require
-from budgetron.experts._base import Constraints, ExpertAlgorithm, Vector, before_each
+from budgetron.experts._base import BLOCK, Constraints, ExpertAlgorithm, Vector, before_each
+from budgetron.experts._periods import period_beta, rounds_left, starts_period
 
 
 class WeightedMajority(ExpertAlgorithm):
@@ -141,9 +142,10 @@ class RandomizedWeightedMajority(ExpertAlgorithm):
 
     Parameters
     ----------
-    beta : float in [1/2, 1), default=0.5
+    beta : float in [1/2, 1) or "doubling", default=0.5
         The factor by which the weight of a wrong expert is multiplied. For a number of rounds T known in
-        advance max(1/2, 1 - sqrt(log N / T)) is best.
+        advance max(1/2, 1 - sqrt(log N / T)) is best. "doubling" uses this factor in periods of 1, 2, 4, ...
+        rounds and resets the weights in between.
     random_state : int, RandomState or None, default=None
         Seed of the random choices.
 
@@ -151,11 +153,12 @@ class RandomizedWeightedMajority(ExpertAlgorithm):
     -----
     A round costs O(N). The `losses` of a trace are expected losses; they do not depend on the random choices.
     Their sum is at most log N / (1 - beta) + (2 - beta) (best expert's loss). With the best beta the regret
-    is at most 2 sqrt(T log N) (Theorem 8.4 of Foundations of Machine Learning).
+    is at most 2 sqrt(T log N) (Theorem 8.4 of Foundations of Machine Learning), and with "doubling" at most
+    2 sqrt(log N) (sqrt(2) / (sqrt(2) - 1) sqrt(T) + 1) for every T.
 
     References
     ----------
-    Mohri, Rostamizadeh, Talwalkar: Foundations of Machine Learning, figure 8.4.
+    Mohri, Rostamizadeh, Talwalkar: Foundations of Machine Learning, figure 8.4 and section 8.2.4.
 
     Examples
     --------
@@ -168,12 +171,14 @@ class RandomizedWeightedMajority(ExpertAlgorithm):
     """
 
     _parameter_constraints: ClassVar[Constraints] = {
-        "beta": [Interval(Real, 0.5, 1.0, closed="left")],
+        "beta": [Interval(Real, 0.5, 1.0, closed="left"), StrOptions({"doubling"})],
         "random_state": ["random_state"],
     }
     _binary = True
 
-    def __init__(self, beta: float = 0.5, random_state: int | np.random.RandomState | None = None) -> None:
+    def __init__(
+        self, beta: float | str = 0.5, random_state: int | np.random.RandomState | None = None
+    ) -> None:
         self.beta = beta
         self.random_state = random_state
 
@@ -181,8 +186,18 @@ class RandomizedWeightedMajority(ExpertAlgorithm):
         self._totals = np.zeros(self.n_experts_)
         self._random = check_random_state(self.random_state)
 
+    def _block_rounds(self, rounds: int) -> int:
+        left = rounds_left(self.rounds_ + 1) if self.beta == "doubling" else rounds
+        return min(rounds, BLOCK, left)
+
+    def _beta(self) -> float:
+        """Return the factor of the coming round."""
+        if isinstance(self.beta, str):
+            return period_beta(self.rounds_ + 1, self.n_experts_)
+        return self.beta
+
     def _log_weights(self, losses: Vector) -> Vector:
-        weights: Vector = before_each(losses, self._totals) * np.log(self.beta)
+        weights: Vector = before_each(losses, self._totals) * np.log(self._beta())
         return weights
 
     def _predict_rows(self, weights: Vector, advice: Vector) -> Vector:
@@ -193,3 +208,5 @@ class RandomizedWeightedMajority(ExpertAlgorithm):
 
     def _update_weights(self, losses: Vector, own: Vector, weights: Vector) -> None:
         self._totals = self._totals + losses.sum(axis=0)
+        if self.beta == "doubling" and starts_period(self.rounds_ + len(losses) + 1):
+            self._totals = np.zeros(self.n_experts_)

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import cython
 import numpy as np
-from cython.cimports.budgetron._core.rule import GRAD_ERROR, PHI, PSI, Rule
+from cython.cimports.budgetron._core.rule import GRAD_ERROR, PHI, PSI, STEP_NORM, Rule
 from cython.cimports.libc.math import INFINITY, fabs
 from cython.cimports.libc.math import sqrt as root
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -17,7 +17,7 @@ from budgetron._base.theorems import DeclaredTheorem, FunctionTheorem, Run
 from budgetron.bounds import drift_limit, norm_limit
 from budgetron.kernels import KernelFunction, Normalized
 
-LEDGER = ("phi", "psi", "Q", "removed", "norm")
+LEDGER = ("phi", "psi", "Q", "removed", "step_norm", "norm")
 SHARE = cython.declare(cython.double, 15.0 / 32.0)  # damage by removals that is allowed per mistake
 
 
@@ -63,6 +63,7 @@ class ForgetronRule(Rule):
     def forget(self, r: cython.Py_ssize_t, phi: cython.double) -> cython.int:
         """Do steps (2) and (3): shrink by phi; if the budget is exceeded, remove the support at r."""
         psi: cython.double = 0.0
+        self.note(STEP_NORM, self.norm())  # ||f'_t||
         self.shrink(phi)  # f''_t = phi f'_t
         if self.size() > self.budget:
             psi = damage(fabs(self.weight(r)), self.label(r) * self.value_at(r))  # (29)
@@ -116,10 +117,17 @@ class SelfTunedRule(ForgetronRule):
 
 @cython.cclass
 class GreedyRule(ForgetronRule):
-    """The greedy Forgetron (section 7): if a support can be removed without shrinking, remove it."""
+    """The greedy Forgetron (section 7): if a support can be removed without shrinking, remove it.
 
-    def __init__(self, budget: int) -> None:
+    By eq. 51 the damage of one removal must be at most 15/32. The cumulative test compares the sum of all
+    damages with 15/32 of the mistakes, as eq. 41 does.
+    """
+
+    cumulative: cython.bint
+
+    def __init__(self, budget: int, cumulative: bool) -> None:
         Rule.__init__(self, budget, ledger=LEDGER, gram=True)
+        self.cumulative = cumulative
 
     @cython.cfunc
     @cython.nogil
@@ -131,6 +139,7 @@ class GreedyRule(ForgetronRule):
         tolerance: cython.double
         least: cython.double = INFINITY
         threshold: cython.double = INFINITY
+        most: cython.double = SHARE
         phi: cython.double = 1.0
         self.add(self.y)
         if self.size() > self.budget:
@@ -139,7 +148,9 @@ class GreedyRule(ForgetronRule):
                 psi = damage(fabs(self.weight(p)), self.label(p) * self.value_at(p))
                 if psi < threshold:
                     least, r, threshold = psi, p, psi - tolerance
-            if least > SHARE:  # (51) holds for no support: remove the oldest, (52)
+            if self.cumulative:
+                most = SHARE * self.mistakes - self.damage_sum
+            if least > most:  # no support can be removed without shrinking: remove the oldest, (52)
                 r, phi = 0, self.tuned()
         return self.forget(r, phi)
 
@@ -185,10 +196,12 @@ class Forgetron(KernelClassifier):
     ----------
     budget : int, default=100
         The largest number of supports after a round; with more than two classes, per class.
-    variant : {"self-tuned", "basic", "greedy", "simplified"}, default="self-tuned"
+    variant : {"self-tuned", "basic", "greedy", "greedy-cumulative", "simplified"}, default="self-tuned"
         "self-tuned" shrinks as little as its proof allows. "basic" shrinks by a worst-case constant on every
-        mistake. "greedy" removes a support that needs no shrinking, if there is one. "simplified" takes small
-        steps and decays by a constant; its bound allows competitors that drift.
+        mistake. "greedy" removes a support that needs no shrinking, if there is one. "greedy-cumulative" does
+        the same, but allows a larger damage after removals with a small one; it agrees better with the
+        published tables and usually makes more mistakes. "simplified" takes small steps and decays by a
+        constant; its bound allows competitors that drift.
     eta : float, default=None
         Step of "simplified"; by default 1/32 (Sutskever's paper, Theorem 2).
     decay : float, default=None
@@ -204,22 +217,26 @@ class Forgetron(KernelClassifier):
 
     Notes
     -----
-    Cost per round: one kernel row, O(B d), and O(B) on a mistake. Memory: O(B d). "greedy" stores the Gram
-    matrix of the supports: O(B^2) more.
+    Cost per round: one kernel row, O(B d), and O(B) on a mistake. Memory: O(B d). The greedy variants store
+    the Gram matrix of the supports: O(B^2) more.
 
-    The number of mistakes of "self-tuned", "basic" and "greedy" is at most 2 ||g||^2 + 4 * (sum of hinge
-    losses of g) for every g with ||g|| <= 1/4 sqrt((B + 1) / log(B + 1)), if k(x, x) <= 1 and B >= 83
-    (Forgetron paper, Theorems 2 and 3). For "simplified" with B >= 500 and its defaults, half the number of
+    The number of mistakes of all variants but "simplified" is at most 2 ||g||^2 + 4 * (sum of hinge losses of
+    g) for every g with ||g|| <= 1/4 sqrt((B + 1) / log(B + 1)), if k(x, x) <= 1 and B >= 83 (Forgetron paper,
+    Theorems 2 and 3). For "simplified" with B >= 500 and its defaults, half the number of
     mistakes is at most (sum of hinge losses) + 16 U^2 + 48 U S for every sequence of competitors of norm at
-    most U/2 whose total drift is S (Sutskever's paper, Theorem 2).
+    most U/2 whose total drift is S (Sutskever's paper, Theorem 2). `bounds.simplified_forgetron_general` is
+    the bound for other values of `eta`, `decay` and `radius`, and `bounds.simplified_forgetron_ledger` the
+    bound of his Lemma 1 for the quantities of a run.
 
-    "greedy" removes the support with the smallest damage psi. Values of psi that differ by at most 1e-9 (1e-4
-    for float32 rows) times the largest term of f, or times 1 if that is larger, are ties, and the oldest
-    support is removed, so that rounding never decides.
+    The greedy variants remove the support with the smallest damage psi. Values of psi that differ by at most
+    1e-9 (1e-4 for float32 rows) times the largest term of f, or times 1 if that is larger, are ties, and the
+    oldest support is removed, so that rounding never decides.
 
     Where the papers contain a slip, the mathematics decides. A weight shrinks by every phi since it was
     added. M_t includes the mistake of round t. "greedy" follows eq. 52 of the Forgetron paper, which gives
-    fewer mistakes than the published tables. A margin of 0 is a mistake, with a full step.
+    fewer mistakes than the published tables. "greedy-cumulative" tests Psi_j + Q_t <= 15/32 M_t instead of
+    Psi_j <= 15/32. Theorem 3 covers it: the sum of all damages is at most 15/32 of the mistakes, and whenever
+    it shrinks, it removes the oldest support. A margin of 0 is a mistake, with a full step.
 
     References
     ----------
@@ -238,7 +255,7 @@ class Forgetron(KernelClassifier):
 
     _parameter_constraints: ClassVar[Constraints] = KernelClassifier._parameter_constraints | {
         "budget": [Interval(Integral, 1, MOST_SUPPORTS, closed="both")],
-        "variant": [StrOptions({"self-tuned", "basic", "greedy", "simplified"})],
+        "variant": [StrOptions({"self-tuned", "basic", "greedy", "greedy-cumulative", "simplified"})],
         "eta": [Interval(Real, 0.0, None, closed="neither"), None],
         "decay": [Interval(Real, 0.0, None, closed="left"), None],
         "radius": [Interval(Real, 0.0, None, closed="neither"), None],
@@ -270,12 +287,9 @@ class Forgetron(KernelClassifier):
             return SelfTunedRule(self.budget)
         if self.variant == "basic":
             return BasicRule(self.budget)
-        if self.variant == "greedy":
-            return GreedyRule(self.budget)
-        square = drift_limit(self.budget) ** 2
-        eta = 1 / 32 if self.eta is None else self.eta
-        decay = 1 / square if self.decay is None else self.decay
-        radius = np.sqrt(square) / 2 if self.radius is None else self.radius
+        if self.variant in ("greedy", "greedy-cumulative"):
+            return GreedyRule(self.budget, self.variant == "greedy-cumulative")
+        eta, decay, radius = self._constants()
         if decay * eta >= 1:
             raise ValueError(
                 f"decay * eta must be below 1, or coefficients change sign; got {decay:.4g} * {eta:.4g} at "
@@ -283,23 +297,34 @@ class Forgetron(KernelClassifier):
             )
         return SimplifiedRule(self.budget, eta, decay, radius)
 
+    def _constants(self) -> tuple[float, float, float]:
+        """Return the step, the weight decay and the largest norm of "simplified"."""
+        limit = drift_limit(self.budget)  # U, (12) of Sutskever's paper
+        eta = 1 / 32 if self.eta is None else self.eta
+        decay = 1 / limit**2 if self.decay is None else self.decay
+        return eta, decay, limit / 2 if self.radius is None else self.radius
+
     def _theorems(self, radius: float) -> list[DeclaredTheorem]:
         if self.variant == "simplified":
-            if (self.eta, self.decay, self.radius) != (None, None, None):
-                return []  # the theorem is stated for the default parameters
-            limit = drift_limit(self.budget) / 2
-            return [
-                FunctionTheorem(
-                    "simplified_forgetron",
-                    self._drifting_bound,
-                    norm_weight=0.0,
-                    norm_limit=limit,
-                    drifts=True,
-                )
-            ]
+            return self._drifting_theorems()
         return [
             FunctionTheorem("forgetron", self._bound, norm_weight=0.5, norm_limit=norm_limit(self.budget)),
             FunctionTheorem("forgetron_ledger", ledger_bound),
+        ]
+
+    def _drifting_theorems(self) -> list[DeclaredTheorem]:
+        # Theorem 2 is stated for the default constants, the others for all.
+        chosen = {
+            "simplified_forgetron": self._drifting_bound,
+            "simplified_forgetron_general": self._general_bound,
+            "simplified_forgetron_ledger": self._lemma_bound,
+        }
+        if (self.eta, self.decay, self.radius) != (None, None, None):
+            del chosen["simplified_forgetron"]
+        limit = self._constants()[2]
+        return [
+            FunctionTheorem(name, bound, norm_weight=0.0, norm_limit=limit, drifts=True)
+            for name, bound in chosen.items()
         ]
 
     def _bound(self, run: Run, check: bounds.Check) -> float:
@@ -310,14 +335,38 @@ class Forgetron(KernelClassifier):
             run.norm, run.losses, self.budget, run.shift, run.radius, check=check
         )
 
+    def _general_bound(self, run: Run, check: bounds.Check) -> float:
+        return bounds.simplified_forgetron_general(
+            run.norm, run.losses, self.budget, *self._constants(), run.shift, run.radius, check=check
+        )
+
+    def _lemma_bound(self, run: Run, check: bounds.Check) -> float:
+        eta, decay, radius = self._constants()
+        on, own = run.trace.mistakes, np.sqrt(run.kernel.diagonal(run.X))
+        removed = run.ledger("removed")[on].astype(np.intp)
+        norms = np.append(0.0, run.ledger("norm"))[: len(on)][on]  # ||w_i||, before the update
+        errors = np.where(removed >= 0, np.abs(run.ledger("grad_error")[on]) * own[removed], 0.0)  # ||E_i||
+        gradients = own[on] + decay * norms + errors  # at least the norms of -y phi(x) + lambda w + E
+        margins = run.y[on] * run.trace.margins[on]
+        return bounds.simplified_forgetron_ledger(
+            run.norm,
+            float(np.maximum(0.0, 1.0 - run.margins[on]).sum()),
+            int(on.sum()),
+            eta,
+            decay,
+            radius,
+            float(gradients.max(initial=0.0)),
+            float(errors.sum()),
+            float((decay * norms**2 / 2 - margins).sum()),
+            run.shift,
+            check=check,
+        )
+
 
 def ledger_bound(run: Run, check: bounds.Check) -> float:
     """Return the bound of Lemma 6, from the shrinking and the damage that the ledger records."""
     on = run.trace.mistakes
-    norms = np.append(0.0, run.ledger("norm"))[: len(run.y)]
-    own = run.kernel.diagonal(run.X)
-    before = np.sqrt(np.maximum(0.0, norms**2 + 2 * run.y * run.trace.margins + own))[on]  # ||f'_t||
-    phi = run.ledger("phi")[on]
+    phi, before = run.ledger("phi")[on], run.ledger("step_norm")[on]
     shrinking = bounds.log_shrinking(phi, phi * before, run.norm)
     return bounds.forgetron_ledger(
         run.norm, run.losses, shrinking, run.ledger_sum("psi"), run.radius, check=check

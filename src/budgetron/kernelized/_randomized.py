@@ -87,9 +87,14 @@ class RandomizedBudgetPerceptron(KernelClassifier):
     Cost per round: one kernel row, O(B d). Memory: O(B d). "modified" needs ||f||, which costs another kernel
     row per removal. Recording the ledger of "original" costs the same.
 
+    For "original" the expected number of mistakes is at most ((sum of hinge losses) + U sqrt(B) + B S) /
+    (1 - U / sqrt(B)) for every sequence of competitors of norm at most U < sqrt(B) whose total drift is S, if
+    k(x, x) <= 1 (`bounds.randomized_budget`, which has a slightly better bound and its proof).
+
     For "modified" with its defaults, if k(x, x) <= 1: 3/4 of the expected number of mistakes is at most (sum
     of hinge losses) + B/2 + 6 S sqrt(B) for every sequence of competitors of norm at most sqrt(B)/8 whose
-    total drift is S (Sutskever's paper, Theorem 1).
+    total drift is S (Sutskever's paper, Theorem 1). `bounds.modified_randomized_budget_general` is the bound
+    for other values of `eta` and `radius`.
 
     A margin of 0 is a mistake, with a full step. "modified" draws a slot on every mistake, also while the
     budget is not full.
@@ -98,6 +103,7 @@ class RandomizedBudgetPerceptron(KernelClassifier):
     ----------
     Sutskever: A simpler unified analysis of Budget Perceptrons (2009), Algorithm 1.
     Dekel, Shalev-Shwartz, Singer: The Forgetron (2008), section 8 ("CG").
+    Cavallanti, Cesa-Bianchi, Gentile: Tracking the best hyperplane with a simple budget Perceptron (2007).
 
     Examples
     --------
@@ -141,19 +147,40 @@ class RandomizedBudgetPerceptron(KernelClassifier):
     def _rule(self, generator: np.random.Generator) -> RandomRule | ModifiedRandomRule:
         if self.variant == "original":
             return RandomRule(self.budget, ledger=("removed", "norm"), generator=generator)
+        return ModifiedRandomRule(self.budget, *self._constants(), generator)
+
+    def _constants(self) -> tuple[float, float]:
+        """Return the step and the largest norm of "modified"."""
         eta = 1 / 16 if self.eta is None else self.eta
-        radius = np.sqrt(self.budget) / 8 if self.radius is None else self.radius
-        return ModifiedRandomRule(self.budget, eta, radius, generator)
+        return eta, float(np.sqrt(self.budget)) / 8 if self.radius is None else self.radius
 
     def _theorems(self, radius: float) -> list[DeclaredTheorem]:
-        if self.variant == "original" or (self.eta, self.radius) != (None, None):
-            return []  # the theorem is stated for "modified" with the default parameters
-
-        def bound(run: Run, check: bounds.Check) -> float:
-            return bounds.modified_randomized_budget(
-                run.norm, run.losses, self.budget, run.shift, run.radius, check=check
-            )
-
-        limit = float(np.sqrt(self.budget)) / 8
+        if self.variant == "original":
+            return [FunctionTheorem("randomized_budget", self._bound, drifts=True)]
+        limit = self._constants()[1]
+        general = FunctionTheorem(
+            "modified_randomized_budget_general",
+            self._general_bound,
+            norm_weight=0.0,
+            norm_limit=limit,
+            drifts=True,
+        )
+        if (self.eta, self.radius) != (None, None):
+            return [general]
         name = "modified_randomized_budget"
-        return [FunctionTheorem(name, bound, norm_weight=0.0, norm_limit=limit, drifts=True)]
+        theorem = FunctionTheorem(name, self._modified_bound, norm_weight=0.0, norm_limit=limit, drifts=True)
+        return [theorem, general]
+
+    def _bound(self, run: Run, check: bounds.Check) -> float:
+        return bounds.randomized_budget(run.norm, run.losses, self.budget, run.shift, run.radius, check=check)
+
+    def _modified_bound(self, run: Run, check: bounds.Check) -> float:
+        return bounds.modified_randomized_budget(
+            run.norm, run.losses, self.budget, run.shift, run.radius, check=check
+        )
+
+    def _general_bound(self, run: Run, check: bounds.Check) -> float:
+        eta, limit = self._constants()
+        return bounds.modified_randomized_budget_general(
+            run.norm, run.losses, self.budget, eta, limit, run.shift, run.radius, check=check
+        )

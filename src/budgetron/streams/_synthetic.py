@@ -48,7 +48,12 @@ class _ExpertAlgorithm(Protocol):
 
 
 def two_gaussians(
-    n: int, noise: float = 0.1, spread: str = "variance", random_state: RandomState = None
+    n: int,
+    noise: float = 0.1,
+    spread: str = "variance",
+    random_state: RandomState = None,
+    *,
+    balanced: bool = False,
 ) -> tuple[Vector, Vector]:
     """Draw two overlapping Gaussians in the plane, centred at (-1, -1) and (1, 1).
 
@@ -64,13 +69,18 @@ def two_gaussians(
         Whether the papers' numbers (0.2, 2) are the variances of the two features, as in the Projectron
         paper, or their standard deviations, as in the Forgetron paper.
     random_state : int, RandomState instance or None
+    balanced : bool, default=False
+        Whether each Gaussian has exactly n / 2 rows, in random order, as in the Forgetron paper; n must be
+        even. Otherwise each row is drawn from either with probability 1/2. Labels are flipped afterwards.
     """
     if spread not in ("variance", "std"):
         raise ValueError(f'spread must be "variance" or "std"; got {spread!r}')
     if not 0 <= noise <= 1:
         raise ValueError(f"noise must be between 0 and 1; got {noise}")
+    if balanced and n % 2:
+        raise ValueError(f"n must be even for two classes of the same size; got {n}")
     rng = check_random_state(random_state)
-    y = rng.choice([-1.0, 1.0], n)
+    y = rng.permutation(np.repeat([-1.0, 1.0], n // 2)) if balanced else rng.choice([-1.0, 1.0], n)
     scale = np.array([0.2, 2.0]) if spread == "std" else np.sqrt([0.2, 2.0])
     X = rng.normal(size=(n, 2)) * scale
     X += y[:, None]
