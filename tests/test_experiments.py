@@ -27,13 +27,14 @@ from budgetron import (
     streams,
 )
 from budgetron.experiments import _studies
+from budgetron.experiments._forgetron_tables import forgetron_table, width_table
 from budgetron.experiments._published import FORGETRON, PROJECTRON
 from budgetron.experiments._studies import STUDIES, Job, jobs_of, run_job
-from budgetron.experiments._tables import forgetron_table, projectron_table
+from budgetron.experiments._tables import projectron_table
 
 
 def percent_error(model, X, y):
-    return 100 * model.progressive_fit(X, y).error_rate
+    return 100 * model.fit(X, y).mistakes_ / len(y)
 
 
 def test_a_job_of_the_projectron_paper_equals_literal_code():
@@ -59,7 +60,7 @@ def test_a_job_of_the_projectron_paper_equals_literal_code():
 
 
 def test_jobs_of_the_forgetron_paper_equal_literal_code():
-    X, y = streams.two_gaussians(10_000, 0.05, "std", random_state=3)
+    X, y = streams.two_gaussians(10_000, 0.05, "std", random_state=3, balanced=True)
     table = run_job(Job("noise-5", 3, 0.25))
     perceptron = KernelPerceptron(gamma=0.5)
     assert table["errors"]["Perceptron"] == [percent_error(perceptron, X, y)]
@@ -69,9 +70,11 @@ def test_jobs_of_the_forgetron_paper_equal_literal_code():
     assert table["errors"]["basic"] == [percent_error(Forgetron(B, "basic", gamma=0.5), X, y)]
     assert table["errors"]["self-tuned"] == [percent_error(Forgetron(B, gamma=0.5), X, y)]
     assert table["errors"]["greedy"] == [percent_error(Forgetron(B, "greedy", gamma=0.5), X, y)]
+    cumulative = Forgetron(B, "greedy-cumulative", gamma=0.5)
+    assert table["errors"]["greedy-cumulative"] == [percent_error(cumulative, X, y)]
     assert table["errors"]["CKS"] == [percent_error(CKSPerceptron(B, gamma=0.5), X, y)]
     figure = run_job(Job("noise-5", 3))
-    names = ["self-tuned", "greedy", "CKS", *(f"CG {run}" for run in range(10))]
+    names = ["self-tuned", "greedy", "greedy-cumulative", "CKS", *(f"CG {run}" for run in range(10))]
     budgets = (10, 25, 50, 100, 200, 500, 1000, 2000)
     assert set(figure["errors"]) == {f"{name}, {budget}" for name in names for budget in budgets}
     cg = RandomizedBudgetPerceptron(50, random_state=4, gamma=0.5)
@@ -86,12 +89,36 @@ def test_every_labelling_of_the_digits_occurs_once(monkeypatch):
     monkeypatch.setattr(_studies, "_digits", lambda name: (np.eye(10), digits))
     halves = []
     for part in range(STUDIES["mnist"].parts):
-        _, labellings = _studies._problems(Job("mnist", part, 0.25))
+        _, labellings = _studies._problems("mnist", Job("mnist", part, 0.25))
         halves += [frozenset(digits[y > 0].tolist()) for y in labellings]
     assert len(halves) == len(set(halves)) == 126
     assert {frozenset(half) for half in combinations(range(10), 5) if 0 in half} == set(halves)
-    _, quick = _studies._problems(Job("mnist", 0, 0.25, quick=True))
-    assert len(quick) == 4
+    for job in (Job("mnist", 0, 0.25, quick=True), Job("usps-widths", 0, 0.25)):
+        _, few = _studies._problems("mnist", job)
+        assert len(few) == 4
+
+
+def test_a_job_over_widths_equals_literal_code(monkeypatch):
+    X, y = streams.two_gaussians(3000, 0.05, random_state=0)
+    monkeypatch.setattr(_studies, "_problems", lambda data, job: (X, [y, -y]))
+    small = replace(STUDIES["census-widths"], widths=(0.1, 2.0))
+    monkeypatch.setitem(STUDIES, "census-widths", small)
+    job = Job("census-widths", 0, 0.25)
+    assert job.settings["gamma"] == [0.1, 2.0]
+    errors = run_job(job)["errors"]
+    assert len(errors) == 2 * 6
+    for gamma in (0.1, 2.0):
+        perceptron = KernelPerceptron(gamma=gamma)
+        assert errors[f"Perceptron, {gamma:g}"] == [percent_error(perceptron, X, y)] * 2
+        model = Forgetron(round(perceptron.n_support_ / 4), "greedy", gamma=gamma)
+        assert errors[f"greedy, {gamma:g}"] == [percent_error(model, X, y)] * 2
+    table = width_table({job: {"errors": errors}}, "census-widths")
+    assert [row[0] for row in table.rows] == ["0.1", "2", "published"]
+    assert table.rows[2][1:] == ("20.33", "30.44", "22.31", "24.06", "24.06", "33.48")
+    error = errors["CKS, 2"][0]
+    assert table.rows[1][6] == f"{error:.2f} ({error - 33.48:+.2f})"
+    assert "confirms nothing" in table.to_markdown()
+    assert width_table({}, "census-widths") is None
 
 
 def test_sharing_between_labellings_changes_nothing():
@@ -166,6 +193,37 @@ def test_a_second_run_resumes(small, tmp_path):
     assert float(rows[0]["published_error"]) == 18.80
     assert abs(float(rows[0]["error"]) - 18.80) < 3
     assert not list(tmp_path.rglob("*.part*"))
+
+
+def test_sections_of_an_earlier_page_are_kept(small, tmp_path):
+    page = tmp_path / "page.md"
+    first = experiments.reproduce(page, small, quick=True, workers=1)
+    for path in (tmp_path / "page" / ".jobs").iterdir():
+        path.unlink()
+    again = experiments.reproduce(page, ["gaussians"], quick=True, workers=1)
+    text = page.read_text()
+    # The rows of Table 8.1 come from its CSV file, the figures stay.
+    assert again.tables["003-table-8.1"].rows == first.tables["003-table-8.1"].rows
+    assert again.tables["003-table-8.1"].to_csv() == first.tables["003-table-8.1"].to_csv()
+    earlier = (
+        "From an earlier run: Forgetron paper, Figure 6; Forgetron paper, Figure 7; the rows synthetic, 5 %"
+    )
+    assert earlier in text
+    assert "](page/003-figure-6.png)" in text
+    assert "synthetic, 5 % noise" not in text.partition("## Not included")[2]
+    # A table of the Projectron paper stays as it is.
+    for path in (tmp_path / "page" / ".jobs").iterdir():
+        path.unlink()
+    experiments.reproduce(page, ["noise-5"], quick=True, workers=1)
+    table = first.tables["002-table-3"]
+    assert f"## {table.title}\n\n{table.to_markdown()}" in page.read_text()
+    assert "From an earlier run: Projectron paper, Table 3." in page.read_text()
+    # A page with other options is replaced.
+    for path in (tmp_path / "page" / ".jobs").iterdir():
+        path.unlink()
+    experiments.reproduce(page, ["gaussians"], workers=1)
+    assert "earlier run" not in page.read_text()
+    assert "noise-5" not in page.read_text()
 
 
 def test_missing_data_is_reported(tmp_path, monkeypatch):
@@ -260,17 +318,53 @@ def test_published_numbers_count_as_reproduced():
     assert "| Perceptron | none |" in projectron_table(results, "adult").to_markdown()
 
 
-def test_the_table_of_the_forgetron_paper():
-    results = {
-        Job("noise-10", part, share): {"errors": {name: [value + part] for name, value in row.items()}}
+def table_results(shifts, runs=(0, 1)):
+    """Return results of Table 8.1 on the noisy sets: the published errors plus a shift for each learner."""
+    return {
+        Job("noise-10", part, share): {
+            "errors": {
+                name: [row[name.removesuffix("-cumulative")] + shifts.get(name, 0.0) + 0.1 * part]
+                for name in (*row, "greedy-cumulative")
+            }
+        }
         for (study, share), row in FORGETRON.items()
         if study == "noise-10"
-        for part in (0, 1)
+        for part in runs
     }
-    table = forgetron_table(results)
+
+
+def test_the_table_of_the_forgetron_paper():
+    table = forgetron_table(table_results({}))
     assert [row[:3] for row in table.rows] == [
         (budget, "synthetic, 10 % noise", "2") for budget in ("p/4", "p/2", "p")
     ]
-    assert table.rows[0][5] == "18.88 ± 0.71 (18.38, +0.50)"
-    assert "18.88 ± 0.71 (18.38, +0.50)" in table.to_text()
+    assert table.rows[0][5] == "18.43 ± 0.07 (18.38, +0.05)"
+    assert "18.43 ± 0.07 (18.38, +0.05)" in table.to_text()
+    assert [row[9:] for row in table.rows] == [("all", "yes")] * 3
+    assert "is not reproduced" not in table.to_markdown()
     assert forgetron_table({}) is None
+
+
+def test_the_verdicts_of_the_forgetron_table():
+    table = forgetron_table(table_results({"basic": 2.0, "greedy": -1.0}))
+    near = "Perceptron, self-tuned, greedy-cumulative, CKS"
+    # The basic Forgetron is now worse than the greedy one. At p the published errors differ by less than 0.3.
+    assert [row[9:] for row in table.rows] == [(near, "no"), (near, "no"), (near, "yes")]
+    assert (
+        "The basic Forgetron at B = p is not reproduced on 1 data sets: its error is +2.1" in table.notes[0]
+    )
+    few = forgetron_table(table_results({"CKS": 5.0}))
+    assert [row[9:] for row in few.rows[:2]] == [
+        ("Perceptron, basic, self-tuned, greedy, greedy-cumulative", "yes")
+    ] * 2
+    kept = [
+        record
+        for record in few.records
+        if record["share"] != 0.25 and record["learner"] != "greedy-cumulative"
+    ]
+    partly = forgetron_table(
+        {job: result for job, result in table_results({}).items() if job.share == 0.25}, kept
+    )
+    assert partly.rows[0][9:] == ("all", "yes")
+    assert partly.rows[1][7] == "not run"
+    assert partly.rows[1][9:] == ("Perceptron, basic, self-tuned, greedy", "yes")

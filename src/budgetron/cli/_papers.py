@@ -68,8 +68,8 @@ def reproduce(
     only: Annotated[
         list[str] | None,
         typer.Argument(
-            help="adult, vehicle, gaussians (Projectron paper); mnist, usps, census, noise-5, noise-10 "
-            "(Forgetron paper). Default: all."
+            help="adult, vehicle, gaussians (Projectron paper); mnist, usps, census, noise-5, noise-10, and "
+            "census-widths, usps-widths for several kernel widths (Forgetron paper). Default: all."
         ),
     ] = None,
     quick: Annotated[

@@ -1,7 +1,8 @@
 """The papers' experiments, divided into independent jobs.
 
 A job of the Projectron paper is one permutation of a data set. A job of the Forgetron paper is one row of its
-table, or the budgets of its figure, on one part of a data set. The result of a job is plain numbers, so that
+table, or the budgets of its figure, or one row of the table over all kernel widths, on one part of a data
+set. The result of a job is plain numbers, so that
 it can be saved in a file. Learners and labellings of the same rows share kernel values.
 """
 
@@ -42,6 +43,9 @@ __all__ = ["PAPERS", "STUDIES", "Job", "JobResult", "Study", "jobs_of", "run_job
 Labels = NDArray[Any]
 PAPERS = {"002": "Projectron paper", "003": "Forgetron paper"}
 
+# Increase this number when jobs of a paper have other learners or rows, so that saved results are not used.
+VERSIONS = {"002": 1, "003": 2}
+
 # Rows per block. Larger blocks need more memory for the kernel values of all learners.
 BLOCK = 2048
 
@@ -58,7 +62,8 @@ class Study:
     """A data set and the settings of a paper.
 
     `parts` is the number of permutations, samples or groups of labellings. `budgets` are those of the tables
-    of the Projectron paper or of the figures of the Forgetron paper.
+    of the Projectron paper or of the figures of the Forgetron paper. A study with `widths` repeats a row of
+    the Forgetron paper's table for each of these gammas, on the rows of the study `data`.
     """
 
     name: str
@@ -69,6 +74,8 @@ class Study:
     quick_parts: int
     budgets: tuple[int, ...]
     quick_budgets: tuple[int, ...] | None = None
+    widths: tuple[float, ...] = ()
+    data: str = ""
 
 
 STUDIES = {
@@ -85,6 +92,28 @@ STUDIES = {
         ),
         Study(
             "noise-10", "003", "synthetic, 10 % noise", 0.5, 100, 10, (10, 25, 50, 100, 200, 500, 1000, 2000)
+        ),
+        Study(
+            "census-widths",
+            "003",
+            "Census-Income, several widths",
+            0.5,
+            2,
+            1,
+            (),
+            widths=(0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0),
+            data="census",
+        ),
+        Study(
+            "usps-widths",
+            "003",
+            "USPS, several widths",
+            0.5,
+            1,
+            1,
+            (),
+            widths=(0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0),
+            data="usps",
         ),
     ]
 }
@@ -114,14 +143,16 @@ class Job:
     @property
     def settings(self) -> dict[str, object]:
         """Everything that determines the result."""
-        few_labellings = self.quick and self.study in ("mnist", "usps")
+        study = STUDIES[self.study]
+        few_labellings = (self.quick and self.study in ("mnist", "usps")) or bool(study.widths)
         return {
             "study": self.study,
             "part": self.part,
             "share": self.share,
             "budgets": list(self.budgets),
-            "gamma": STUDIES[self.study].gamma,
+            "gamma": list(study.widths) or study.gamma,
             "few_labellings": few_labellings,
+            "version": VERSIONS[study.paper],
         }
 
     @property
@@ -143,7 +174,7 @@ class JobResult(TypedDict):
 def jobs_of(study: Study, quick: bool) -> Iterator[Job]:
     """Yield all jobs of a study."""
     parts = range(study.quick_parts if quick else study.parts)
-    shares = (None,) if study.paper == "002" else (*SHARES, None)
+    shares = (None,) if study.paper == "002" else (SHARES[0],) if study.widths else (*SHARES, None)
     for share in shares:
         yield from (Job(study.name, part, share, quick) for part in parts)
 
@@ -152,7 +183,10 @@ def run_job(job: Job) -> JobResult:
     """Run a job; return its result, including the time it took."""
     start = time.perf_counter()
     study = STUDIES[job.study]
-    result = _projectron_job(study, job) if study.paper == "002" else _forgetron_job(study, job)
+    if study.paper == "002":
+        result = _projectron_job(study, job)
+    else:
+        result = _width_job(study, job) if study.widths else _forgetron_job(study, job)
     result["seconds"] = time.perf_counter() - start
     return result
 
@@ -210,24 +244,38 @@ def _data(name: str) -> tuple[NDArray[np.float64], Labels]:
 
 
 def _forgetron_job(study: Study, job: Job) -> JobResult:
-    X, labellings = _problems(job)
-    gamma = study.gamma
+    X, labellings = _problems(study.name, job)
     if job.share is None:
-        return {
-            "errors": online_errors(X, labellings, [_figure_learners(job.budgets, gamma) for _ in labellings])
-        }
+        learners = [_figure_learners(job.budgets, study.gamma) for _ in labellings]
+        return {"errors": online_errors(X, labellings, learners)}
+    return _table_row(X, labellings, job.share, study.gamma)
+
+
+def _width_job(study: Study, job: Job) -> JobResult:
+    """Run a row of the table for each width; the names of the results end with the width."""
+    X, labellings = _problems(study.data, job)
+    errors: dict[str, list[float]] = {}
+    for gamma in study.widths:
+        row = _table_row(X, labellings, SHARES[0], gamma)["errors"]
+        errors |= {f"{name}, {gamma:g}": np.atleast_1d(values).tolist() for name, values in row.items()}
+    return {"errors": errors}
+
+
+def _table_row(X: Rows, labellings: list[Labels], share: float, gamma: float) -> JobResult:
+    """Run the learners of the table, with a share of the Perceptron's supports as budget."""
     perceptron = online_errors(
         X, labellings, [{"Perceptron": KernelPerceptron(gamma=gamma)} for _ in labellings]
     )
     supports = [round(error * X.shape[0] / 100) for error in perceptron["Perceptron"]]
     learners = []
     for p in supports:
-        budget = max(1, round(job.share * p))
+        budget = max(1, round(share * p))
         learners.append(
             {
                 "basic": Forgetron(budget, "basic", gamma=gamma),
                 "self-tuned": Forgetron(budget, gamma=gamma),
                 "greedy": Forgetron(budget, "greedy", gamma=gamma),
+                "greedy-cumulative": Forgetron(budget, "greedy-cumulative", gamma=gamma),
                 "CKS": CKSPerceptron(budget, gamma=gamma),
             }
         )
@@ -239,6 +287,7 @@ def _figure_learners(budgets: tuple[int, ...], gamma: float) -> dict[str, Kernel
     for budget in budgets:
         learners[f"self-tuned, {budget}"] = Forgetron(budget, gamma=gamma)
         learners[f"greedy, {budget}"] = Forgetron(budget, "greedy", gamma=gamma)
+        learners[f"greedy-cumulative, {budget}"] = Forgetron(budget, "greedy-cumulative", gamma=gamma)
         learners[f"CKS, {budget}"] = CKSPerceptron(budget, gamma=gamma)
         for run in range(CG_RUNS):
             learners[f"CG {run}, {budget}"] = RandomizedBudgetPerceptron(
@@ -273,21 +322,21 @@ def online_errors(
     return {name: [100 * group[name].mistakes_ / X.shape[0] for group in learners] for name in learners[0]}
 
 
-def _problems(job: Job) -> tuple[Rows, list[Labels]]:
-    """Return the rows of a part, and their labellings."""
-    if job.study.startswith("noise"):
-        noise = 0.05 if job.study == "noise-5" else 0.1
-        X, y = two_gaussians(10_000, noise, "std", random_state=job.part)
+def _problems(data: str, job: Job) -> tuple[Rows, list[Labels]]:
+    """Return the rows of a part of a data set, and their labellings."""
+    if data.startswith("noise"):
+        noise = 0.05 if data == "noise-5" else 0.1
+        X, y = two_gaussians(10_000, noise, "std", random_state=job.part, balanced=True)
         return X, [y]
-    if job.study == "census":
+    if data == "census":
         X, y = datasets.load_census_income(balanced=True, random_state=job.part)
         return X, [np.where(y == 1, 1.0, -1.0)]
-    images, digits = _digits(job.study)
+    images, digits = _digits(data)
     sets = list(combinations(range(1, 10), 4))  # with 0, half of the digits
-    # A quick job has four labellings from all over the list.
+    # Jobs with few labellings have four from all over the list.
     sets = (
         sets[:: len(sets) // 4][:4]
-        if job.quick
+        if job.settings["few_labellings"]
         else sets[job.part * LABELLINGS : (job.part + 1) * LABELLINGS]
     )
     return images, [np.where(np.isin(digits, (0, *others)), 1.0, -1.0) for others in sets]

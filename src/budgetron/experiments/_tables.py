@@ -1,4 +1,4 @@
-"""The papers' tables, with our results next to the published ones."""
+"""The tables of the Projectron paper, with our results next to the published ones."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron.experiments._published import FORGETRON, PROJECTRON, Entry
-from budgetron.experiments._studies import SHARES, STUDIES, Job, JobResult
+from budgetron.experiments._published import PROJECTRON, Entry
+from budgetron.experiments._studies import STUDIES, Job, JobResult
 
-__all__ = ["Table", "forgetron_table", "grouped", "projectron_table"]
+__all__ = ["Record", "Results", "Table", "deviation", "grouped", "projectron_table"]
 
 Results = Mapping[Job, JobResult]
 Record = dict[str, Any]
@@ -65,8 +65,6 @@ def grouped(results: Results, study: str, share: float | None, name: str) -> Vec
     return np.array([value for job in jobs for value in np.atleast_1d(results[job]["errors"][name])])
 
 
-# ---------------------------------------------------------------------- 002
-
 NUMBERS = {"adult": "1", "vehicle": "2", "gaussians": "3"}
 
 
@@ -116,19 +114,19 @@ def _compared(study: str, errors: Vector, supports: Vector, published: Entry) ->
     gap = abs(errors.mean() - published.error)
     supports_gap = abs(supports.mean() - published.supports)
     if study == "gaussians":
-        near = gap <= 3 * _sd(errors)
-        supports_near = supports_gap <= max(3 * _sd(supports), 0.03 * published.supports)
+        near = gap <= 3 * deviation(errors)
+        supports_near = supports_gap <= max(3 * deviation(supports), 0.03 * published.supports)
     else:
         near = gap <= max(2 * published.error_sd, 0.3)
         supports_near = supports_gap <= 0.03 * published.supports
     return {
         "error": errors.mean(),
-        "error_sd": _sd(errors),
+        "error_sd": deviation(errors),
         "published_error": published.error,
         "published_error_sd": published.error_sd,
         "error_near": near,
         "supports": supports.mean(),
-        "supports_sd": _sd(supports),
+        "supports_sd": deviation(supports),
         "published_supports": published.supports,
         "published_supports_sd": published.supports_sd,
         "supports_near": supports_near,
@@ -154,7 +152,8 @@ def _means_of_samples(values: Vector, jobs: list[Job]) -> Vector:
     return np.array([values[[job.part // 5 == sample for job in jobs]].mean() for sample in samples])
 
 
-def _sd(values: Vector) -> float:
+def deviation(values: Vector) -> float:
+    """Return the standard deviation, 0 of a single value."""
     return float(values.std(ddof=1)) if len(values) > 1 else 0.0
 
 
@@ -181,60 +180,3 @@ def _projectron_notes(study: str) -> tuple[str, ...]:
         "within 3 %."
     )
     return (near, plus)
-
-
-# ---------------------------------------------------------------------- 003
-
-
-def forgetron_table(results: Results) -> Table | None:
-    """Return Table 8.1 of the Forgetron paper, as far as there are results; None without results."""
-    rows: list[tuple[str, ...]] = []
-    records: list[Record] = []
-    for share in SHARES:
-        for study in ("mnist", "usps", "census", "noise-5", "noise-10"):
-            published = FORGETRON[study, share]
-            values = {name: grouped(results, study, share, name) for name in published}
-            if not len(values["Perceptron"]):
-                continue
-            cells = []
-            for name, value in published.items():
-                mean, sd = float(values[name].mean()), _sd(values[name])
-                cells.append(f"{mean:.2f} ± {sd:.2f} ({value:.2f}, {mean - value:+.2f})")
-                records.append(
-                    {
-                        "data": study,
-                        "share": share,
-                        "learner": name,
-                        "runs": len(values[name]),
-                        "error": mean,
-                        "error_sd": sd,
-                        "published_error": value,
-                    }
-                )
-            budget = {0.25: "p/4", 0.5: "p/2", 1.0: "p"}[share]
-            rows.append((budget, STUDIES[study].title, str(len(values["Perceptron"])), *cells))
-    columns = ("B", "data", "runs", "Perceptron", "basic", "self-tuned", "greedy", "CKS")
-    title = "Forgetron paper, Table 8.1: online error %, ours ± standard deviation (published, difference)"
-    return Table(title, columns, rows, records, NOTES) if rows else None
-
-
-NOTES = (
-    "p is the number of supports of the Perceptron on the same problem. A run is one sample, or, for the "
-    "digit sets, one problem: five digits against the other five. The standard deviation is that between "
-    "runs.",
-    "Synthetic: we interpret (0.2, 2) as standard deviations, which gives the published errors of the "
-    "Perceptron (as variances they would give 11.0 and 19.5). Classes are drawn at random; the paper has "
-    "5,000 rows of each.",
-    "The greedy Forgetron follows equation 52. It makes fewer mistakes than published on the synthetic sets, "
-    "although the Perceptron and the self-tuned Forgetron agree with the paper there. The published rows "
-    "agree better with a variant that always removes the minimizer, which the paper's proof does not cover. "
-    "The paper describes CKS only in words, so it is reproduced only roughly.",
-    "MNIST, USPS: the paper does not specify the scaling of pixels. The order of the learners and the gaps "
-    "between them can therefore be compared, but not the values. Here pixels are between 0 and 1 and rows "
-    "have norm 1, which gives gaps similar to the published ones. With values in [-1, 1], as USPS is "
-    "distributed, the Perceptron's error is 6.6, but that of the basic Forgetron is far below the published "
-    "one. USPS has 9,298 images here and 10,000 in the paper.",
-    "Census-Income: all 12,382 positive rows and the same number of negative rows, drawn again for each run. "
-    "Nominal columns are one-hot encoded, and numeric ones are scaled to [0, 1]. The paper does not specify "
-    "the encoding.",
-)
