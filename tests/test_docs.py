@@ -55,6 +55,34 @@ def test_the_page_of_the_theorems():
         assert row in page, "run examples/guarantees.py --theorems"
 
 
+def test_the_page_of_the_papers():
+    page = (ROOT / "docs" / "papers.md").read_text()
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")][2:]
+    assert len(rows) >= 108
+    assert {len(row) for row in rows} == {4}
+    assert {row[0] for row in rows} == {"Sutskever", "CS269 notes", "Projectron", "Forgetron", "Mohri et al."}
+    assert len({tuple(row[:2]) for row in rows}) == len(rows)
+    named = set()
+    for paper, item, place, verdict in rows:
+        names = re.findall(r"`([^`]+)`", place)
+        assert names, f"{paper}, {item} has no place"
+        assert verdict
+        for name in names:
+            found = budgetron
+            for part in name.split("."):
+                found = getattr(found, part)
+            named.add(name)
+        for variant in re.findall(r'`(\w+)` \("([\w-]+)"\)', place):  # a value of the parameter `variant`
+            learner = getattr(budgetron, variant[0])
+            if variant[0] != "kernels":
+                (options,) = learner._parameter_constraints["variant"]
+                assert variant[1] in options.options
+    # Every theorem of these documents has a row.
+    for theorem in budgetron.bounds.THEOREMS.values():
+        if theorem.source.startswith(("Sutskever", "CS269", "Projectron", "Forgetron", "Mohri")):
+            assert f"bounds.{theorem.name}" in named, theorem.name
+
+
 def pages_with_examples():
     """Return the pages with blocks of Python; a block `text` follows each of them."""
     pages = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))]

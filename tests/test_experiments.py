@@ -351,7 +351,8 @@ def test_the_verdicts_of_the_forgetron_table():
     # The basic Forgetron is now worse than the greedy one. At p the published errors differ by less than 0.3.
     assert [row[9:] for row in table.rows] == [(near, "no"), (near, "no"), (near, "yes")]
     assert (
-        "The basic Forgetron at B = p is not reproduced on 1 data sets: its error is +2.1" in table.notes[0]
+        "B = p is not reproduced. Points from the published error: synthetic, 10 % noise +2."
+        in table.notes[0]
     )
     few = forgetron_table(table_results({"CKS": 5.0}))
     assert [row[9:] for row in few.rows[:2]] == [

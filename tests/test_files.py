@@ -831,12 +831,12 @@ def test_a_vote_changed_before_saving_has_no_effect(tmp_path):
 def test_files_of_later_protocols_are_refused(original, tmp_path):
     path = tmp_path / "future"
     head, arrays = unpack(original)
-    path.write_bytes(pack(head | {"protocol": 6, "version": "9.1", "model": "changed"}, arrays))
+    path.write_bytes(pack(head | {"protocol": 7, "version": "9.1", "model": "changed"}, arrays))
     with pytest.raises(
-        ModelFileError, match=r"written by budgetron 9\.1 in protocol 6.*up to protocol 5: update"
+        ModelFileError, match=r"written by budgetron 9\.1 in protocol 7.*up to protocol 6: update"
     ):
         budgetron.load(path)
-    with pytest.raises(ModelFileError, match="protocol 5"):
+    with pytest.raises(ModelFileError, match="protocol 6"):
         files.load_extras(path)
     with pytest.raises(FileNotFoundError):
         budgetron.load(tmp_path / "missing")
@@ -888,3 +888,22 @@ def test_protocol_3():
     np.testing.assert_allclose(model.decision_function(X), extras["odds"], rtol=1e-12)
     trace = model.progressive_fit(X, np.where(X[:, 0] * X[:, 1] > 0, "yes", "no"))
     np.testing.assert_allclose(trace.margins, extras["going on"], rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("average", "AveragedClassifier(learner=KernelPerceptron(gamma=0.5))"),
+        ("shrinking", "ShrinkingPerceptron(gamma=0.5, shrink=0.9)"),
+        ("linear", "Perceptron(eta=0.5)"),
+    ],
+)
+def test_protocol_5(name, text):
+    path = DATA / f"protocol5-{name}.budgetron"
+    model, extras = budgetron.load(path), files.load_extras(path)
+    assert repr(model) == text
+    X = extras["rows"]
+    np.testing.assert_allclose(model.decision_function(X), extras["margins"], rtol=1e-12)
+    trace = model.progressive_fit(X, np.where(X[:, 0] * X[:, 1] > 0, "yes", "no"))
+    np.testing.assert_allclose(trace.margins, extras["going on"], rtol=1e-9)
+    np.testing.assert_allclose(model.decision_function(X), extras["after"], rtol=1e-9)

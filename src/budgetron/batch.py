@@ -2,14 +2,15 @@
 
 The last hypothesis of an online learner may be a bad one. If the stream is a sample (rows drawn independently
 from one distribution), section 8.4 of Mohri et al. shows how to combine all hypotheses into one whose risk is
-bounded with high probability by the losses of the run.
+bounded with high probability by the losses of the run. `learn_until_separated` passes over a separable sample
+until the Perceptron has converged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import log, sqrt
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,14 +19,18 @@ from sklearn.utils._param_validation import Interval
 from budgetron import bounds
 from budgetron._base.batches import signed_margin
 from budgetron._base.learner_wrapper import LearnerWrapper
+from budgetron._base.linear_classifier import LinearClassifier
 from budgetron._base.online_classifier import OnlineClassifier
+from budgetron._base.parameters import MOST_SUPPORTS
+from budgetron._base.passes import Convergence, learn_until_separated
 from budgetron._base.past_hypotheses import PastHypotheses, blocks_for_margins
 from budgetron._base.protocol import HypothesisWithHistory
 from budgetron._core.linear import LinearRule
+from budgetron._core.rounds import Learner
 from budgetron._util.checks import State, require, require_array, require_float
 from budgetron._util.types import Codes, Floats, Ints, Matrix
 
-__all__ = ["AveragedClassifier", "PenalizedRiskClassifier"]
+__all__ = ["AveragedClassifier", "Convergence", "PenalizedRiskClassifier", "learn_until_separated"]
 
 
 DELTA = {"delta": [Interval(Real, 0.0, 1.0, closed="neither")]}
@@ -48,6 +53,9 @@ class AveragedClassifier(LearnerWrapper):
         M of the theorem: an upper bound on the hinge loss of every hypothesis on every possible row. The
         default is 1 + max ||h_t|| max sqrt(k(x, x)) over the rounds so far (twice the product with more than
         two classes). The theorem requires a value that is fixed in advance, so set it if you know one.
+    budget : int, optional
+        For kernel learners that remove supports: the largest number of removed supports that the average
+        keeps, per class. None keeps all of them.
 
     Attributes
     ----------
@@ -70,8 +78,12 @@ class AveragedClassifier(LearnerWrapper):
     support *that was ever stored*: a support that is removed from the budget stays in the average; without it
     the theorem would not hold. The expansion is therefore bounded for learners that never remove supports
     (`Projectron` and `ProjectronPlusPlus`, whose average lies in the span of their supports, and `Stoptron`).
-    For the others it grows with every update, as the Perceptron does; `nbytes_` includes it. If memory is
-    limited, average a Projectron.
+    For the others it grows with every update, as the Perceptron does; `nbytes_` includes it.
+
+    If memory is limited, average a Projectron, or set `budget`. There is then room for 2 `budget` removed
+    supports. When it is full, `budget` of them are kept, and the sum of the others is projected onto their
+    span; this costs O(budget^2) per removal on average. `residual_` bounds the distance of the stored average
+    from the average of all hypotheses, and `risk_bound_` includes its effect.
 
     With probability 1 - delta over the sample, the risk of the average for the hinge loss, and so the
     probability of a mistake, is at most ``risk_bound_`` (Mohri et al., Theorem 8.15, eq. 8.27). The hinge
@@ -98,6 +110,7 @@ class AveragedClassifier(LearnerWrapper):
         | DELTA
         | {
             "loss_bound": [None, Interval(Real, 0.0, None, closed="neither")],
+            "budget": [None, Interval(Integral, 1, MOST_SUPPORTS, closed="both")],
         }
     )
 
@@ -110,14 +123,31 @@ class AveragedClassifier(LearnerWrapper):
     largest_loss_: float
 
     def __init__(
-        self, learner: OnlineClassifier, delta: float = 0.05, loss_bound: float | None = None
+        self,
+        learner: OnlineClassifier,
+        delta: float = 0.05,
+        loss_bound: float | None = None,
+        *,
+        budget: int | None = None,
     ) -> None:
         self.learner = learner
         self.delta = delta
         self.loss_bound = loss_bound
+        self.budget = budget
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        if self.budget is not None and isinstance(self.learner, LinearClassifier):
+            raise ValueError(
+                f"budget is for kernel learners; the average of {type(self.learner).__name__} is one vector "
+                "of weights per class. Set budget to None"
+            )
 
     def _prepare(self, hypothesis: HypothesisWithHistory) -> None:
-        hypothesis.keep_average()
+        if isinstance(hypothesis, Learner):
+            hypothesis.keep_average(self.budget or 0)
+        else:
+            hypothesis.keep_average()
         self.total_loss_ = self.largest_loss_ = 0.0
 
     def _decide(self, hypothesis: HypothesisWithHistory, X: Matrix) -> Floats:
@@ -125,6 +155,8 @@ class AveragedClassifier(LearnerWrapper):
 
     def _check_learned(self, found: State, hypotheses: Sequence[Any]) -> None:
         require(all(one.average is not None for one in hypotheses), "there should be an average")
+        limit = self.budget or 0
+        require(all(one.average.limit == limit for one in hypotheses), f"the average should keep {limit}")
         require_float(found["total_loss_"], "total loss")
         require_float(found["largest_loss_"], "largest loss")
 
@@ -134,20 +166,34 @@ class AveragedClassifier(LearnerWrapper):
         self.largest_loss_ = max(self.largest_loss_, float(losses.max()))
 
     @property
+    def residual_(self) -> float:
+        """Upper bound, up to rounding, of the norm of the difference between the average and what is stored.
+
+        The largest over the classes. At a row x the values differ by at most residual_ sqrt(k(x, x)). It is 0
+        without `budget`.
+        """
+        learners = self._fitted()
+        norms = [one.average.residual for one in learners if one.average is not None]
+        return max(norms) / self.rounds_
+
+    @property
     def risk_bound_(self) -> float:
-        """Upper bound of the expected hinge loss of the average, with probability 1 - delta."""
+        """Upper bound of the expected hinge loss of the average, with probability 1 - delta.
+
+        With `budget` it is the bound of the stored average: residual_ max sqrt(k(x, x)) is added (twice with
+        more than two classes), because the hinge loss changes by at most as much as the margin.
+        """
         learners, T = self._fitted(), self.rounds_
+        norm, length = (sqrt(max(getattr(h.average, name) for h in learners)) for name in ("norm2", "own"))
+        functions = 2 if self._n_outputs > 1 else 1  # whose difference is a margin
         M = self.loss_bound
         if M is None:
-            norm, length = (
-                sqrt(max(getattr(h.average, name) for h in learners)) for name in ("norm2", "own")
-            )
-            M = 1.0 + norm * length * (2 if self._n_outputs > 1 else 1)
+            M = 1.0 + norm * length * functions
         elif self.largest_loss_ > M:
             raise bounds.AssumptionError(
                 f"loss_bound is {M}, but a loss of {self.largest_loss_:.6g} occurred; use a larger loss_bound"
             )
-        return bounds.averaged_risk(self.total_loss_, T, self.delta, M)
+        return bounds.averaged_risk(self.total_loss_, T, self.delta, M) + functions * self.residual_ * length
 
     def _weights(self, hypothesis: LinearRule) -> Floats:
         return hypothesis.averaged()

@@ -125,6 +125,8 @@ def _restore_history(state: State, supports: Supports, rounds: int) -> None:
     require_array(state["departed_sums"], np.float64, (room,), "the sums of the removed supports")
     if state["average"] is not None:
         state["average"] = average_of(state["average"], supports.capacity)
+        limit = state["average"].limit
+        require(limit == 0 or room == 2 * limit, "removed supports should have room for twice their limit")
     if state["journal"] is not None:
         state["journal"] = journal_of(state["journal"], rounds, np.sort(all_rounds))
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetron._base.parameters import MOST_SUPPORTS
 from budgetron._core.covariance import Covariance, ForgettingCovariance
 from budgetron._core.gaussian import Gaussian
 from budgetron._core.history import Average, Journal
@@ -182,10 +183,14 @@ def _check_covariance(sigma: NDArray[np.float64], n: int, prior: float, what: st
 
 
 def average_of(state: Any, places: int) -> Average:
-    require_names(state, {"lag", "elapsed", "norm2", "own"}, "the average")
+    if isinstance(state, dict):  # files of earlier versions have no limit
+        state = {"limit": 0, "residual": 0.0} | state
+    require_names(state, {"lag", "elapsed", "norm2", "own", "limit", "residual"}, "the average")
+    require_int(state["limit"], 0, MOST_SUPPORTS, "limit of the average")
     require_array(state["lag"], np.float64, (places,), "lag of the average")
-    for name in ("elapsed", "norm2", "own"):
+    for name in ("elapsed", "norm2", "own", "residual"):
         require_float(state[name], f"{name} of the average")
+    require(state["residual"] >= 0.0, "residual of the average should not be negative")
     average = Average(0)
     average.__setstate__(state)
     return average

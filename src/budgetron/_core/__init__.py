@@ -57,6 +57,7 @@ Modules
 `gaussian`         a Gaussian over functions, for second-order rules; `gaussian_round` reads and changes it
 `losses`           which rows second-order rules learn, and with which steps
 `basis_change`     the change of coordinates where supports are removed from a span
+`thinning`         the projection of a sum of kernel functions onto the span of a few
 `panels`           triangular matrices that grow, for these three
 `rounds`           the learner: joins kernel, slab and rule
 `blocks`           the rounds of a batch; `one_round` single rounds; `prediction` predictions

@@ -5,6 +5,9 @@ cdef class Average:
     cdef readonly object lag
     cdef double* _lag
     cdef readonly double elapsed, norm2, own
+    # The largest number of removed supports, 0 for no limit; and the norm of what projections left out
+    cdef readonly Py_ssize_t limit
+    cdef public double residual
 
     cdef void set_pointers(self)
     cdef void add_round(self, double factor, double norm2, double own) noexcept nogil

@@ -23,9 +23,10 @@ cdef extern from "simd.h" nogil:
 cdef class Average:
     """The sum of the hypotheses of all rounds, over `n` places."""
 
-    def __init__(self, Py_ssize_t n):
+    def __init__(self, Py_ssize_t n, Py_ssize_t limit=0):
         self.lag = np.zeros(n)
-        self.elapsed = self.norm2 = self.own = 0.0
+        self.elapsed = self.norm2 = self.own = self.residual = 0.0
+        self.limit = limit
         self.set_pointers()
 
     cdef void set_pointers(self):
@@ -37,11 +38,13 @@ cdef class Average:
 
     def state(self):
         """Return the state as arrays and numbers."""
-        return {"lag": self.lag, "elapsed": self.elapsed, "norm2": self.norm2, "own": self.own}
+        return {"lag": self.lag, "elapsed": self.elapsed, "norm2": self.norm2, "own": self.own,
+                "limit": self.limit, "residual": self.residual}
 
     def __setstate__(self, state):
         self.lag, self.elapsed = writeable(state["lag"]), state["elapsed"]
         self.norm2, self.own = state["norm2"], state["own"]
+        self.limit, self.residual = state["limit"], state["residual"]
         self.set_pointers()
 
     def reserve(self, Py_ssize_t n, Py_ssize_t rows=1):

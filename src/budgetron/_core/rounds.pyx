@@ -289,9 +289,9 @@ cdef class Learner:
         """Return k(x, s) for each row x of X and each support s from oldest to newest."""
         return values(self.supports, X)
 
-    def keep_average(self):
-        """Keep the average of the hypotheses from the first round on."""
-        self.rule.keep_average()
+    def keep_average(self, Py_ssize_t limit=0):
+        """Keep the average of the hypotheses from the first round on, with at most `limit` removed supports."""
+        self.rule.keep_average(limit)
 
     def keep_journal(self):
         """Keep every hypothesis from the first round on."""

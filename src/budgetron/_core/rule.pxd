@@ -115,6 +115,8 @@ cdef class Rule:
     cdef double norm(self) noexcept nogil
     cdef int measure_norm(self) except? -1 nogil
     cdef int add(self, double c) except? -1 nogil
+    cdef Py_ssize_t repeated_slot(self) noexcept nogil
+    cdef int increase(self, Py_ssize_t slot, double c) except? -1 nogil
     cdef int shrink(self, double phi) except? -1 nogil
     cdef int remove(self, Py_ssize_t position) except? -1 nogil
     cdef int shift(self, double c, double* d, double square) except? -1 nogil

@@ -20,6 +20,8 @@ A learner is a subclass of `Rule` that defines *when* to update (`needs_update`,
 and these operations:
 
     add(c)           f += c k(x_t, .), in a new slot
+    repeated_slot()  the slot of a support that equals x_t, or -1
+    increase(s, c)   f += c k(x_t, .), where slot s has a support that equals x_t
     shrink(phi)      f *= phi
     remove(p)        remove the support at position p
     shift(c, d, n)   f += c sum_j d_j k(x_j, .), where the sum is the projection of
@@ -53,6 +55,7 @@ from budgetron._core.projection cimport Projection
 from budgetron._core.rows cimport address
 
 from budgetron._core.supports import NO_VALUES, writeable
+from budgetron._core.thinning import thin
 
 cdef extern from "simd.h" nogil:
     double bt_dot_d(const double*, const double*, ptrdiff_t)
@@ -155,10 +158,14 @@ cdef class Rule:
             self.average.reserve(capacity)
         self.set_pointers()
 
-    def keep_average(self):
-        """Keep the average of the hypotheses from the first round on."""
-        self.average = Average(self.supports.capacity)
-        self.make_departed()
+    def keep_average(self, Py_ssize_t limit=0):
+        """Keep the average of the hypotheses from the first round on, with at most `limit` removed supports.
+
+        There may be up to 2 `limit` of them. Then their sum is projected onto the span of `limit`.
+        """
+        self.average = Average(self.supports.capacity, limit)
+        self.make_departed(2 * limit)
+        self.departed_sums = np.zeros(2 * limit) if limit else NO_VALUES
 
     def keep_journal(self):
         """Keep every hypothesis from the first round on."""
@@ -166,10 +173,25 @@ cdef class Rule:
         self.journal.close(-1, self.factor, True)
         self.make_departed()
 
-    def make_departed(self):
+    def make_departed(self, Py_ssize_t capacity=0):
         """Make room for removed supports: an average, or an old hypothesis, still needs them."""
         supports = self.supports
-        self.departed = Supports(supports.kernel, supports.d, supports.square.dtype, 0, supports.sparse)
+        self.departed = Supports(supports.kernel, supports.d, supports.square.dtype, capacity, supports.sparse)
+
+    def thin_departed(self):
+        """Project the sum over the removed supports onto the span of some of them, and forget the others."""
+        cdef Supports departed = self.departed
+        cdef Py_ssize_t m = departed.m, slot
+        cdef double* row
+        matrix = np.empty((m, m))
+        for slot in range(m):  # removed supports fill the first slots
+            row = <double*> address(matrix[slot])
+            departed.kernel_row(slot, row)
+        kept, sums, residual = thin(matrix, self.departed_sums[:m], self.average.limit)
+        departed.keep(kept)
+        self.departed_sums[:] = 0.0
+        self.departed_sums[:len(kept)] = sums
+        self.average.residual += residual
 
     cdef void set_pointers(self):
         self._coef, self._tail = <double*> address(self.coef), <double*> address(self.tail)
@@ -413,6 +435,21 @@ cdef class Rule:
         self.added = slot
         return 1
 
+    cdef Py_ssize_t repeated_slot(self) noexcept nogil:
+        return self.supports.find(self.rows, self.row)
+
+    cdef int increase(self, Py_ssize_t slot, double c) except? -1 nogil:
+        cdef double stored = c / self.factor
+        self._coef[slot] += stored
+        if self.average is not None:
+            self.average.note_change(slot, stored)
+        if self.journal is not None:
+            self.journal.note(self.supports._rounds[slot], stored)
+        self.norm2 += c * (2.0 * self.value + c * self.kxx)
+        self.peak = max(self.peak, self.norm2)
+        self.value += c * self.kxx
+        return 1
+
     cdef int shrink(self, double phi) except? -1 nogil:
         self.factor *= phi
         self.norm2 *= phi * phi
@@ -471,6 +508,8 @@ cdef class Rule:
             self.departed_sums[place] = self.average.remove_weight(slot, self._coef[slot])
         if self.journal is not None:
             self.journal.note(supports._rounds[slot], -self._coef[slot])
+        if self.average is not None and self.average.limit > 0 and departed.m == 2 * self.average.limit:
+            self.thin_departed()
         return 0
 
     cdef int shift(self, double c, double* d, double square) except? -1 nogil:

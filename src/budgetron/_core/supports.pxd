@@ -35,6 +35,7 @@ cdef class Supports:
     cdef Py_ssize_t open(self, int64_t round_number) noexcept nogil
     cdef Py_ssize_t close(self, Py_ssize_t position) noexcept nogil
     cdef void store(self, Py_ssize_t slot, Rows* rows, Py_ssize_t i) noexcept nogil
+    cdef Py_ssize_t find(self, Rows* rows, Py_ssize_t i) noexcept nogil
     cdef int copy_from(self, Py_ssize_t slot, Supports other, Py_ssize_t place) except -1
     cdef void move(self, Py_ssize_t slot, Py_ssize_t to) noexcept nogil
     cdef void cut(self, Py_ssize_t n) noexcept nogil

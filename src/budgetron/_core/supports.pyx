@@ -280,6 +280,19 @@ cdef class Supports:
             (<double*> self._square)[slot] = (<double*> rows.square)[i]
         self._own[slot] = rows.own[i]
 
+    cdef Py_ssize_t find(self, Rows* rows, Py_ssize_t i) noexcept nogil:
+        """Return the slot of a support that equals row i, the oldest if there are several, or -1."""
+        cdef Py_ssize_t p, slot
+        for p in range(self.m):
+            slot = self._order[p]
+            if self.single:
+                if equals_row(self, slot, rows, i, <float*> self._columns, <float*> self._values, <float*> self._square):
+                    return slot
+            elif equals_row(self, slot, rows, i, <double*> self._columns, <double*> self._values,
+                            <double*> self._square):
+                return slot
+        return -1
+
     cdef int copy_from(self, Py_ssize_t slot, Supports other, Py_ssize_t place) except -1:
         """Copy the row in slot `place` of another slab of the same kind into a slot."""
         if self.sparse:
@@ -431,6 +444,42 @@ cdef void store_row(Supports self, Py_ssize_t slot, Rows* rows, Py_ssize_t i, re
             columns[k * stride + slot] = 0
         for e in range(rows.starts[i], rows.starts[i + 1]):
             columns[rows.features[e] * stride + slot] = (<real*> rows.values)[e]
+
+
+cdef bint equals_row(Supports self, Py_ssize_t slot, Rows* rows, Py_ssize_t i, real* columns, real* values,
+                     real* square) noexcept nogil:
+    """Return whether all features of a slot are those of row i."""
+    cdef Py_ssize_t k, e, n, stride = self.stride
+    cdef real* x
+    # Squares of equal rows may differ by rounding, because they may be summed in another order.
+    if not fabs(square[slot] - (<real*> rows.square)[i]) <= 1e-3 * square[slot]:
+        return False
+    if self.sparse:
+        e = rows.starts[i]
+        n = rows.starts[i + 1] - e
+        if n != self._lengths[slot]:
+            return False
+        for k in range(n):
+            if self._features[self._begins[slot] + k] != rows.features[e + k]:
+                return False
+            if values[self._begins[slot] + k] != (<real*> rows.values)[e + k]:
+                return False
+        return True
+    if rows.dense != NULL:
+        x = <real*> rows.dense + i * self.d
+        for k in range(self.d):
+            if columns[k * stride + slot] != x[k]:
+                return False
+        return True
+    e = rows.starts[i]
+    for k in range(self.d):
+        if e < rows.starts[i + 1] and rows.features[e] == k:
+            if columns[k * stride + slot] != (<real*> rows.values)[e]:
+                return False
+            e += 1
+        elif columns[k * stride + slot] != 0:
+            return False
+    return True
 
 
 cdef int fill(Supports self, Block block, Kind kind, real* out, Py_ssize_t ld, Workers workers) except -1 nogil:

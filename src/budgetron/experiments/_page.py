@@ -218,7 +218,10 @@ CAPTIONS = {
     ),
     "003-figure-6": (
         "Forgetron paper, Figure 6: online error against budget, synthetic",
-        "The circle shows the Perceptron and its number of supports; crosses are the points of Table 8.1.",
+        "The circle shows the Perceptron and its number of supports; crosses are the points of Table 8.1. "
+        "The paper describes a curve of the greedy Forgetron that is good for small budgets, becomes worse "
+        "for larger ones, and better again for large ones. Here greedy-cumulative has a curve of this "
+        "shape. That of the greedy Forgetron by equation 52 falls, or rises only slightly before its end.",
     ),
     "003-figure-7": (
         "Forgetron paper, Figure 7: single runs, synthetic",

@@ -130,7 +130,7 @@ class SecondOrderRule(Rule):
             "refused": require_int(state["refused"], 0, rounds, "supports refused"),
         }
 
-    def keep_average(self) -> None:
+    def keep_average(self, limit: int = 0) -> None:
         """Raise an error: the hypothesis is not a sum of steps over supports."""
         raise ValueError(
             "SecondOrderProjectron stores its hypotheses in coordinates; they cannot be averaged or recorded"

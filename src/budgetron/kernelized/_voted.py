@@ -78,7 +78,7 @@ class VotedKernelPerceptron(KernelClassifier):
         self.vote = vote
 
     def _rule(self, generator: np.random.Generator) -> PerceptronRule:
-        return PerceptronRule()
+        return PerceptronRule(False)
 
     def _theorems(self, radius: float) -> list[DeclaredTheorem]:
         return perceptron_theorems(radius)  # of the hypotheses that learn, as in the trace

@@ -8,7 +8,7 @@ from cython.cimports.budgetron._core.linear import LinearRule
 from cython.cimports.budgetron._core.rule import PHI, TAU
 from sklearn.utils._param_validation import Interval
 
-from budgetron._base.linear_classifier import LinearClassifier
+from budgetron._base.initial_weights import INITIAL_WEIGHTS, InitialWeightsClassifier
 from budgetron._base.parameters import Constraints
 from budgetron._base.weighted_classifier import CLASS_WEIGHT, WeightedClassifier
 from budgetron._util.types import Label
@@ -48,7 +48,7 @@ class OnlineSVMRule(LinearRule):
 
 
 @cython.annotation_typing(False)  # annotations for readers; Cython ignores them
-class OnlineSVM(WeightedClassifier, LinearClassifier):
+class OnlineSVM(WeightedClassifier, InitialWeightsClassifier):
     """Stochastic gradient descent on the objective of the linear SVM, with a constant step.
 
     Use it on streams that drift: old examples lose weight at a constant rate. On streams that do not drift, a
@@ -64,6 +64,8 @@ class OnlineSVM(WeightedClassifier, LinearClassifier):
         corresponds to C / n here.
     class_weight : dict, default=None
         Weights of classes; classes that are not listed have weight 1. A row of weight w is learned with C w.
+    initial_weights : tuple of float, default=None
+        w_0, one number per feature, for two classes; by default zeros.
 
     Notes
     -----
@@ -84,17 +86,27 @@ class OnlineSVM(WeightedClassifier, LinearClassifier):
     Trace(1797 rounds, 325 mistakes, error rate 0.1809)
     """
 
-    _parameter_constraints: ClassVar[Constraints] = CLASS_WEIGHT | {
-        "eta": [Interval(Real, 0.0, 1.0, closed="neither")],
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-    }
+    _parameter_constraints: ClassVar[Constraints] = (
+        CLASS_WEIGHT
+        | INITIAL_WEIGHTS
+        | {
+            "eta": [Interval(Real, 0.0, 1.0, closed="neither")],
+            "C": [Interval(Real, 0.0, None, closed="neither")],
+        }
+    )
 
     def __init__(
-        self, eta: float = 0.01, C: float = 1.0, *, class_weight: dict[Label, float] | None = None
+        self,
+        eta: float = 0.01,
+        C: float = 1.0,
+        *,
+        class_weight: dict[Label, float] | None = None,
+        initial_weights: tuple[float, ...] | None = None,
     ) -> None:
         self.eta = eta
         self.C = C
         self.class_weight = class_weight
+        self.initial_weights = initial_weights
 
     def _rule(self, d: int, single: bool) -> OnlineSVMRule:
         return OnlineSVMRule(d, single, self.eta, self.C)

@@ -9,7 +9,7 @@ from cython.cimports.budgetron._core.rule import TAU
 from cython.cimports.libc.math import sqrt
 from sklearn.utils._param_validation import Interval
 
-from budgetron._base.linear_classifier import LinearClassifier
+from budgetron._base.initial_weights import INITIAL_WEIGHTS, InitialWeightsClassifier
 from budgetron._base.parameters import Constraints
 from budgetron._base.theorems import DeclaredTheorem, perceptron_theorems
 from budgetron._core.kernel import Kernel
@@ -40,7 +40,7 @@ class PerceptronRule(LinearRule):
 
 
 @cython.annotation_typing(False)  # annotations for readers; Cython ignores them
-class Perceptron(LinearClassifier):
+class Perceptron(InitialWeightsClassifier):
     """The Perceptron: on a mistake, add the example, times its label, to the weights.
 
     Use it as a baseline, and where speed matters most: it is the simplest and the fastest learner. On noisy
@@ -53,6 +53,8 @@ class Perceptron(LinearClassifier):
     normalize : bool, default=False
         Whether to step along x / ||x|| instead of x, so that r = 1 in the bound below. Use it if rows differ
         much in length.
+    initial_weights : tuple of float, default=None
+        w_0, one number per feature, for two classes; by default zeros. The bounds below assume zeros.
 
     Notes
     -----
@@ -84,20 +86,27 @@ class Perceptron(LinearClassifier):
     (1, 64)
     """
 
-    _parameter_constraints: ClassVar[Constraints] = {
+    _parameter_constraints: ClassVar[Constraints] = INITIAL_WEIGHTS | {
         "eta": [Interval(Real, 0.0, None, closed="neither")],
         "normalize": ["boolean"],
     }
 
-    def __init__(self, eta: float = 1.0, normalize: bool = False) -> None:
+    def __init__(
+        self,
+        eta: float = 1.0,
+        normalize: bool = False,
+        *,
+        initial_weights: tuple[float, ...] | None = None,
+    ) -> None:
         self.eta = eta
         self.normalize = normalize
+        self.initial_weights = initial_weights
 
     def _rule(self, d: int, single: bool) -> PerceptronRule:
         return PerceptronRule(d, single, self.eta, self.normalize)
 
     def _theorems(self, radius: float) -> list[DeclaredTheorem]:
-        return perceptron_theorems(radius, self.updates_)
+        return perceptron_theorems(radius, self.updates_) if self.initial_weights is None else []
 
     def _competitor_kernel(self) -> Kernel:
         return Kernel("linear", normalized=self.normalize)

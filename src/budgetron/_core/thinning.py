@@ -1,0 +1,58 @@
+"""The projection of a sum of kernel functions onto the span of a few of them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+__all__ = ["thin"]
+
+Vector = NDArray[np.float64]
+
+# A function whose distance from the span is below this share of the largest k(x, x) is taken to lie in it.
+DEPENDENT = 1e-10
+
+
+def thin(gram: Vector, coef: Vector, limit: int) -> tuple[NDArray[np.intp], Vector, float]:
+    """Project the function sum_i coef_i k(x_i, .) onto the span of at most `limit` of the k(x_i, .).
+
+    The functions are chosen one after the other: the next one is that with the largest distance from the span
+    of those before, the first of several. This depends on the rows only, so that rounding of the coefficients
+    does not decide. It is the pivoted Cholesky factorization of the Gram matrix.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n, n)
+        The kernel values k(x_i, x_j).
+    coef : ndarray of shape (n,)
+    limit : int
+
+    Returns
+    -------
+    kept : ndarray
+        Indices of the functions that were chosen, in ascending order.
+    coef : ndarray
+        The coefficients of the projection over them.
+    residual : float
+        The norm of the function minus its projection.
+    """
+    n = len(gram)
+    factor, left = np.zeros((n, min(limit, n))), gram.diagonal().copy()
+    smallest, chosen = DEPENDENT * left.max(), []
+    for j in range(min(limit, n)):
+        p = int(np.argmax(left))
+        if left[p] <= smallest:
+            break
+        column = gram[:, p] - factor[:, :j] @ factor[p, :j]
+        factor[:, j] = column / np.sqrt(left[p])
+        left -= factor[:, j] ** 2
+        left[p] = -np.inf
+        chosen.append(p)
+    factor = factor[:, : len(chosen)]
+    # The rows of the chosen ones are a lower triangle T, their part of the Gram matrix is T T', and T factor'
+    # is their product with all functions.
+    projected = solve_triangular(factor[chosen], factor.T @ coef, trans="T", lower=True)
+    square = float(coef @ ((gram - factor @ factor.T) @ coef))
+    order = np.argsort(chosen)
+    return np.array(chosen, np.intp)[order], projected[order], float(np.sqrt(max(square, 0.0)))
