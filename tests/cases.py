@@ -47,6 +47,7 @@ def simple(learner, reference, **parameters):
 CASES = {
     "perceptron": simple(budgetron.KernelPerceptron, ref.KernelPerceptron),
     "remove oldest": simple(budgetron.RemoveOldestPerceptron, ref.RemoveOldest, budget=10),
+    "shared budget": simple(budgetron.SharedBudgetPerceptron, ref.RemoveOldest, budget=10),
     "shrinking": Case(budgetron.ShrinkingPerceptron, ref.ShrinkingPerceptron, {"shrink": 0.9}, {"phi": 0.9}),
     "shifting": Case(
         budgetron.ShrinkingPerceptron,

@@ -75,6 +75,10 @@ def models():
         yield cls().fit(single, y)
     yield budgetron.Forgetron(4, "greedy", gamma=0.5).fit(X, y)
     yield budgetron.Forgetron(4, "greedy-cumulative", gamma=0.5).fit(X, y)
+    yield budgetron.SharedBudgetPerceptron(4, gamma=0.5).fit(X, three)
+    yield AveragedClassifier(budgetron.Forgetron(3, gamma=0.5), budget=2).fit(X, y)
+    yield budgetron.KernelPerceptron(counters=True, gamma=0.5).fit(np.vstack([X, X]), np.append(y, y))
+    yield linear.Perceptron(initial_weights=(0.5, -1.0, 2.0)).fit(X, y)
     yield budgetron.ShrinkingPerceptron(variant="shifting", gamma=0.5).fit(X, y)
     yield budgetron.Forgetron(6, "simplified", kernel="laplacian").fit(single, three)
     yield budgetron.RandomizedBudgetPerceptron(

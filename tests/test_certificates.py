@@ -20,6 +20,7 @@ LEARNERS = {
     "perceptron": (lambda: budgetron.KernelPerceptron(gamma=0.5), np.inf),
     "voted": (lambda: budgetron.VotedKernelPerceptron(gamma=0.5), np.inf),
     "remove oldest": (lambda: budgetron.RemoveOldestPerceptron(15, gamma=0.5), np.inf),
+    "shared budget": (lambda: budgetron.SharedBudgetPerceptron(15, gamma=0.5), np.inf),
     "shrinking": (lambda: budgetron.ShrinkingPerceptron(0.95, gamma=0.5), np.inf),
     "self-tuned": (lambda: budgetron.Forgetron(83, gamma=0.5), bounds.norm_limit(83)),
     "basic": (lambda: budgetron.Forgetron(83, "basic", gamma=0.5), bounds.norm_limit(83)),
@@ -95,7 +96,7 @@ def competitors(model, X, y, limit, rng):
 
 @pytest.mark.parametrize("label", LEARNERS)
 def test_no_bound_is_violated(label, record_property):
-    # 20 learners with 36 streams each, against four competitors and in some runs the best competitor.
+    # 21 learners with 36 streams each, against four competitors and in some runs the best competitor.
     make, limit = LEARNERS[label]
     first = 100 * list(LEARNERS).index(label)
     checks, largest = defaultdict(int), defaultdict(float)

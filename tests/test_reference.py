@@ -120,7 +120,7 @@ def test_stream_shorter_than_the_budget(label):
 
 # With small integers, inner products and integer coefficients these learners compute without rounding.
 # Ties are then exact in the learner and in the reference, and no round is left out.
-EXACT = ["perceptron", "remove oldest", "random", "cks", "stoptron", "voted"]
+EXACT = ["perceptron", "remove oldest", "shared budget", "random", "cks", "stoptron", "voted"]
 
 
 @pytest.mark.parametrize("kernel", ["linear", "allsubsets"])

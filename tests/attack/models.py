@@ -24,7 +24,7 @@ OTHER_KERNELS = ("poly", "laplacian", "allsubsets", "callable", "normalized poly
 
 # Learners whose coefficients are whole numbers. With the linear kernel and on the rows of these tests, their
 # margins are computed without rounding, so that ties are the same in every order of computation.
-WHOLE_KERNELIZED = ("perceptron", "remove oldest", "random", "cks", "stoptron", "voted")
+WHOLE_KERNELIZED = ("perceptron", "remove oldest", "shared budget", "random", "cks", "stoptron", "voted")
 WHOLE_LINEAR = ("perceptron", "margin", "voted")
 
 # With more features than this, and few non-zeros, supports are stored by their non-zeros.

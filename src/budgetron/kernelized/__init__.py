@@ -16,6 +16,7 @@ from budgetron.kernelized._projectron import ProjectronPlusPlus as ProjectronPlu
 from budgetron.kernelized._randomized import RandomizedBudgetPerceptron as RandomizedBudgetPerceptron
 from budgetron.kernelized._remove_oldest import RemoveOldestPerceptron as RemoveOldestPerceptron
 from budgetron.kernelized._second_order import SecondOrderProjectron as SecondOrderProjectron
+from budgetron.kernelized._shared_budget import SharedBudgetPerceptron as SharedBudgetPerceptron
 from budgetron.kernelized._shrinking import ShrinkingPerceptron as ShrinkingPerceptron
 from budgetron.kernelized._stoptron import Stoptron as Stoptron
 from budgetron.kernelized._voted import VotedKernelPerceptron as VotedKernelPerceptron
