@@ -217,7 +217,9 @@ def test_sections_of_an_earlier_page_are_kept(small, tmp_path):
     experiments.reproduce(page, ["noise-5"], quick=True, workers=1)
     table = first.tables["002-table-3"]
     assert f"## {table.title}\n\n{table.to_markdown()}" in page.read_text()
-    assert "From an earlier run: Projectron paper, Table 3." in page.read_text()
+    # So do figures of two data sets of which only one was run.
+    kept = "Projectron paper, Table 3; Forgetron paper, Figure 6; Forgetron paper, Figure 7."
+    assert f"From an earlier run: {kept}" in page.read_text()
     # A page with other options is replaced.
     for path in (tmp_path / "page" / ".jobs").iterdir():
         path.unlink()

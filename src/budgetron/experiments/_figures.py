@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["figures"]
+__all__ = ["STUDIES_OF", "figures"]
 
 # Learners of 003's figures, those with a row in its table, and the rows of a run (our USPS has fewer)
 DRAWN = ("self-tuned", "greedy", "CKS", "CG", "greedy-cumulative")
@@ -25,16 +25,20 @@ IN_TABLE = ("self-tuned", "greedy", "CKS")
 ROWS = {"mnist": 60_000, "usps": 10_000, "census": 24_764, "noise-5": 10_000, "noise-10": 10_000}
 
 
+# The figures of the Forgetron paper over budgets, and the studies in each
+STUDIES_OF = {
+    "003-figure-4": ("usps", "mnist"),
+    "003-figure-5": ("census",),
+    "003-figure-6": ("noise-5", "noise-10"),
+}
+
+
 def figures(results: Results) -> dict[str, Figure]:
     """Return by file name the figures that there are results for."""
     drawn: dict[str, Figure] = {}
     if any(job.study == "adult" for job in results):
         drawn |= _projectron_figures(results)
-    for name, studies in {
-        "003-figure-4": ("usps", "mnist"),
-        "003-figure-5": ("census",),
-        "003-figure-6": ("noise-5", "noise-10"),
-    }.items():
+    for name, studies in STUDIES_OF.items():
         present = [study for study in studies if _budgets(results, study)]
         if present:
             figure, axes = new_figure(6 * len(present), 4.5, 1, len(present))

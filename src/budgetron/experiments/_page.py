@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from budgetron._util.atomic import atomic_write
-from budgetron.experiments._figures import figures
+from budgetron.experiments._figures import STUDIES_OF, figures
 from budgetron.experiments._forgetron_tables import forgetron_table, width_table
 from budgetron.experiments._studies import PAPERS, STUDIES, Job, JobResult, jobs_of
 from budgetron.experiments._tables import Record, Table, projectron_table
@@ -34,7 +34,11 @@ def write_page(
         files.append(folder / f"{name}.csv")
         with atomic_write(files[-1]) as file:
             file.write(table.to_csv().encode())
-    pictures = figures(results)
+    pictures = {
+        name: figure
+        for name, figure in figures(results).items()
+        if _is_complete(name, results) or not _has_earlier(name, folder, earlier)
+    }
     for name, figure in pictures.items():
         files.append(folder / f"{name}.png")
         with atomic_write(files[-1]) as file:
@@ -92,6 +96,16 @@ def _typed(record: dict[str, str]) -> Record:
     return {name: kinds.get(name, float)(value) for name, value in record.items()}
 
 
+def _is_complete(name: str, results: Mapping[Job, JobResult]) -> bool:
+    """Return whether there are results for all data sets of a figure."""
+    studies = STUDIES_OF | {"003-figure-7": STUDIES_OF["003-figure-6"]}
+    return {*studies.get(name, ())} <= {job.study for job in results}
+
+
+def _has_earlier(name: str, folder: Path, earlier: Mapping[str, str]) -> bool:
+    return CAPTIONS[name][0] in earlier and (folder / f"{name}.png").exists()
+
+
 # ---------------------------------------------------------------------- the sections
 
 
@@ -108,7 +122,7 @@ def _sections(
         else:
             sections |= {head: (text, True) for head, text in earlier.items() if head.startswith(start)}
     for name, (heading, caption) in CAPTIONS.items():
-        if name in pictures or (heading in earlier and (folder / f"{name}.png").exists()):
+        if name in pictures or _has_earlier(name, folder, earlier):
             text = f"![{heading}]({folder.name}/{name}.png)\n\n{caption}"
             sections[heading] = text, name not in pictures
     return sections
