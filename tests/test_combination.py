@@ -42,10 +42,11 @@ def test_equals_reference(outputs, keeps, weighted):
     active = np.array([True, True, False, True, True])
     ours, parts = Combination(5, outputs, keeps, 0.2, 0.01), Combination(5, outputs, keeps, 0.2, 0.01)
     margins, part_margins = np.empty((300, outputs)), np.empty((300, outputs))
+    ledger = np.empty((300, 2 + len(keeps) + 5))
     wrong = ours.learn(scores, active, labels, margins, weights)
     for a, b in ((0, 1), (1, 17), (17, 300)):
         own = None if weights is None else weights[a:b]
-        parts.learn(scores[a:b], active, labels[a:b], part_margins[a:b], own)
+        parts.learn(scores[a:b], active, labels[a:b], part_margins[a:b], own, ledger[a:b])
     np.testing.assert_array_equal(part_margins, margins)
     reference = Reference(5, outputs, keeps, 0.2, 0.01)
     expected = [
@@ -56,6 +57,11 @@ def test_equals_reference(outputs, keeps, weighted):
     np.testing.assert_allclose(ours.shares, reference.shares, atol=1e-12)
     np.testing.assert_allclose(ours.losses, [*reference.losses, reference.loss], atol=1e-9)
     np.testing.assert_array_equal(wrong, reference.losses[len(keeps) :])
+    np.testing.assert_allclose(ledger[:, 0], [loss for loss, _ in reference.history], atol=1e-12)
+    np.testing.assert_array_equal(ledger[:, 1], np.ones(300) if weights is None else weights)
+    np.testing.assert_array_equal(ledger[:, 2:], [wrong for _, wrong in reference.history])
+    with pytest.raises(ValueError, match="a ledger must have"):
+        ours.learn(scores, active, labels, margins, weights, ledger[:, 1:])
     np.testing.assert_allclose(ours.weights, reference.w, atol=1e-9)
     np.testing.assert_allclose(ours.sigma, reference.sigma, atol=1e-9)
 

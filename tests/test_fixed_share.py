@@ -348,11 +348,11 @@ class Vote(linear.Perceptron):
     losses = changing_losses(0, 300, 4, 2)
 
     def _theorems(self, radius):
-        def regret(switches, check):
+        def regret(run, switches, check):
             return bounds.fixed_share(4, 300, switches, 0.5, 0.01, check=check)
 
-        own = FixedShare(0.5, 0.01).play_losses(self.losses).losses.sum()
-        return [SequenceTheorem("fixed_share", float(own), lambda run: self.losses, regret)]
+        own = float(FixedShare(0.5, 0.01).play_losses(self.losses).losses.sum())
+        return [SequenceTheorem("fixed_share", lambda run: (own, self.losses), regret, "ABCD")]
 
 
 @pytest.fixture(scope="module")
@@ -360,7 +360,7 @@ def vote():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(300, 2)), rng.integers(0, 2, 300)
     model = Vote()
-    return model, X, y, model.progressive_fit(X, y)
+    return model, X, y, model.progressive_fit(X, y, ledger=True)
 
 
 def test_certificates_of_a_vote(vote):
@@ -369,7 +369,10 @@ def test_certificates_of_a_vote(vote):
         assert certificate.holds
         assert certificate.losses == best_sequence(Vote.losses, k).loss
         assert certificate.bound == certificate.losses + bounds.fixed_share(4, 300, k, 0.5, 0.01)
-        assert f"at most {k} switches" in str(certificate)
+        assert (f"at most {k} switch" if k else "the best expert, ") in str(certificate)
+        sequence = best_sequence(Vote.losses, k).experts
+        names = ", ".join(f'"{"ABCD"[i]}"' for i in sequence[np.flatnonzero(np.diff(sequence, prepend=-1))])
+        assert names[:18] in str(certificate)  # at most four are listed
     best = certify(*vote)
     assert best.bound == min(certificate.bound for certificate in certificates)
     assert best.count == pytest.approx(FixedShare(0.5, 0.01).play_losses(Vote.losses).losses.sum())

@@ -39,6 +39,7 @@ class Combination:
         self.recent = np.zeros((outputs, len(rates)))
         self.shares = np.full(len(keeps) + n_experts, 1.0 / (len(keeps) + n_experts))
         self.losses, self.loss = np.zeros(len(self.shares)), 0.0
+        self.history = []  # of each round: the loss of the vote, and who is wrong
 
     def play(self, scores, active, label, weight=1.0):
         """Play one round: `label` is the class. Return the margins before it was seen."""
@@ -59,6 +60,7 @@ class Combination:
         wrong = np.array([c != label for c in classes])
         self.losses += wrong
         self.loss += self.shares[wrong].sum()
+        self.history.append((self.shares[wrong].sum(), wrong))
         shares = self.shares * np.exp(-self.eta * weight * wrong)
         self.shares = (1.0 - self.alpha) * shares / shares.sum() + self.alpha / len(shares)
         for c in range(outputs):

@@ -220,10 +220,16 @@ def predicted_codes(margins: Floats) -> Codes:
 
 
 def ledger_columns(names: tuple[str, ...], entries: Floats) -> dict[str, Floats | Ints]:
-    """Return the columns of a ledger by name: one-dimensional for one output, else with a column for each."""
+    """Return the columns of a ledger by name: one-dimensional for one output, else with a column for each.
+
+    Entries with the same name are the columns of one table, of one output.
+    """
     columns: dict[str, Floats | Ints] = {}
-    for j, name in enumerate(names):
-        values: Floats | Ints = entries[:, :, j].T.copy()
+    for name in dict.fromkeys(names):
+        places = [j for j, other in enumerate(names) if other == name]
+        values: Floats | Ints = (
+            entries[0][:, places] if len(places) > 1 else entries[:, :, places[0]].T.copy()
+        )
         if name == "removed":
             values = values.astype(np.int64)
         columns[name] = values[:, 0] if values.shape[1] == 1 else values

@@ -5,13 +5,12 @@ evaluates them. A theorem compares a run of the learner with a competitor:
 
 `FunctionTheorem`  the competitor is a function in the space of the learner's kernel
 `WeightsTheorem`   the competitor is a weight vector, restricted by the theorem
-`ExpertsTheorem`   the competitor is the best of the learner's own experts
-`SequenceTheorem`  the competitor is the best sequence of these experts with some number of switches
+`SequenceTheorem`  the competitor is the best sequence of the learner's own experts with a number of switches
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import TypeAlias
@@ -26,7 +25,6 @@ from budgetron.bounds import Check
 
 __all__ = [
     "DeclaredTheorem",
-    "ExpertsTheorem",
     "FunctionTheorem",
     "Run",
     "SequenceTheorem",
@@ -39,8 +37,9 @@ __all__ = [
 class Run:
     """A stream, what the learner did on it, and what the competitor does on it.
 
-    `y` holds -1 and +1. `radius` is the largest sqrt(k(x, x)). `margins` are y g(x) of the competitor g,
-    `norm` is its norm (the largest, if it drifts) and `shift` the distance that it drifts in all.
+    `y` holds -1 and +1, or the indices of the classes if there are more than two. `radius` is the largest
+    sqrt(k(x, x)). `margins` are y g(x) of the competitor g, `norm` is its norm (the largest, if it drifts)
+    and `shift` the distance that it drifts in all.
     """
 
     trace: Trace
@@ -121,43 +120,32 @@ class WeightsTheorem:
 
 
 @dataclass(frozen=True)
-class ExpertsTheorem:
-    """A theorem that compares the loss of a vote with that of the best expert; the learner counted both.
-
-    `count` is the loss of the vote, `losses` that of the best expert, `competitor` its name.
-    """
-
-    name: str
-    count: float
-    bound: float
-    losses: float
-    competitor: str
-
-
-@dataclass(frozen=True)
 class SequenceTheorem:
     """A theorem that compares the loss of a vote with that of a sequence of experts, one per round.
+
+    It holds for any number of classes.
 
     Parameters
     ----------
     name : str
         Its name in `bounds.THEOREMS`.
-    count : float
-        The loss of the vote.
-    expert_losses : callable
-        Returns the losses of the experts in a run, of shape (rounds, experts).
+    losses : callable
+        Returns the loss of the vote in a run, and the losses of the experts, of shape (rounds, experts). If
+        the run has no ledger, these are of shape (1, experts): the sums over all rounds.
     regret : callable
-        Returns the bound of the regret against sequences with a number of switches; it appends the
-        assumptions to its second argument.
+        Takes a run, a number of switches, and a list to append the assumptions to. Returns the bound of the
+        regret against sequences with so many switches.
+    experts : sequence of str
+        The names of the experts.
     """
 
     name: str
-    count: float
-    expert_losses: Callable[[Run], Floats]
-    regret: Callable[[int, Check], float]
+    losses: Callable[[Run], tuple[float, Floats]]
+    regret: Callable[[Run, int, Check], float]
+    experts: Sequence[str]
 
 
-DeclaredTheorem: TypeAlias = FunctionTheorem | WeightsTheorem | ExpertsTheorem | SequenceTheorem
+DeclaredTheorem: TypeAlias = FunctionTheorem | WeightsTheorem | SequenceTheorem
 
 
 def perceptron_theorems(radius: float, updates: int | None = None) -> list[DeclaredTheorem]:

@@ -55,6 +55,8 @@ class Trace:
         - ``grad_error``: error in the gradient (Sutskever's paper, section 3.2);
         - ``Z``: the sum that Winnow's new weights are divided by;
         - ``step_norm``: ||f'||, the norm after the example was added, before shrinking and removal;
+        - ``loss``: loss of the vote of `BudgetClassifier`; ``weight``: weight of the row;
+          ``expert_losses``: the losses, 0 or 1, of its combiners and experts, in the order of `experts_`;
         - ``norm``: ||f|| after the round.
     """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import nan, sqrt
 
 import numpy as np
@@ -14,7 +15,6 @@ from budgetron._base.batches import encode
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.theorems import (
     DeclaredTheorem,
-    ExpertsTheorem,
     FunctionTheorem,
     Run,
     SequenceTheorem,
@@ -26,12 +26,14 @@ from budgetron._certify.certificate import Certificate
 from budgetron._certify.competitors import expansion_of, set_competitors
 from budgetron._util.types import Rows
 from budgetron.bounds import THEOREMS, Assumption, AssumptionError
-from budgetron.experts import best_sequence
+from budgetron.experts import ExpertSequence, best_sequence
 
 __all__ = ["certify"]
 
 # The most switches of a sequence of experts that is searched for as the best competitor.
 MOST_SWITCHES = 30
+# The most experts of a sequence that a certificate names.
+MOST_NAMES = 4
 
 
 def certify(
@@ -50,11 +52,12 @@ def certify(
     Parameters
     ----------
     model : online learner
-        Fitted, on two classes.
+        Fitted, on two classes. The theorems about votes of experts allow more.
     X, y : array-like or CSR matrix of shape (n_rounds, n_features), and labels
         The whole stream, in the order in which it was learned. Sparse rows are converted to dense ones.
     trace : Trace
-        What `progressive_fit` returned for it. Theorems about the ledger need ``ledger=True`` there.
+        What `progressive_fit` returned for it. Theorems about the ledger, and comparisons with sequences of
+        experts that switch, need ``ledger=True`` there.
     competitor : "best", (rows, coefficients), array, fitted model, list of (first round, competitor), or int
         What the run is compared with. A list is a sequence of competitors, each from its first round on, for
         the theorems that allow drift. A weight vector is meant for linear learners. Models must have the
@@ -86,8 +89,6 @@ def certify(
     """
     run = _run_of(model, X, y, trace)
     chosen = _choose(model, run.radius, theorem)
-    if isinstance(chosen, ExpertsTheorem):
-        return _experts_certificate(model, chosen, competitor)
     if isinstance(chosen, SequenceTheorem):
         return _sequence_certificate(model, run, chosen, competitor, check)
     return _run_certificate(model, run, chosen, competitor, check, verbose)
@@ -99,7 +100,9 @@ def _run_of(model: OnlineClassifier, X: Rows, y: ArrayLike, trace: Trace) -> Run
         raise TypeError(f"model must be one of Budgetron's learners; got {model!r}")
     check_is_fitted(model)
     check_parameters(model)
-    if len(model.classes_) > 2:
+    # Which kinds of theorems there are does not depend on the radius.
+    any_classes = any(isinstance(theorem, SequenceTheorem) for theorem in theorems_of(model, 1.0))
+    if len(model.classes_) > 2 and not any_classes:
         raise ValueError(
             f"the theorems are about two classes, the model has {len(model.classes_)}; certify a learner "
             "that separates one class from the rest"
@@ -120,7 +123,8 @@ def _run_of(model: OnlineClassifier, X: Rows, y: ArrayLike, trace: Trace) -> Run
         )
     kernel = competitor_kernel(model)
     radius = sqrt(float(kernel.diagonal(rows).max()))
-    return Run(trace, rows, np.where(codes == 1, 1.0, -1.0), kernel, radius)
+    labels = np.where(codes == 1, 1.0, -1.0) if len(model.classes_) == 2 else codes.astype(float)
+    return Run(trace, rows, labels, kernel, radius)
 
 
 def _choose(model: OnlineClassifier, radius: float, name: str | None) -> DeclaredTheorem:
@@ -133,35 +137,21 @@ def _choose(model: OnlineClassifier, radius: float, name: str | None) -> Declare
     return declared[name] if name is not None else next(iter(declared.values()))
 
 
-def _experts_certificate(model: OnlineClassifier, theorem: ExpertsTheorem, competitor: object) -> Certificate:
-    if not isinstance(competitor, str) or competitor != "best":
-        raise ValueError(
-            f'competitor must be "best" for {type(model).__name__}: its best expert; got {competitor!r}'
-        )
-    return Certificate(
-        learner=repr(model),
-        theorem=THEOREMS[theorem.name].source,
-        quantity="loss",
-        count=theorem.count,
-        bound=theorem.bound,
-        competitor=f"the best expert, {theorem.competitor}",
-        norm=nan,
-        losses=theorem.losses,
-        shift=0.0,
-        rounds=model.rounds_,
-    )
-
-
 def _sequence_certificate(
     model: OnlineClassifier, run: Run, theorem: SequenceTheorem, competitor: object, check: bool
 ) -> Certificate:
-    losses, source = theorem.expert_losses(run), THEOREMS[theorem.name].source
+    count, losses = theorem.losses(run)
     if isinstance(competitor, int) and not isinstance(competitor, bool) and competitor >= 0:
+        if competitor and run.trace.ledger is None:
+            raise ValueError(
+                "a comparison with sequences of experts that switch needs the losses of every round: make "
+                "the trace with progressive_fit(..., ledger=True)"
+            )
         best, switches = best_sequence(losses, competitor), competitor
     elif isinstance(competitor, str) and competitor == "best":
         # All numbers of switches come from one table. Assumptions on the switches hold for all of them.
         found = best_sequence(losses, min(MOST_SWITCHES, len(losses) - 1)).smallest_losses
-        switches = int(np.argmin([loss + theorem.regret(k, []) for k, loss in enumerate(found)]))
+        switches = int(np.argmin([loss + theorem.regret(run, k, []) for k, loss in enumerate(found)]))
         best = best_sequence(losses, switches)
     else:
         raise ValueError(
@@ -169,21 +159,34 @@ def _sequence_certificate(
             f"got {competitor!r}"
         )
     assumptions: list[Assumption] = []
-    bound = best.loss + theorem.regret(switches, assumptions)
+    bound = best.loss + theorem.regret(run, switches, assumptions)
+    source = THEOREMS[theorem.name].source
     if check:
         _refuse_failed(assumptions, source)
     return Certificate(
         learner=repr(model),
         theorem=source,
         quantity="loss",
-        count=theorem.count,
+        count=count,
         bound=bound,
-        competitor=f"the best sequence of experts with at most {switches} switches",
+        competitor=_sequence_name(best, switches, theorem.experts),
         norm=nan,
         losses=best.loss,
         shift=0.0,
         rounds=model.rounds_,
         assumptions=assumptions,
+    )
+
+
+def _sequence_name(best: ExpertSequence, switches: int, names: Sequence[str]) -> str:
+    """Return what a certificate says about a sequence of experts."""
+    starts = np.flatnonzero(np.diff(best.experts, prepend=-1))
+    experts = [f'"{names[i]}"' for i in best.experts[starts]]
+    if not switches:
+        return f"the best expert, {experts[0]}"
+    listed = ", ".join(experts[:MOST_NAMES]) + (", ..." if len(experts) > MOST_NAMES else "")
+    return (
+        f"the best sequence of experts with at most {switches} switch{'es' if switches > 1 else ''}, {listed}"
     )
 
 

@@ -44,5 +44,6 @@ class Combination:
         labels: Floats,
         margins: Floats,
         importances: Floats | None = ...,
+        ledger: Floats | None = ...,
     ) -> NDArray[np.int64]: ...
     def decide(self, scores: Floats, active: NDArray[np.bool_], margins: Floats, next_row: bool) -> None: ...

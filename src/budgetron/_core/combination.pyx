@@ -152,7 +152,7 @@ cdef class Combination:
         self.weights[:, :, source] = 0.0
 
     def learn(self, const double[:, :, ::1] scores, active, const double[::1] labels, double[:, ::1] margins,
-              const double[::1] importances=None):
+              const double[::1] importances=None, double[:, :] ledger=None):
         """Play rounds; return the number of wrong votes of each expert.
 
         Parameters
@@ -165,17 +165,23 @@ cdef class Combination:
             The margins before the label was seen.
         importances : ndarray of shape (n,), optional
             Weights of the rows.
+        ledger : ndarray of shape (n, 2 + n_combiners + n_experts), to fill, optional
+            The loss of the vote, the weight of the row, and the loss (0 or 1) of each combiner and expert.
         """
         cdef Py_ssize_t t, n = scores.shape[0], label
         cdef cnp.uint8_t[::1] speaks = np.ascontiguousarray(active, np.uint8)
         cdef double weight
         self.check(scores, margins, speaks)
+        if ledger is not None and (ledger.shape[0] != n or ledger.shape[1] != 2 + self.n_combiners + self.n_experts):
+            raise ValueError("a ledger must have a row per round, and two columns more than combiners and experts")
         before = self.losses.copy()
         with nogil:
             for t in range(n):
                 predict(self, &scores[t, 0, 0] if self.n_experts else NULL, &speaks[0], self.recency, &margins[t, 0])
                 label = <Py_ssize_t> labels[t] if self.outputs > 1 else labels[t] > 0.0
                 weight = 1.0 if importances is None else importances[t]
+                if ledger is not None:
+                    record(self, label, weight, ledger, t)
                 learn_label(self, label, weight)
         wrong = (self.losses - before)[self.n_combiners:self.n_combiners + self.n_experts]
         return np.rint(wrong).astype(np.int64)
@@ -275,6 +281,15 @@ cdef void write_margins(Combination self, Py_ssize_t winner, double* out) noexce
         if c != winner:
             most = max(most, out[c])
     out[winner] = max(out[winner], most + LEAD)
+
+
+cdef void record(Combination self, Py_ssize_t label, double weight, double[:, :] ledger, Py_ssize_t t) noexcept nogil:
+    """Write the losses of the round that was predicted last, before its label is learned."""
+    cdef Py_ssize_t i
+    ledger[t, 0], ledger[t, 1] = 0.0, weight
+    for i in range(self.n_combiners + self.n_experts):
+        ledger[t, 2 + i] = self._chosen[i] != label
+        ledger[t, 0] += ledger[t, 2 + i] * self._shares[i]
 
 
 cdef void learn_label(Combination self, Py_ssize_t label, double weight) noexcept nogil:

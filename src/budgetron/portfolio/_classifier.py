@@ -15,7 +15,7 @@ from budgetron import bounds
 from budgetron._base.batches import Batch
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.sizes import MemoryTooSmallError, Prepare, as_it_is, with_params
-from budgetron._base.theorems import DeclaredTheorem, ExpertsTheorem
+from budgetron._base.theorems import DeclaredTheorem, Run, SequenceTheorem
 from budgetron._base.weighted_classifier import CLASS_WEIGHT, WeightedClassifier
 from budgetron._core.calibration import calibrate, log_odds, sigmoids, sound
 from budgetron._util.blocks import row_blocks
@@ -123,8 +123,10 @@ class BudgetClassifier(WeightedClassifier):
     Guarantee: fixed share over N combiners and experts, with the rates eta = 0.1 and alpha = 0.0003, has a
     loss of at most that of the best sequence of them with k switches, plus
     ((k + 1) ln N + k ln(1/alpha) + T alpha) / eta + eta T / 8 after T rounds, up to terms of second order in
-    alpha. The loss of a round is the weight of those that were wrong, which is at least 1/2 in a mistake. An
-    inactive expert votes as the first combiner does. Rows must have the weight 1.
+    alpha. The loss of a round is the weight of those that were wrong. It is at least 1/2 in a mistake, for
+    any number of classes, so that there are at most twice as many mistakes. An inactive expert votes as the
+    first combiner does. If rows have weights w, losses are multiplied by w, and eta T / 8 is the sum of
+    eta w^2 / 8. `certify` evaluates this; with ``progressive_fit(..., ledger=True)`` for every k.
 
     References
     ----------
@@ -349,10 +351,32 @@ class BudgetClassifier(WeightedClassifier):
         return importances
 
     def _theorems(self, radius: float) -> list[DeclaredTheorem]:
-        losses = self._learners[0].combination.losses
-        best = int(losses[:-1].argmin())
-        bound, name = float(losses[best]) + self.regret_bound_, self.experts_[best]["name"]
-        return [ExpertsTheorem("fixed_share", float(losses[-1]), bound, float(losses[best]), name)]
+        names = [expert["name"] for expert in self.experts_]
+        return [SequenceTheorem("fixed_share", self._losses_in, self._sequence_regret, names)]
+
+    def _losses_in(self, run: Run) -> tuple[float, Floats]:
+        """Return the loss of the vote, and those of the combiners and experts in each round, weighted."""
+        if run.trace.ledger is None and self.class_weight is None:
+            totals = self._learners[0].combination.losses
+            return float(totals[-1]), totals[None, :-1]
+        weights = run.ledger("weight")
+        return float(weights @ run.ledger("loss")), weights[:, None] * run.ledger("expert_losses")
+
+    def _sequence_regret(self, run: Run, switches: int, check: bounds.Check) -> float:
+        bound = self._regret_bound(switches, check)
+        # With weights w of the rows, losses lie between 0 and w, and eta T / 8 is the sum of eta w^2 / 8.
+        squares = (
+            0.0 if run.trace.ledger is None else float(np.square(run.ledger("weight")).sum() - len(run.y))
+        )
+        return bound + self._learners[0].combination.eta / 8 * squares
+
+    def _regret_bound(self, switches: int, check: bounds.Check = True) -> float:
+        portfolio = self._fitted()[0]
+        combination = portfolio.combination
+        voters, rounds = combination.n_combiners + combination.n_experts, max(portfolio.pool.seen, 1)
+        # The bound needs alpha > 0. Without sharing, a tiny alpha gives its limit.
+        alpha = max(combination.alpha, 1e-300)
+        return bounds.fixed_share(voters, rounds, switches, combination.eta, alpha, check=check)
 
     @property
     def regret_(self) -> float:
@@ -363,8 +387,4 @@ class BudgetClassifier(WeightedClassifier):
     @property
     def regret_bound_(self) -> float:
         """Upper bound of `regret_`, if all rows have the weight 1."""
-        portfolio = self._fitted()[0]
-        combination = portfolio.combination
-        voters, rounds = combination.n_combiners + combination.n_experts, max(portfolio.pool.seen, 1)
-        # The bound needs alpha > 0. Without sharing, a tiny alpha gives its limit.
-        return bounds.fixed_share(voters, rounds, 0, combination.eta, max(combination.alpha, 1e-300))
+        return self._regret_bound(0)

@@ -62,7 +62,6 @@ class Portfolio:
         Which parts there are.
     """
 
-    ledger: tuple[str, ...] = ()
     budget = 0
 
     def __init__(
@@ -115,6 +114,12 @@ class Portfolio:
         return self.pool.memory
 
     @property
+    def ledger(self) -> tuple[str, ...]:
+        """Names of the columns that `learn` fills in a ledger; there is one for each combiner and expert."""
+        voters = self.combination.n_combiners + self.combination.n_experts
+        return ("loss", "weight", *["expert_losses"] * voters)
+
+    @property
     def nbytes(self) -> int:
         """Bytes of all arrays that outlive a call."""
         return self.pool.nbytes
@@ -152,17 +157,15 @@ class Portfolio:
         importances: Floats | None = None,
         threads: int = 1,
     ) -> None:
-        """Play one round per row of X, in order; experts may learn in several threads.
-
-        A portfolio has no ledger: the argument is None.
-        """
+        """Play one round per row of X, in order; experts may learn in several threads."""
         start = 0
         with group_runner(threads if X.shape[0] > 1 else 1) as run:
             for stop in self.pool.block_ends(X.shape[0]):
                 block = slice(start, stop)
                 weights = None if importances is None else importances[block]
                 rows = self._check_size(X[block])
-                block_margins, block_sizes = self._learn_block(rows, y[block], weights, run)
+                record = None if ledger is None else ledger[block]
+                block_margins, block_sizes = self._learn_block(rows, y[block], weights, record, run)
                 if margins is not None:
                     margins[block] = block_margins[:, 0] if margins.ndim == 1 else block_margins
                 if sizes is not None:
@@ -171,7 +174,12 @@ class Portfolio:
                 start = stop
 
     def _learn_block(
-        self, X: Matrix, labels: Floats, importances: Floats | None, run: RunGroups
+        self,
+        X: Matrix,
+        labels: Floats,
+        importances: Floats | None,
+        ledger: Floats | None,
+        run: RunGroups,
     ) -> tuple[Floats, Ints]:
         """Play the rounds of a block; return the margins, and the supports after each round."""
         pool, n, outputs = self.pool, X.shape[0], self.n_outputs
@@ -196,7 +204,7 @@ class Portfolio:
             if expert.design.has_kernel:
                 sizes += supports[i]
         active, margins = self._active(), np.empty((n, outputs))
-        self.combination.learn(scores, active, labels, margins, importances)
+        self.combination.learn(scores, active, labels, margins, importances, ledger)
         wrong = wrong_votes(scores, labels) & active
         right = ~wrong & active
         if importances is not None:  # rows of weight 0 decide nothing
