@@ -73,3 +73,21 @@ def test_best_competitor(adult):
     dual.solve(1.0, 1e-5)
     assert certificate.holds
     assert certificate.bound <= 1.01 * (dual.norm2() + 2 * dual.losses())
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        linear.AROW(),
+        linear.AROW(covariance="diagonal"),
+        budgetron.SecondOrderProjectron(300, gamma=0.02),
+        budgetron.SecondOrderProjectron(100, linear=False, gamma=0.02),
+    ],
+    ids=repr,
+)
+def test_the_bound_of_second_order_learners_is_not_vacuous(adult, model):
+    X, y = adult[0][:5000], adult[1][:5000]
+    certificate = certify(model, X, y, model.progressive_fit(X, y, ledger=True))
+    assert certificate.holds
+    assert not certificate.vacuous
+    assert certificate.bound < 0.5 * certificate.most < 0.5 * certificate.rounds

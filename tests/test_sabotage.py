@@ -9,9 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from test_second_order_bound import forgetful_stream
 
 import budgetron
-from budgetron import streams
+from budgetron import SecondOrderProjectron, bounds, certify, streams
+from budgetron.bounds import AssumptionError, second_order_gain
 
 PACKAGE = Path(budgetron.__file__).parent
 SHARE = 15 / 32
@@ -32,6 +34,16 @@ FAULTS = {
         "_projectron",
         "return loss / square if loss < square else 1.0",
         "return loss / square if square > 0.0 and loss > square else 1.0",
+    ),
+    "a smaller r in the covariance": (
+        "_second_order",
+        "self.gaussian_round.step(self._steps, noise, v,",
+        "self.gaussian_round.step(self._steps, 0.5 * noise, v,",
+    ),
+    "a larger r in the covariance": (
+        "_second_order",
+        "self.gaussian_round.step(self._steps, noise, v,",
+        "self.gaussian_round.step(self._steps, 2.0 * noise, v,",
     ),
 }
 
@@ -105,7 +117,37 @@ def projectron_violations(ProjectronPlusPlus):
             yield "(17)"
 
 
+def second_order_violations(SecondOrderProjectron):
+    """Yield the steps of the proof for second-order learners that some runs violate."""
+    for seed in range(6):
+        X, y = streams.two_gaussians(400, 0.2, random_state=seed)
+        for r in (0.1, 1.0):
+            # Without supports the images are the rows, so that w' L w can be computed from f alone.
+            model = SecondOrderProjectron(10, threshold=10.0, r=r, gamma=0.5)
+            trace = model.progressive_fit(X, y, ledger=True)
+            learned = ~np.isnan(trace.ledger["tau"])
+            gain = second_order_gain((y * trace.margins)[learned], trace.ledger["variance"][learned], r)
+            values = model.decision_function(X)[learned]
+            if not np.isclose(gain, r * trace.ledger["norm"][-1] ** 2 + values @ values, rtol=1e-6):
+                yield "w' L w = G"
+            if len(list(certificate_violations(SecondOrderProjectron(20, r=r, gamma=0.5), X, y))):
+                yield "the bound"
+
+
+def certificate_violations(model, X, y, competitor="best", theorem="second_order"):
+    """Yield the reason if the certificate of a run does not hold."""
+    trace = model.progressive_fit(X, y, ledger=True)
+    try:
+        certificate = certify(model, X, y, trace, competitor, theorem=theorem)
+    except AssumptionError as error:  # a negative gain
+        yield str(error)
+    else:
+        if not certificate.holds:
+            yield str(certificate)
+
+
 CHECKS = {
+    "_second_order": ("SecondOrderProjectron", second_order_violations),
     "_forgetron": ("Forgetron", forgetron_violations),
     "_projectron": ("ProjectronPlusPlus", projectron_violations),
 }
@@ -114,6 +156,7 @@ CHECKS = {
 def test_the_learners_violate_no_invariant():
     assert list(forgetron_violations(budgetron.Forgetron)) == []
     assert list(projectron_violations(budgetron.ProjectronPlusPlus)) == []
+    assert list(second_order_violations(budgetron.SecondOrderProjectron)) == []
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -123,3 +166,27 @@ def test_every_fault_violates_an_invariant(fault, tmp_path):
     violations = list(violations_of(getattr(faulty, name)))
     print(fault, sorted(set(violations)), len(violations))
     assert violations
+
+
+def test_a_bound_without_its_term_is_violated(monkeypatch):
+    """The terms of the distances and of exchanged supports are left out of the bound, one at a time."""
+    X, y = forgetful_stream(4, 40)
+    competitor = np.eye(8)[:4], np.array([1.0, -1.0, 1.0, -1.0])
+    without_supports = {"threshold": 1.5, "linear": False, "kernel": "linear"}
+    runs = {
+        "exchange": (SecondOrderProjectron(4, linear=False, kernel="linear"), "second_order"),
+        "distance": (SecondOrderProjectron(4, **without_supports), "second_order_rows"),
+    }
+    for model, theorem in runs.values():
+        assert not list(certificate_violations(model, X, y, competitor, theorem))
+    images, rows = bounds.second_order, bounds.second_order_rows
+    faults = {
+        "exchange": ("second_order", lambda *a, **k: images(*a[:7], 0.0, *a[8:], **k)),
+        "distance": ("second_order_rows", lambda *a, **k: rows(*a[:5], [], *a[6:], **k)),
+    }
+    for name, (function, faulty) in faults.items():
+        with monkeypatch.context() as patched:
+            patched.setattr(bounds, function, faulty)
+            model, theorem = runs[name]
+            model = model.__class__(**model.get_params())
+            assert list(certificate_violations(model, X, y, competitor, theorem)), name

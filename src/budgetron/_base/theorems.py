@@ -5,6 +5,7 @@ evaluates them. A theorem compares a run of the learner with a competitor:
 
 `FunctionTheorem`  the competitor is a function in the space of the learner's kernel
 `WeightsTheorem`   the competitor is a weight vector, restricted by the theorem
+`ImageTheorem`     the competitor is a vector of the coordinates of a second-order learner
 `SequenceTheorem`  the competitor is the best sequence of the learner's own experts with a number of switches
 """
 
@@ -16,6 +17,7 @@ from math import inf
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from budgetron import bounds
 from budgetron._base.trace import Trace
@@ -26,6 +28,8 @@ from budgetron.bounds import Check
 __all__ = [
     "DeclaredTheorem",
     "FunctionTheorem",
+    "ImageTheorem",
+    "Images",
     "Run",
     "SequenceTheorem",
     "WeightsTheorem",
@@ -145,7 +149,69 @@ class SequenceTheorem:
     experts: Sequence[str]
 
 
-DeclaredTheorem: TypeAlias = FunctionTheorem | WeightsTheorem | SequenceTheorem
+@dataclass(frozen=True)
+class Images:
+    """The vectors that a second-order learner learned in a run.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n_rounds, n)
+        The coordinates of each row: of the linear part, then in a basis of the span of all supports.
+    learned : ndarray of shape (n_rounds,), bool
+        Whether each round was learned.
+    gain : float
+        See `bounds.second_order`.
+    first : int
+        The coordinates from here on belong to the supports.
+    removed : ndarray of shape (n, any)
+        For each exchange an orthonormal basis of the part of the span that it removed, side by side.
+    diagonal : bool
+        Whether the covariance is diagonal.
+    dropped : ndarray of shape (n,)
+        Its product with a competitor is `dropped` of `bounds.second_order`.
+    supports, basis : ndarray of shape (s, d) and (s, n - first)
+        The kernel values of a row with `supports`, times `basis`, are its last coordinates. `supports` is
+        None for a linear learner.
+    deltas : ndarray of shape (n_learned,), or empty
+        The distances of the learned rows from the span, if `rows` are not their images.
+    exchanges : int
+    """
+
+    rows: Floats
+    learned: NDArray[np.bool_]
+    gain: float
+    first: int
+    removed: Floats
+    diagonal: bool
+    dropped: Floats
+    supports: Floats | None
+    basis: Floats
+    deltas: Floats
+    exchanges: int = 0
+
+
+@dataclass(frozen=True)
+class ImageTheorem:
+    """A theorem that compares a second-order learner with vectors of its coordinates.
+
+    Parameters
+    ----------
+    name : {"second_order", "second_order_rows"}
+        Its name in `bounds.THEOREMS`.
+    images : callable
+        Takes a run, the rows that the competitor needs besides the supports (or none), and a list to append
+        the assumptions to. Returns the images, or raises an error if they are not defined.
+    r, prior : float
+        The parameters of the learner.
+    """
+
+    name: str
+    images: Callable[[Run, Floats, Check], Images]
+    r: float
+    prior: float
+
+
+DeclaredTheorem: TypeAlias = FunctionTheorem | WeightsTheorem | SequenceTheorem | ImageTheorem
 
 
 def perceptron_theorems(radius: float, updates: int | None = None) -> list[DeclaredTheorem]:

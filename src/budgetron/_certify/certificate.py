@@ -39,6 +39,9 @@ class Certificate:
         Distance that the competitor drifts in all.
     rounds : int
         Rounds of the run.
+    most : int or None
+        What the count cannot exceed by what else is known about the run; None if this is the number of
+        rounds. For second-order learners these are the rounds that were not margin errors.
     assumptions : list of Assumption
         The assumptions of the theorem, and whether they hold.
     expansion : (rows, coefficients), or None
@@ -55,6 +58,7 @@ class Certificate:
     losses: float
     shift: float
     rounds: int
+    most: int | None = None
     assumptions: list[Assumption] = field(default_factory=list)
     expansion: tuple[Floats, Floats] | None = field(default=None, repr=False)
 
@@ -70,8 +74,8 @@ class Certificate:
 
     @property
     def vacuous(self) -> bool:
-        """Whether the bound is at least the number of rounds, and so is no restriction."""
-        return self.bound >= self.rounds
+        """Whether the bound is at least the number of rounds, or `most`, and so is no restriction."""
+        return self.bound >= (self.rounds if self.most is None else self.most) * (1 - bounds.ROUNDING)
 
     @property
     def holds(self) -> bool:
@@ -98,7 +102,8 @@ class Certificate:
         )
         verdict = "holds" if self.holds else (exceeded if self.applies else "does not apply")
         if self.holds and self.vacuous:
-            verdict += ", but is vacuous: at least the number of rounds"
+            known = "the number of rounds" if self.most is None else f"{self.most}, which is known anyway"
+            verdict += f", but is vacuous: at least {known}"
         return f"the bound {verdict}"
 
     def _lines(self) -> list[tuple[str, str]]:

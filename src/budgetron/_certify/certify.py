@@ -16,6 +16,7 @@ from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.theorems import (
     DeclaredTheorem,
     FunctionTheorem,
+    ImageTheorem,
     Run,
     SequenceTheorem,
     WeightsTheorem,
@@ -23,7 +24,8 @@ from budgetron._base.theorems import (
 from budgetron._base.trace import Trace
 from budgetron._certify.best import find_best_competitor
 from budgetron._certify.certificate import Certificate
-from budgetron._certify.competitors import expansion_of, set_competitors
+from budgetron._certify.competitors import Expansion, expansion_of, set_competitors
+from budgetron._certify.second_order import evaluate_images
 from budgetron._util.types import Rows
 from budgetron.bounds import THEOREMS, Assumption, AssumptionError
 from budgetron.experts import ExpertSequence, best_sequence
@@ -200,7 +202,7 @@ def _refuse_failed(assumptions: list[Assumption], source: str) -> None:
 def _run_certificate(
     model: OnlineClassifier,
     run: Run,
-    theorem: FunctionTheorem | WeightsTheorem,
+    theorem: FunctionTheorem | WeightsTheorem | ImageTheorem,
     competitor: object,
     check: bool,
     verbose: bool,
@@ -209,28 +211,42 @@ def _run_certificate(
     entry = THEOREMS[theorem.name]
     if isinstance(competitor, str) and competitor != "best":
         raise ValueError(f'competitor must be "best", a model, or an expansion; got {competitor!r}')
-    scope = ""
-    if isinstance(theorem, WeightsTheorem):
+    scope, most, count = "", None, int(run.trace.mistakes.sum())
+    if isinstance(theorem, ImageTheorem):
+        given = None if isinstance(competitor, str) else _one_expansion(competitor, run, theorem.name)
+        bound, margin_errors = evaluate_images(run, theorem, given, assumptions)
+        most = len(run.trace) - margin_errors
+    elif isinstance(theorem, WeightsTheorem):
         bound = theorem.bound(run, _weights_of(competitor, run), assumptions)
     else:
         _set_competitor(run, theorem, competitor, verbose)
         bound, scope = theorem.bound(run, assumptions), theorem.scope
+    if not isinstance(theorem, ImageTheorem) and theorem.count is not None:
+        count = theorem.count
     if check:
         _refuse_failed(assumptions, entry.source)
     return Certificate(
         learner=repr(model),
         theorem=entry.source + scope,
         quantity=entry.quantity,
-        count=int(run.trace.mistakes.sum()) if theorem.count is None else theorem.count,
+        count=count,
         bound=bound,
         competitor=run.competitor,
         norm=run.norm,
         losses=run.losses,
         shift=run.shift,
         rounds=len(run.trace),
+        most=most,
         assumptions=assumptions,
         expansion=run.expansion,
     )
+
+
+def _one_expansion(competitor: object, run: Run, name: str) -> Expansion:
+    """Return a competitor for all rounds as an expansion."""
+    if isinstance(competitor, list):
+        raise ValueError(f"{THEOREMS[name].source} has one competitor for all rounds; got {len(competitor)}")
+    return expansion_of(competitor, run.kernel, run.X.shape[1])
 
 
 def _weights_of(competitor: object, run: Run) -> np.ndarray[tuple[int], np.dtype[np.float64]] | None:

@@ -74,6 +74,9 @@ from budgetron.bounds._drift import (
 )
 
 # isort: split
+from budgetron.bounds._second_order import second_order, second_order_gain, second_order_rows
+
+# isort: split
 from budgetron.bounds._experts import (
     exponential_weights,
     exponential_weights_anytime,
@@ -169,6 +172,9 @@ __all__ = [
     "randomized_weighted_majority_doubling",
     "randomized_weighted_majority_tuned",
     "remove_oldest",
+    "second_order",
+    "second_order_gain",
+    "second_order_rows",
     "shifting_perceptron",
     "shrinking_perceptron",
     "simplified_forgetron",

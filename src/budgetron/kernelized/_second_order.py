@@ -13,13 +13,16 @@ from cython.cimports.budgetron._core.rule import DELTA, TAU, VARIANCE, Rule
 from cython.cimports.libc.math import fabs, isfinite, sqrt
 from sklearn.utils._param_validation import Interval
 
+from budgetron._base.images import check_second_order, row_images, span_images
 from budgetron._base.kernel_classifier import BudgetedClassifier
 from budgetron._base.loss_classifier import LOSS_PARAMETERS, LossClassifier
+from budgetron._base.theorems import DeclaredTheorem, Images, ImageTheorem, Run
 from budgetron._core.losses import LOSSES
 from budgetron._core.rounds import Learner
 from budgetron._core.supports import Supports, writeable
 from budgetron._util.checks import MOST_ROUNDS, State, require, require_array, require_int, require_moderate
-from budgetron._util.types import Label, Matrix
+from budgetron._util.types import Floats, Label, Matrix
+from budgetron.bounds import Check, assume
 from budgetron.kernels import KernelFunction, Normalized
 
 # With more features than this, features have variances but no covariances, unless the caller chooses.
@@ -393,13 +396,13 @@ class SecondOrderProjectron(LossClassifier, BudgetedClassifier):
     The ledger has ||delta||, the variance v before the update, tau, which is the norm of all a_c, and norm,
     the norm of all means.
 
-    Proven for two classes, the hinge loss and forget = 1, up to 1000 features and before the first exchange:
-    the run is a run of AROW on the vectors phi, padded with zeros. So AROW's bound on mistakes holds against
-    every function of the final span, and every linear function, with its losses at the images of the rows in
-    the span at their time. Before the budget is reached, these are within sqrt(threshold) ||u|| of its losses
-    at margin errors. Not proven: bounds for other losses and more classes, bounds against
-    functions outside of that span once the budget is reached, and bounds after an exchange or under drift.
-    These cases are only measured.
+    Guarantee for two classes, the hinge loss and forget = 1, without weights, and with at most 1000 features
+    if there is a linear part: the run is a run of AROW on the vectors phi, padded with zeros. So AROW's bound
+    on mistakes holds against every function u of the kernel's space plus a linear function, with its losses
+    at the images of the rows in the span at their time (`bounds.second_order`); each exchange adds a term.
+    With losses at the rows themselves, there is also a term for the distances ||delta||
+    (`bounds.second_order_rows`). `certify` evaluates both after a run with ``ledger=True``. Not proven:
+    bounds for other losses and for more classes, and bounds under drift. These cases are only measured.
 
     References
     ----------
@@ -478,3 +481,24 @@ class SecondOrderProjectron(LossClassifier, BudgetedClassifier):
             outputs,
         )
         return [rule]
+
+    def _theorems(self, radius: float) -> list[DeclaredTheorem]:
+        r, prior = float(self.r), self._prior_for(self.loss_)
+        return [
+            ImageTheorem("second_order", self._span_images, r, prior),
+            ImageTheorem("second_order_rows", self._row_images, r, prior),
+        ]
+
+    def _span_images(self, run: Run, more: Floats, check: Check) -> Images:
+        self._check_theorem(run, check)
+        return span_images(self, run, more, float(self.r), self.linear)
+
+    def _row_images(self, run: Run, more: Floats, check: Check) -> Images:
+        self._check_theorem(run, check)
+        return row_images(self, run, more, float(self.r), self.linear)
+
+    def _check_theorem(self, run: Run, check: Check) -> None:
+        check_second_order(self, check)
+        d = run.X.shape[1]
+        limit = f"at most {WIDE} features, for which a linear part has covariances"
+        assume(check, not self.linear or d <= WIDE, limit, d)

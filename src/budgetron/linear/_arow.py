@@ -12,13 +12,16 @@ from cython.cimports.budgetron._core.rule import TAU
 from cython.cimports.libc.math import sqrt
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from budgetron._base.images import check_second_order, linear_images
 from budgetron._base.linear_classifier import LinearClassifier
 from budgetron._base.loss_classifier import LOSS_PARAMETERS, LossClassifier
 from budgetron._base.parameters import Constraints
 from budgetron._base.sizes import with_params
+from budgetron._base.theorems import DeclaredTheorem, Images, ImageTheorem, Run
 from budgetron._core.losses import LOSSES
 from budgetron._util.checks import State, require
 from budgetron._util.types import Floats, Label, Matrix
+from budgetron.bounds import Check
 
 # With covariance="auto", the covariance is full up to this many features. At the limit it takes 4 MB, and an
 # update takes about a million multiplications.
@@ -343,7 +346,10 @@ class AROW(LossClassifier, LinearClassifier):
 
     Cost per round with C outputs (1 for two classes): O(C non-zeros) without an update; with an update
     O(d^2 + C d), or O(C non-zeros) if diagonal. Memory: 4 d^2 + 8 C d bytes, or 8 (C + 1) d if diagonal. The
-    hyperplanes pass through the origin. No mistake bound is evaluated by `certify`.
+    hyperplanes pass through the origin.
+
+    Guarantee for two classes and the hinge loss, without forgetting and weights: `bounds.second_order`, which
+    `certify` evaluates after a run with ``ledger=True``. There is no such bound for the other losses.
 
     References
     ----------
@@ -400,6 +406,14 @@ class AROW(LossClassifier, LinearClassifier):
         loss = getattr(self, "loss_", self._loss_for(outputs))
         rule = FullRule if self.covariance == "full" else DiagonalRule
         return rule(d, single, self.r, loss, self._prior_for(loss), self.forget, outputs)
+
+    def _theorems(self, radius: float) -> list[DeclaredTheorem]:
+        return [ImageTheorem("second_order", self._images, float(self.r), self._prior_for(self.loss_))]
+
+    def _images(self, run: Run, more: Floats, check: Check) -> Images:
+        check_second_order(self, check)
+        diagonal = isinstance(self._learners[0], DiagonalRule)
+        return linear_images(run, float(self.r), self._prior_for(self.loss_), diagonal)
 
     def _add_features(self, d: int) -> None:
         if self._started_with["covariance"] == "auto" and self.n_features_in_ <= MOST_FULL < d:
