@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from budgetron import BudgetClassifier, bounds, certify
+from budgetron import BudgetClassifier, bounds, certify, linear
 from budgetron._base.access import hypotheses_of
 from budgetron.bounds import AssumptionError
 from budgetron.experts import ExponentialWeights, FixedShare, best_sequence
@@ -162,3 +162,69 @@ def test_a_stream_whose_best_expert_changes_five_times(seed):
     plain = min(ExponentialWeights(eta).play_losses(experts).losses.sum() for eta in (0.1, "anytime"))
     assert max(loss, mistakes) < min(single, plain)
     assert certify(model, X, y, trace, 5).holds
+
+
+# ---------------------------------------------------------------------- the theorems of the experts
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", ["two classes", "two classes, noise", "two classes, drift", "changes"])
+def test_the_bound_of_an_expert_and_the_regret(name, dtype):
+    for seed in range(4):
+        X, y = STREAMS[name](seed)
+        X = (X * [1.0, 3.0, 1.0, 1.0][: X.shape[1]]).astype(dtype)
+        model = BudgetClassifier("300kB", random_state=seed)
+        trace = model.progressive_fit(X, y, ledger=True)
+        certificate = certify(model, X, y, trace, theorem="second_order")
+        assert certificate.holds
+        assert certificate.count == pytest.approx(trace.ledger["loss"].sum())
+        # The bound of an expert is at least its mistakes, so that this bound is at least the other one.
+        names = [expert["name"] for expert in model.experts_]
+        place = names.index(certificate.competitor.split('"')[1])
+        mistakes = trace.ledger["expert_losses"][:, place].sum()
+        assert certificate.bound >= mistakes + model.regret_bound_ >= certify(model, X, y, trace, 0).bound
+        # The experts are AROW with a constant feature, on the rows as they are and on standardised ones.
+        found = []
+        for rows in (X, standardised(X)):
+            rows = np.hstack([np.ones((len(y), 1)), rows])
+            alone = linear.AROW(covariance="full")
+            own = alone.progressive_fit(rows, y, ledger=True)
+            found.append(certify(alone, rows, y, own).bound)
+        assert certificate.bound - model.regret_bound_ == pytest.approx(min(found), rel=1e-3)
+
+
+def standardised(X):
+    """Return each row standardised by itself and the rows before it."""
+    rows = []
+    for t in range(len(X)):
+        seen = X[: t + 1].astype(float)
+        spread = seen.std(axis=0)
+        rows.append(
+            np.divide(seen[t] - seen.mean(axis=0), spread, out=np.zeros(X.shape[1]), where=spread > 1e-9)
+        )
+    return np.array(rows)
+
+
+def test_where_the_experts_have_no_theorem():
+    X, y = sectors(300, 3)
+    for labels, weights, error, message in (
+        (y, None, ValueError, "the theorems are about two classes, the model has 3"),
+        (y > 0, {True: 2.0}, AssumptionError, "a weight of 1 for all rows is assumed; it is 2"),
+    ):
+        model = BudgetClassifier("300kB", random_state=0, class_weight=weights)
+        trace = model.progressive_fit(X, labels, ledger=True)
+        with pytest.raises(error, match=message):
+            certify(model, X, labels, trace, theorem="second_order")
+    model = BudgetClassifier("300kB", random_state=0)
+    trace = model.progressive_fit(X, y > 0)
+    with pytest.raises(ValueError, match="ledger=True"):
+        certify(model, X, y > 0, trace, theorem="second_order")
+    model = BudgetClassifier("300kB", random_state=0)
+    trace = model.progressive_fit(X, y > 0, ledger=True)
+    with pytest.raises(ValueError, match='competitor must be "best" for this theorem'):
+        certify(model, X, y > 0, trace, 3, theorem="second_order")
+    wide = np.random.default_rng(0).normal(size=(60, 1100))
+    model = BudgetClassifier("2MB", random_state=0)
+    trace = model.progressive_fit(wide, wide[:, 0] > 0, ledger=True)
+    with pytest.raises(ValueError, match="no expert of this model has a theorem"):
+        certify(model, wide, wide[:, 0] > 0, trace, theorem="second_order")

@@ -7,6 +7,7 @@ evaluates them. A theorem compares a run of the learner with a competitor:
 `WeightsTheorem`   the competitor is a weight vector, restricted by the theorem
 `ImageTheorem`     the competitor is a vector of the coordinates of a second-order learner
 `SequenceTheorem`  the competitor is the best sequence of the learner's own experts with a number of switches
+`VoteTheorem`      the competitor is that of an expert's own theorem
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ __all__ = [
     "Images",
     "Run",
     "SequenceTheorem",
+    "VoteTheorem",
     "WeightsTheorem",
     "perceptron_theorems",
 ]
@@ -211,7 +213,26 @@ class ImageTheorem:
     prior: float
 
 
-DeclaredTheorem: TypeAlias = FunctionTheorem | WeightsTheorem | SequenceTheorem | ImageTheorem
+@dataclass(frozen=True)
+class VoteTheorem:
+    """A bound on the loss of a vote: the bound on an expert's mistakes, plus the regret to that expert.
+
+    Parameters
+    ----------
+    name : str
+        The name of the expert's theorem in `bounds.THEOREMS`.
+    vote : SequenceTheorem
+        The theorem of the vote.
+    experts : callable
+        Takes a run of the vote. Returns the name, the run and the theorem of each expert that has one.
+    """
+
+    name: str
+    vote: SequenceTheorem
+    experts: Callable[[Run], list[tuple[str, Run, ImageTheorem]]]
+
+
+DeclaredTheorem: TypeAlias = FunctionTheorem | WeightsTheorem | SequenceTheorem | ImageTheorem | VoteTheorem
 
 
 def perceptron_theorems(radius: float, updates: int | None = None) -> list[DeclaredTheorem]:

@@ -19,6 +19,7 @@ from budgetron._base.theorems import (
     ImageTheorem,
     Run,
     SequenceTheorem,
+    VoteTheorem,
     WeightsTheorem,
 )
 from budgetron._base.trace import Trace
@@ -93,6 +94,9 @@ def certify(
     chosen = _choose(model, run.radius, theorem)
     if isinstance(chosen, SequenceTheorem):
         return _sequence_certificate(model, run, chosen, competitor, check)
+    _refuse_classes(model, [chosen])
+    if isinstance(chosen, VoteTheorem):
+        return _vote_certificate(model, run, chosen, competitor, check)
     return _run_certificate(model, run, chosen, competitor, check, verbose)
 
 
@@ -102,13 +106,7 @@ def _run_of(model: OnlineClassifier, X: Rows, y: ArrayLike, trace: Trace) -> Run
         raise TypeError(f"model must be one of Budgetron's learners; got {model!r}")
     check_is_fitted(model)
     check_parameters(model)
-    # Which kinds of theorems there are does not depend on the radius.
-    any_classes = any(isinstance(theorem, SequenceTheorem) for theorem in theorems_of(model, 1.0))
-    if len(model.classes_) > 2 and not any_classes:
-        raise ValueError(
-            f"the theorems are about two classes, the model has {len(model.classes_)}; certify a learner "
-            "that separates one class from the rest"
-        )
+    _refuse_classes(model, theorems_of(model, 1.0))  # of which kinds they are does not depend on the radius
     rows = checked_rows(model, X)
     rows = np.ascontiguousarray(rows.toarray() if issparse(rows) else rows, float)
     codes = encode(column_or_1d(y), model.classes_)
@@ -127,6 +125,15 @@ def _run_of(model: OnlineClassifier, X: Rows, y: ArrayLike, trace: Trace) -> Run
     radius = sqrt(float(kernel.diagonal(rows).max()))
     labels = np.where(codes == 1, 1.0, -1.0) if len(model.classes_) == 2 else codes.astype(float)
     return Run(trace, rows, labels, kernel, radius)
+
+
+def _refuse_classes(model: OnlineClassifier, theorems: list[DeclaredTheorem]) -> None:
+    """Raise an error if there are more than two classes, and none of the theorems allows that."""
+    if len(model.classes_) > 2 and not any(isinstance(theorem, SequenceTheorem) for theorem in theorems):
+        raise ValueError(
+            f"the theorems are about two classes, the model has {len(model.classes_)}; certify a learner "
+            "that separates one class from the rest"
+        )
 
 
 def _choose(model: OnlineClassifier, radius: float, name: str | None) -> DeclaredTheorem:
@@ -189,6 +196,41 @@ def _sequence_name(best: ExpertSequence, switches: int, names: Sequence[str]) ->
     listed = ", ".join(experts[:MOST_NAMES]) + (", ..." if len(experts) > MOST_NAMES else "")
     return (
         f"the best sequence of experts with at most {switches} switch{'es' if switches > 1 else ''}, {listed}"
+    )
+
+
+def _vote_certificate(
+    model: OnlineClassifier, run: Run, theorem: VoteTheorem, competitor: object, check: bool
+) -> Certificate:
+    if not isinstance(competitor, str) or competitor != "best":
+        raise ValueError(
+            f'competitor must be "best" for this theorem: that of the expert with the smallest bound; '
+            f"got {competitor!r}"
+        )
+    vote, expert = THEOREMS[theorem.vote.name].source, THEOREMS[theorem.name].source
+    assumptions: list[Assumption] = []
+    found = []
+    for name, own, of_expert in theorem.experts(run):
+        collected: list[Assumption] = []
+        found.append((*evaluate_images(own, of_expert, None, collected), name, own, collected))
+    bound, margin_errors, name, own, collected = min(found, key=lambda one: one[0])
+    regret = theorem.vote.regret(run, 0, assumptions)
+    assumptions += collected
+    if check:
+        _refuse_failed(assumptions, f"{vote}, with {expert}")
+    return Certificate(
+        learner=repr(model),
+        theorem=f"{vote}; for the expert: {expert}",
+        quantity="loss",
+        count=theorem.vote.losses(run)[0],
+        bound=bound + regret,
+        competitor=f'the best linear function found for the expert "{name}"',
+        norm=own.norm,
+        losses=own.losses,
+        shift=0.0,
+        rounds=len(run.trace),
+        most=int(len(run.trace) - margin_errors + regret),
+        assumptions=assumptions,
     )
 
 
