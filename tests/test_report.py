@@ -221,6 +221,9 @@ def test_certificates(gaussians, certificates):
         ({"bound": 0.0}, "The bound is violated"),
         ({"bound": 1.0, "quantity": "expected mistakes"}, "The bound was exceeded, which may happen"),
         ({"shift": 2.5}, "drifts by 2.5"),
+        ({"bound": 200.0, "most": 200}, "is vacuous: it is at least 200, which is known anyway"),
+        ({"norm": np.nan, "losses": 7.0}, ": mistakes 7 "),
+        ({"count": 12.345}, "12.3 mistakes in 300 rounds"),
         ({"assumptions": []}, "no further assumptions"),
     ],
 )

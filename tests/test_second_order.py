@@ -332,8 +332,8 @@ def test_arow_bound():
         information = used.T @ used
         size = r * u @ u + u @ information @ u
         gain = np.linalg.slogdet(np.eye(len(u)) + information / r)[1]
-        only_margin_errors = updates.sum() - mistakes
-        bound = np.sqrt(size) * np.sqrt(gain + only_margin_errors) + hinge - only_margin_errors
+        only_correct_updates = updates.sum() - mistakes
+        bound = np.sqrt(size) * np.sqrt(gain + only_correct_updates) + hinge - only_correct_updates
         assert mistakes <= bound
 
 

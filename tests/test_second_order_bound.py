@@ -54,8 +54,8 @@ def test_the_steps_of_the_proof(r, prior, linear_part):
     assert np.all(np.array(run.potentials) <= gains + 1e-8)
     np.testing.assert_allclose(run.potentials[:20], gains[:20], atol=1e-8)
     variances = model.progressive_fit(X, y, ledger=True).ledger["variance"][learned]
-    margin_errors = np.sum(np.array(run.margins)[learned] > 0.0)
-    assert gains[-1] <= np.log1p(variances / r).sum() + margin_errors
+    correct_updates = np.sum(np.array(run.margins)[learned] > 0.0)
+    assert gains[-1] <= np.log1p(variances / r).sum() + correct_updates
     margins = np.array(run.margins)[learned]
     assert gains[-1] == pytest.approx(bounds.second_order_gain(margins, variances, r), abs=1e-6)
     for size in (0.1, 1.0, 10.0, 100.0):
@@ -284,6 +284,10 @@ def test_assumptions():
     forgetting = linear.AROW(forget=0.99)
     trace = forgetting.progressive_fit(X, y, ledger=True)
     assert not certify(forgetting, X, y, trace, check=False).applies
+    close = SecondOrderProjectron(20, threshold=0.0, gamma=GAMMA)
+    trace = close.progressive_fit(X.astype(np.float32), y, ledger=True)
+    with pytest.raises(AssumptionError, match="a threshold of at least 1e-06 for float32 rows"):
+        certify(close, X.astype(np.float32), y, trace)
     rng = np.random.default_rng(0)
     wide = rng.normal(size=(40, 1100))
     label = np.where(wide[:, 0] > 0.0, 1.0, -1.0)

@@ -64,32 +64,32 @@ class RecordedRun(JointSecondOrder):
         return squares, losses, sum(self.gains), int(np.sum(learned & (margins > 0.0))), exchanged
 
     def bound(self, u, exchange_term=True):
-        squares, losses, gain, margin_errors, exchanged = self.sums(u)
+        squares, losses, gain, correct_updates, exchanged = self.sums(u)
         square = self.r / self.prior * (u @ u + exchange_term * exchanged) + squares
-        return sqrt(square) * sqrt(gain) + losses - margin_errors
+        return sqrt(square) * sqrt(gain) + losses - correct_updates
 
     def bound_at_rows(self, u, values, coef_norm, deltas, exchanges):
         """The bound for a competitor known by its values at the rows, its norm, and the distances."""
         learned = np.array(self.learned)
         squares = float(np.square(values[learned]).sum())
         losses = float(np.maximum(0.0, 1.0 - self.y * values).sum())
-        _, _, gain, margin_errors, _ = self.sums(np.zeros(len(self.sigma)))
+        _, _, gain, correct_updates, _ = self.sums(np.zeros(len(self.sigma)))
         square = self.r / self.prior * (1 + exchanges) * coef_norm**2 + squares
         more = coef_norm * (sqrt(gain) * np.linalg.norm(deltas) + np.sum(deltas))
-        return sqrt(square) * sqrt(gain) + losses - margin_errors + more
+        return sqrt(square) * sqrt(gain) + losses - correct_updates + more
 
 
 def arow(X, y, diagonal, r=1.0, prior=1.0):
     """Run AROW; return the mistakes, the bound as a function of u, and the last mean."""
     d = X.shape[1]
     w, sigma = np.zeros(d), prior * np.eye(d)
-    learned, dropped, gain, mistakes, margin_errors = [], np.zeros(d), 0.0, 0, 0
+    learned, dropped, gain, mistakes, correct_updates = [], np.zeros(d), 0.0, 0, 0
     for x, label in zip(X, y, strict=True):
         m = label * (w @ x)
         mistakes += m <= 0.0
         if m >= 1.0:
             continue
-        margin_errors += m > 0.0
+        correct_updates += m > 0.0
         v = float(x @ sigma @ x)
         w = w + label * (1.0 - m) / (v + r) * sigma @ x
         observed = np.diag(x * x) if diagonal else np.outer(x, x)
@@ -103,6 +103,6 @@ def arow(X, y, diagonal, r=1.0, prior=1.0):
     def bound(u):
         square = r / prior * (u @ u) + sum(float(u @ observed @ u) for observed in learned)
         losses = float(np.maximum(0.0, 1.0 - y * (X @ u)).sum())
-        return sqrt(square) * sqrt(gain) + float(u @ dropped) + losses - margin_errors
+        return sqrt(square) * sqrt(gain) + float(u @ dropped) + losses - correct_updates
 
     return mistakes, bound, w

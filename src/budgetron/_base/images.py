@@ -23,6 +23,8 @@ __all__ = ["check_second_order", "linear_images", "row_images", "span_images"]
 
 # Directions of the span with a smaller part of the largest eigenvalue are rounding.
 LEAST_PART = 1e-12
+# Squared distances below these parts of k(x, x) are 0 to the learner.
+NO_DISTANCE = {"float32": 1e-5, "float64": 1e-12}
 
 
 def check_second_order(model: LossClassifier, check: Check) -> None:
@@ -72,7 +74,7 @@ def _diagonal_terms(run: Run, learned: NDArray[np.bool_], r: float, prior: float
 # ---------------------------------------------------------------------- the span of the supports
 
 
-def span_images(model: KernelClassifier, run: Run, more: Floats, r: float, linear: bool) -> Images:
+def span_images(model: KernelClassifier, run: Run, r: float, linear: bool) -> Images:
     """Return the images in the span of each round."""
     learned, gain = _learned(run, r)
     sizes = np.asarray(run.trace.support_sizes)
@@ -105,8 +107,10 @@ def row_images(model: KernelClassifier, run: Run, more: Floats, r: float, linear
     supports = np.vstack([run.X[model.support_], more])
     basis, _ = _basis(run, supports)
     Z = run.kernel.matrix(run.X, supports) @ basis if len(supports) else np.zeros((len(sizes), 0))
-    added = np.diff(sizes, prepend=0) > 0
-    deltas = np.where(added, 0.0, run.ledger("delta"))[learned]
+    added, deltas = np.diff(sizes, prepend=0) > 0, run.ledger("delta")
+    # A distance of 0 in the ledger may be a small one that is rounding to the learner.
+    smallest = np.sqrt(NO_DISTANCE[model.support_vectors_.dtype.name] * run.kernel.diagonal(run.X))
+    deltas = np.where(added, 0.0, np.where(deltas > 0.0, deltas, smallest))[learned]
     exchanges = int(np.count_nonzero(np.diff(sizes) < 0))
     fixed = _fixed(model, run, linear)
     return _images(run, learned, gain, fixed, Z, [], supports, basis, deltas, exchanges)

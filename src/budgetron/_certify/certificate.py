@@ -41,7 +41,8 @@ class Certificate:
         Rounds of the run.
     most : int or None
         What the count cannot exceed by what else is known about the run; None if this is the number of
-        rounds. For second-order learners these are the rounds that were not margin errors.
+        rounds. For second-order learners: the rounds without those that were learned although the prediction
+        was right.
     assumptions : list of Assumption
         The assumptions of the theorem, and whether they hold.
     expansion : (rows, coefficients), or None
@@ -78,6 +79,16 @@ class Certificate:
         return self.bound >= (self.rounds if self.most is None else self.most) * (1 - bounds.ROUNDING)
 
     @property
+    def known(self) -> str:
+        """What the count cannot exceed anyway, in words."""
+        return "the number of rounds" if self.most is None else f"{self.most:,}, which is known anyway"
+
+    @property
+    def size(self) -> str:
+        """The norm of the competitor, and what `losses` are, in words."""
+        return f"norm {self.norm:.4g}, hinge losses" if not isnan(self.norm) else "mistakes"
+
+    @property
     def holds(self) -> bool:
         """Whether the theorem applies and the count is at most the bound (one run may exceed a mean)."""
         return self.applies and self.count <= self.bound * (1 + bounds.ROUNDING)
@@ -102,17 +113,15 @@ class Certificate:
         )
         verdict = "holds" if self.holds else (exceeded if self.applies else "does not apply")
         if self.holds and self.vacuous:
-            known = "the number of rounds" if self.most is None else f"{self.most}, which is known anyway"
-            verdict += f", but is vacuous: at least {known}"
+            verdict += f", but is vacuous: at least {self.known}"
         return f"the bound {verdict}"
 
     def _lines(self) -> list[tuple[str, str]]:
         """Return what is printed, as names and values."""
         drift = f", drifts by {self.shift:.4g}" if self.shift else ""
-        size = f"norm {self.norm:.4g}, hinge losses" if not isnan(self.norm) else "mistakes"
         return [
             ("theorem", self.theorem),
-            ("competitor", f"{self.competitor}: {size} {self.losses:.6g}{drift}"),
+            ("competitor", f"{self.competitor}: {self.size} {self.losses:.6g}{drift}"),
             *(
                 ("" if i else "assumes", f"{'yes' if a.holds else 'NO'}: {a.text}; it is {a.value:.4g}")
                 for i, a in enumerate(self.assumptions)

@@ -213,7 +213,7 @@ def _vote_certificate(
     for name, own, of_expert in theorem.experts(run):
         collected: list[Assumption] = []
         found.append((*evaluate_images(own, of_expert, None, collected), name, own, collected))
-    bound, margin_errors, name, own, collected = min(found, key=lambda one: one[0])
+    bound, correct_updates, name, own, collected = min(found, key=lambda one: one[0])
     regret = theorem.vote.regret(run, 0, assumptions)
     assumptions += collected
     if check:
@@ -229,7 +229,7 @@ def _vote_certificate(
         losses=own.losses,
         shift=0.0,
         rounds=len(run.trace),
-        most=int(len(run.trace) - margin_errors + regret),
+        most=int(len(run.trace) - correct_updates + regret),
         assumptions=assumptions,
     )
 
@@ -256,8 +256,8 @@ def _run_certificate(
     scope, most, count = "", None, int(run.trace.mistakes.sum())
     if isinstance(theorem, ImageTheorem):
         given = None if isinstance(competitor, str) else _one_expansion(competitor, run, theorem.name)
-        bound, margin_errors = evaluate_images(run, theorem, given, assumptions)
-        most = len(run.trace) - margin_errors
+        bound, correct_updates = evaluate_images(run, theorem, given, assumptions)
+        most = len(run.trace) - correct_updates
     elif isinstance(theorem, WeightsTheorem):
         bound = theorem.bound(run, _weights_of(competitor, run), assumptions)
     else:

@@ -21,12 +21,14 @@ __all__ = ["evaluate_images"]
 WIDTHS = (0.3, 0.1, 0.03, 0.01)
 # Keeps norms differentiable at 0.
 TINY = 1e-12
+# Smaller differences of the bound, in parts of the number of rounds, may be rounding.
+LEAST_GAIN = 1e-4
 
 
 def evaluate_images(
     run: Run, theorem: ImageTheorem, competitor: Expansion | None, check: Check
 ) -> tuple[float, int]:
-    """Store a competitor in the run, the best if none is given; return the bound and the margin errors."""
+    """Store a competitor in the run, the best if none is given; return the bound and the correct updates."""
     more = np.zeros((0, run.X.shape[1])) if competitor is None else competitor.rows
     images = theorem.images(run, more, check)
     if competitor is None:
@@ -37,10 +39,10 @@ def evaluate_images(
         u, run.competitor = _coordinates(run, images, competitor), competitor.name
         run.expansion = (competitor.rows, competitor.coef)
     run.margins, run.norm = run.y * (images.rows @ u), float(np.linalg.norm(u))
-    margin_errors = int(np.count_nonzero(images.learned & ~run.trace.mistakes))
+    correct_updates = int(np.count_nonzero(images.learned & ~run.trace.mistakes))
     values = images.rows[images.learned] * u if images.diagonal else images.rows[images.learned] @ u
     squares = float(np.square(values).sum())
-    common = (run.norm, squares, run.losses, images.gain, margin_errors)
+    common = (run.norm, squares, run.losses, images.gain, correct_updates)
     if theorem.name == "second_order_rows":
         kernel_norm = float(np.linalg.norm(u[images.first :]))
         bound = bounds.second_order_rows(
@@ -49,7 +51,7 @@ def evaluate_images(
     else:
         exchanged, dropped = float(np.square(u @ images.removed).sum()), float(u @ images.dropped)
         bound = bounds.second_order(*common, theorem.r, theorem.prior, exchanged, dropped, check=check)
-    return bound, margin_errors
+    return bound, correct_updates
 
 
 def _coordinates(run: Run, images: Images, competitor: Expansion) -> Floats:
@@ -93,7 +95,8 @@ def _best(run: Run, theorem: ImageTheorem, images: Images) -> Floats:
             gradient = gradient + far / size * metric.lower(part)
         return value, gradient
 
-    v, best, smallest = rows.sum(axis=0), np.zeros(n), float(len(rows))  # the value at 0
+    # At 0 the value is the number of rounds. A competitor that gains less than this is no better.
+    v, best, smallest = rows.sum(axis=0), np.zeros(n), (1.0 - LEAST_GAIN) * len(rows)
     v /= max(float(np.linalg.norm(rows @ v)) / sqrt(len(rows)), TINY)
     for width in WIDTHS:
         v = minimize(objective, v, (width,), "L-BFGS-B", jac=True, options={"maxiter": 300, "maxcor": 20}).x

@@ -226,6 +226,7 @@ def _certificate(name: str, given: Certificate | str, numbers: Mapping[str, int]
     if isinstance(given, str):
         return f'<div class="certificate nothing">{head}\n<p>No certificate: {escape(given)}</p></div>'
     kind, verdict = _verdict(given)
+    count = f"{given.count:,}" if isinstance(given.count, int) else f"{given.count:,.1f}"
     bound = f"{given.bound:,.0f}" if isfinite(given.bound) else "infinite"
     # The bar ends at the bound, or at the number of rounds if the bound is larger.
     whole = max(1.0, float(given.count), min(given.bound, given.rounds))
@@ -237,13 +238,13 @@ def _certificate(name: str, given: Certificate | str, numbers: Mapping[str, int]
     )
     drift = f", drifts by {given.shift:.4g}" if given.shift else ""
     return f"""<div class="certificate {kind}">{head}
-<p><strong>{given.count:,}</strong> {escape(given.quantity)} in {rounds_text(given.rounds)},
+<p><strong>{count}</strong> {escape(given.quantity)} in {rounds_text(given.rounds)},
 bound <strong>{bound}</strong></p>
 <div class="bar" aria-hidden="true">{done}{mark}</div>
 <p>{verdict}</p>
 <dl><dt>theorem</dt><dd>{escape(given.theorem)}</dd>
 <dt>competitor</dt>
-<dd>{escape(given.competitor)}: norm {given.norm:.4g}, hinge losses {given.losses:.6g}{drift}</dd>
+<dd>{escape(given.competitor)}: {given.size} {given.losses:.6g}{drift}</dd>
 <dt>assumes</dt><dd><ul>{assumptions or "<li>no further assumptions</li>"}</ul></dd>
 <dt>learner</dt><dd><code>{escape(given.learner)}</code></dd></dl></div>"""
 
@@ -257,7 +258,7 @@ def _verdict(given: Certificate) -> tuple[str, str]:
             return "broken", "The bound was exceeded, which may happen in a single run: it limits a mean."
         return "broken", '<strong class="bad">The bound is violated.</strong>'
     if given.vacuous:
-        return "nothing", "The bound holds, but is vacuous: it is at least the number of rounds."
+        return "nothing", f"The bound holds, but is vacuous: it is at least {given.known}."
     return (
         "",
         f'<span class="good">The bound holds</span>: {100 * given.ratio:.1f} % of the bound was reached.',

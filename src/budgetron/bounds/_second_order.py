@@ -24,7 +24,7 @@ def second_order(
     squares: float,
     losses: float,
     gain: float,
-    margin_errors: int,
+    correct_updates: int,
     r: float = 1.0,
     prior: float = 1.0,
     exchanged: float = 0.0,
@@ -32,11 +32,11 @@ def second_order(
     *,
     check: Check = True,
 ) -> float:
-    """Return sqrt(r / prior (||u||^2 + exchanged) + squares) sqrt(gain) + dropped + losses - margin errors.
+    """Return sqrt(r / prior (||u||^2 + exchanged) + squares) sqrt(gain) + dropped + losses - U.
 
     It bounds the mistakes for every competitor u, a vector of the coordinates of the learner. Let phi_t be
     the coordinates of row t in the span of that round, and A the rounds that were learned. The bound is
-    evaluated after the run, when `gain` and `margin_errors` are known. It is not a forecast.
+    evaluated after the run, when `gain` and U, the `correct_updates`, are known. It is not a forecast.
 
     Parameters
     ----------
@@ -49,9 +49,9 @@ def second_order(
         u = 0 gives the number of mistakes, which says nothing.
     gain : float
         The sum of 1 - r (1 - m)^2 / (v + r) over A; see `second_order_gain`. It is at most the sum of
-        log(1 + v / r) plus the number of margin errors.
-    margin_errors : int
-        The rounds of A that were no mistakes.
+        log(1 + v / r) plus `correct_updates`.
+    correct_updates : int
+        The number of rounds of A that were no mistakes.
     r, prior : float
         The noise variance, and the variance of each coordinate before the first update.
     exchanged : float
@@ -63,7 +63,7 @@ def second_order(
     assume(check, r > 0 and prior > 0, "an r and a prior above 0", min(r, prior))
     assume(check, gain >= -ROUNDING, "a gain of at least 0", gain)
     square = r / prior * (norm**2 + exchanged) + squares
-    return sqrt(square) * sqrt(max(gain, 0.0)) + dropped + losses - margin_errors
+    return sqrt(square) * sqrt(max(gain, 0.0)) + dropped + losses - correct_updates
 
 
 @theorem(
@@ -77,7 +77,7 @@ def second_order_rows(
     squares: float,
     losses: float,
     gain: float,
-    margin_errors: int,
+    correct_updates: int,
     deltas: ArrayLike,
     kernel_norm: float,
     r: float = 1.0,
@@ -93,7 +93,7 @@ def second_order_rows(
 
     Parameters
     ----------
-    norm, squares, losses, gain, margin_errors, r, prior
+    norm, squares, losses, gain, correct_updates, r, prior
         As in `second_order`, with u(x_t) instead of <u, phi_t>.
     deltas : array-like
         The distances of the rows of A from the span of their round: ``delta`` of the ledger, and 0 for rows
@@ -107,7 +107,9 @@ def second_order_rows(
     length = float(np.linalg.norm(found)) * sqrt(max(gain, 0.0))
     images = kernel_norm * (length + float(np.abs(found).sum()))
     exchanged = exchanges * kernel_norm**2
-    return images + second_order(norm, squares, losses, gain, margin_errors, r, prior, exchanged, check=check)
+    return images + second_order(
+        norm, squares, losses, gain, correct_updates, r, prior, exchanged, check=check
+    )
 
 
 def second_order_gain(margins: ArrayLike, variances: ArrayLike, r: float = 1.0) -> float:
@@ -126,7 +128,7 @@ def second_order_gain(margins: ArrayLike, variances: ArrayLike, r: float = 1.0) 
     >>> from budgetron import bounds
     >>> bounds.second_order_gain([0.0, 0.5], [1.0, 1.0])
     1.375
-    >>> round(bounds.second_order(norm=1.0, squares=2.0, losses=0.0, gain=1.375, margin_errors=1), 3)
+    >>> round(bounds.second_order(norm=1.0, squares=2.0, losses=0.0, gain=1.375, correct_updates=1), 3)
     1.031
     """
     m, v = np.asarray(margins, np.float64), np.asarray(variances, np.float64)

@@ -29,6 +29,8 @@ from budgetron.kernels import KernelFunction, Normalized
 WIDE = 1000
 # A support whose share of the recent margins is below this part of the mean share may be exchanged.
 SMALL_SHARE = 0.1
+# The smallest threshold, in parts of the largest k(x, x), with which a bound of float32 rows is evaluated.
+LEAST_THRESHOLD = 1e-6
 
 
 @cython.cclass
@@ -491,7 +493,7 @@ class SecondOrderProjectron(LossClassifier, BudgetedClassifier):
 
     def _span_images(self, run: Run, more: Floats, check: Check) -> Images:
         self._check_theorem(run, check)
-        return span_images(self, run, more, float(self.r), self.linear)
+        return span_images(self, run, float(self.r), self.linear)
 
     def _row_images(self, run: Run, more: Floats, check: Check) -> Images:
         self._check_theorem(run, check)
@@ -502,3 +504,7 @@ class SecondOrderProjectron(LossClassifier, BudgetedClassifier):
         d = run.X.shape[1]
         limit = f"at most {WIDE} features, for which a linear part has covariances"
         assume(check, not self.linear or d <= WIDE, limit, d)
+        if self._learners[0].dtype == np.float32:  # kernel values of nearly dependent supports are rounded
+            least = LEAST_THRESHOLD * run.radius**2
+            text = f"a threshold of at least {least:.3g} for float32 rows"
+            assume(check, self.threshold >= least, text, self.threshold)
