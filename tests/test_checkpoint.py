@@ -10,6 +10,7 @@ from pathlib import Path
 
 import kill
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -206,7 +207,10 @@ def test_the_checkpoint_is_a_model(table, folders):
 
 def test_a_checkpoint_of_scaled_rows_continues_with_scaled_rows(table, folders, monkeypatch):
     """Earlier versions passed scaled rows to BudgetClassifier; their checkpoints must not change course."""
-    options = [table, "--target", "label", "--memory", "1MB", "--every", 500]
+    numbers = folders[0].parent / "numbers.csv"
+    table = pd.read_csv(table)
+    pd.concat([table.select_dtypes("number"), table["label"]], axis=1).to_csv(numbers, index=False)
+    options = [numbers, "--target", "label", "--memory", "1MB", "--every", 500]
     with monkeypatch.context() as patch:
         patch.setattr(_pass, "scales_rows", lambda model: False)
         expected = in_folder(folders[0], *options)

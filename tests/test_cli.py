@@ -158,7 +158,6 @@ def measurements(tmp_path_factory):
     n = 1500
     frame = pd.DataFrame({"small": rng.normal(size=n) / 100, "large": 5000 + 900 * rng.normal(size=n)})
     score = 100 * frame["small"] * (frame["large"] - 5000) / 900 + 0.3 * rng.normal(size=n)
-    frame["kind"] = rng.choice(["u", "v"], n)
     frame.loc[::50, "large"] = np.nan
     frame["label"] = np.where(score > 0, "yes", "no")
     path = tmp_path_factory.mktemp("data") / "measurements.csv"
@@ -203,6 +202,22 @@ def test_the_budget_classifier_gets_unscaled_rows(measurements, tmp_path, option
     (new,) = (X for X, _ in streams.read(measurements, encoder=encoder))
     margins = [float(line.split(",")[1]) for line in done.stdout.decode().splitlines()[1:]]
     np.testing.assert_allclose(margins, model.decision_function(new), rtol=1e-12)
+
+
+def test_with_categories_every_learner_gets_scaled_numbers(table, tmp_path):
+    path = tmp_path / "m.budgetron"
+    X, y, _ = rows_of(table, scale=True)
+    model = BudgetClassifier("1MB", random_state=0)
+    trace = model.progressive_fit(X, y)
+    (result,) = results_of("run", table, "-m", "1MB", "--save", path).values()
+    assert result["mistakes"] == trace.mistakes.sum()
+    assert budgetron.files.load_extras(path)["encoder"]["options"]["scale"]
+    both = results_of("compare", table, "-l", "budget:memory=1MB", "-l", "arow")
+    assert both["BudgetClassifier"]["mistakes"] == result["mistakes"]
+    X, y, _ = rows_of(table, scale=False)
+    trace = BudgetClassifier("1MB", random_state=0).progressive_fit(X, y)
+    (result,) = results_of("run", table, "-m", "1MB", "--no-scale").values()
+    assert result["mistakes"] == trace.mistakes.sum()
 
 
 @pytest.mark.parametrize("delay", [0, 3])
@@ -372,8 +387,11 @@ def test_the_certificate_is_that_of_the_run(table, options):
     assert stream_result["certificates"]["KernelPerceptron"]["rounds"] == perceptron["rounds"]
 
 
-@pytest.mark.parametrize(("learner", "scale"), [("budget", False), ("forgetron", True)])
+@pytest.mark.parametrize(("learner", "scale"), [("budget", True), ("forgetron", True), ("budget", False)])
 def test_a_saved_model_has_seen_only_the_prefix(table, tmp_path, learner, scale):
+    if not scale:  # of a table of numbers
+        pd.read_csv(table).drop(columns="city").to_csv(tmp_path / "numbers.csv", index=False)
+        table = tmp_path / "numbers.csv"
     done = budgetron_command(
         *("run", table, "-t", "label", "-l", learner, "--rows", 100, "--save", tmp_path / "m.budgetron")
     )
@@ -475,7 +493,8 @@ def test_rows_without_header(table, tmp_path):
 
 def test_tab_delimiters_and_missing_values(tmp_path):
     (tmp_path / "t.txt").write_text("a\tb\ty\n" + "1\t2\tu\n3\t1\tv\n" * 20)
-    done = budgetron_command("run", "t.txt", "-t", "y", "--delimiter", "\\t", "--save", "m", cwd=tmp_path)
+    options = ["--delimiter", "\\t", "--missing", "error", "--save", "m"]
+    done = budgetron_command("run", "t.txt", "-t", "y", *options, cwd=tmp_path)
     assert done.returncode == 0, text_of(done)
     (tmp_path / "gap.csv").write_text("a,b\n1,\n")
     done = budgetron_command("predict", "m", "gap.csv", cwd=tmp_path)
@@ -544,8 +563,8 @@ BAD = {
     "directory": (lambda path: path.parent, [], "directory"),
     "missing file": (lambda path: path.with_name("nosuch.csv"), [], "no such file"),
     "truncated gzip": (truncated, [], "cut short"),
-    "Parquet with nulls": (parquet_with_nulls, [], "row 2"),
-    "missing value": (b"a,b,y\n" + ROW + b"1,,u\n", [], ":4: "),
+    "Parquet with nulls": (parquet_with_nulls, ["--missing", "error"], "row 2"),
+    "missing value": (b"a,b,y\n" + ROW + b"1,,u\n", ["--missing", "error"], ":4: "),
     "no such target": (b"a,b,z\n" + ROW, [], '"z"'),
     "one class": (b"a,b,y\n1,2,u\n3,4,u\n", [], "1 class"),
 }

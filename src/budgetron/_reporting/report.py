@@ -48,6 +48,7 @@ def render(
     title: str = "Budgetron report",
     certificates: Certificates | Mapping[str, Certificates] | None = None,
     command: str | None = None,
+    columns: Mapping[str, sections.Columns] | None = None,
 ) -> str:
     """Return a page about a comparison, or about several.
 
@@ -61,6 +62,8 @@ def render(
         names to such mappings.
     command : str, optional
         The command line that made the report, shown at its end.
+    columns : mapping of stream names to lists of dicts, optional
+        How the columns of each table were read, as `Encoder.describe` returns it.
 
     Returns
     -------
@@ -92,6 +95,8 @@ def render(
     for i, (name, comparison) in enumerate(streams.items(), 1):
         heading = f"<h2>{escape(name)}</h2>\n" if several else ""
         content = _stream(comparison, given.get(name, {}), numbers, f"stream-{i}")
+        if columns is not None and name in columns:
+            content += "\n" + sections.columns(columns[name])
         parts.append(f'<section id="stream-{i}">\n{heading}{content}\n</section>')
     parts.append(_footer(command))
     return document(title, "\n".join(parts))
@@ -104,6 +109,7 @@ def write(
     title: str = "Budgetron report",
     certificates: Certificates | Mapping[str, Certificates] | None = None,
     command: str | None = None,
+    columns: Mapping[str, sections.Columns] | None = None,
 ) -> None:
     """Write the page that `render` returns, atomically.
 
@@ -111,7 +117,7 @@ def write(
     ----------
     path : path-like
         An existing file is replaced once the new one is complete.
-    comparisons, title, certificates, command
+    comparisons, title, certificates, command, columns
         As in `render`.
 
     Raises
@@ -119,7 +125,7 @@ def write(
     OSError
         If the page cannot be written. An existing file is then unchanged.
     """
-    page = render(comparisons, title=title, certificates=certificates, command=command)
+    page = render(comparisons, title=title, certificates=certificates, command=command, columns=columns)
     with atomic_write(path) as file:
         file.write(page.encode())
 

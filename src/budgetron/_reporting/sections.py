@@ -16,7 +16,10 @@ from budgetron._reporting.page import escape, percent, rounds_text, scroll, tabl
 from budgetron._reporting.svg import svg
 from budgetron._util.units import format_bytes
 
-__all__ = ["MOST_CLASSES", "certified", "charts", "confusions", "learners"]
+__all__ = ["MOST_CLASSES", "Columns", "certified", "charts", "columns", "confusions", "learners"]
+
+# For each column of a table its name, how it was read, its number of features, and a remark.
+Columns = Sequence[Mapping[str, str | int]]
 
 # With more classes a confusion matrix is not readable; more matrices are not shown.
 MOST_CLASSES = 12
@@ -95,6 +98,21 @@ def _parameters(results: Sequence[Result]) -> str:
         in_use = "" if width is None else f"; gamma is {width:.4g}"
         lines.append(f"<li>{escape(result.name)}: <code>{escape(repr(result.model))}</code>{in_use}</li>")
     return f"<details><summary>Parameters</summary><ul>{''.join(lines)}</ul></details>"
+
+
+# ---------------------------------------------------------------------- columns
+
+
+def columns(described: Columns) -> str:
+    """Return a table that says how each column was read."""
+    heads = [f'<th scope="col">{head}</th>' for head in ("Column", "Read as", "Features", "Remark")]
+    rows = [
+        f'<th scope="row">{escape(row["column"])}</th>'
+        + "".join(f"<td>{escape(row[name])}</td>" for name in ("read_as", "features", "remark"))
+        for row in described
+    ]
+    shown = scroll(table("learners", heads, rows), "How each column was read")
+    return f"<h3>How the columns were read</h3>\n{shown}"
 
 
 # ---------------------------------------------------------------------- plots

@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from budgetron.cli._console import visible
+from budgetron.cli._inspect import inspect
 from budgetron.cli._learn import compare, run, tune
 from budgetron.cli._papers import datasets, reproduce
 from budgetron.cli._predict import predict
@@ -50,7 +51,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (run, compare, predict, tune, reproduce, datasets):
+for command in (run, compare, predict, tune, inspect, reproduce, datasets):
     app.command()(command)
 
 

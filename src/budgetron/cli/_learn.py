@@ -18,7 +18,7 @@ from budgetron.cli._learners import DEFAULTS, choose_learner, learners_of, with_
 from budgetron.cli._memory import refuse_large
 from budgetron.cli._output import exit_if_interrupted, grid, present, suggest, suggest_tuning
 from budgetron.cli._pass import Certificates, Pass, certificates_of, check_certificate, learn, learn_blocks
-from budgetron.cli._prefix import open_prefix
+from budgetron.cli._prefix import Prefix, open_stream
 from budgetron.cli._sources import Source, takes_rows
 from budgetron.cli._terminal import check_output, err, friendly, out
 from budgetron.kernels import resolve_gamma
@@ -160,7 +160,7 @@ def tune(
     budgetron tune data.csv --target label
     """
     with friendly():
-        blocks = open_prefix(source, settings, rows)
+        blocks = Prefix(open_stream(source, settings, rows), rows, settings.constant)
         budgets = sorted(set(budget or [50, 100, 200, 500, 1000]))
         middle = resolve_gamma("scale", blocks.first.X)
         widths = sorted(set(gamma or [float(f"{middle * 4.0**power:.4g}") for power in range(-3, 4)]))

@@ -39,8 +39,23 @@ class Encode(StrEnum):
 class Missing(StrEnum):
     """How to treat missing values."""
 
-    error = "error"
     mean = "mean"
+    error = "error"
+
+
+class Decimal(StrEnum):
+    """Decimal marks."""
+
+    point = "."
+    comma = ","
+
+
+class DateOrder(StrEnum):
+    """What comes first in dates such as 03/04/2024."""
+
+    auto = "auto"
+    day = "day"
+    month = "month"
 
 
 def _rows(*names: str, text: str) -> typer.models.OptionInfo:
@@ -73,7 +88,11 @@ Classes = Annotated[
     ),
 ]
 Categorical = Annotated[
-    str | None, _rows("--categorical", text="Numeric columns to treat as categories, separated by commas.")
+    str | None, _rows("--categorical", text="Columns to treat as categories, separated by commas.")
+]
+Numeric = Annotated[str | None, _rows("--numeric", text="Columns to treat as numbers, separated by commas.")]
+Keep = Annotated[
+    str | None, _rows("--keep", text="Columns to use even if they look like ids, separated by commas.")
 ]
 Ignore = Annotated[str | None, _rows("--ignore", text="Columns that are not used, separated by commas.")]
 Encoding = Annotated[
@@ -87,12 +106,32 @@ Scale = Annotated[
     bool,
     _rows(
         "--scale/--no-scale",
-        text="Standardise numbers by their running mean and standard deviation. The learner budget always "
-        "gets unscaled numbers, because it scales them itself.",
+        text="Standardise numbers by their running mean and standard deviation. The learner budget scales "
+        "tables of numbers itself.",
     ),
 ]
 MissingValues = Annotated[
-    Missing, _rows("--missing", text="Missing values are an error, or are replaced by the running mean.")
+    Missing,
+    _rows(
+        "--missing",
+        text="Missing numbers are replaced by the running mean, with a feature that marks them; missing "
+        "categories are a level. Or both are an error.",
+    ),
+]
+NaValues = Annotated[
+    str | None,
+    _rows(
+        "--na-values",
+        text="Texts that mean a missing value, separated by commas. Known without this option: empty text, "
+        "?, -, NA, N/A, NaN, null, None.",
+    ),
+]
+DecimalMark = Annotated[
+    Decimal | None,
+    _rows("--decimal", text="The decimal mark, if the numbers leave it open (1,234), as . or ,"),
+]
+Dates = Annotated[
+    DateOrder, _rows("--date-order", text="What comes first in dates such as 03/04/2024: day or month.")
 ]
 Constant = Annotated[
     bool, _rows("--constant/--no-constant", text="Add a column of ones, the intercept of linear learners.")

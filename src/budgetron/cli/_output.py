@@ -17,7 +17,7 @@ from budgetron.certificates import Certificate
 from budgetron.cli._interrupts import interrupts
 from budgetron.cli._learners import names
 from budgetron.cli._pass import Certificates, Pass
-from budgetron.cli._sources import Source, description
+from budgetron.cli._sources import Source, description, print_reading
 from budgetron.cli._terminal import err, out, results_table
 from budgetron.evaluate import Comparison, Result
 
@@ -43,13 +43,20 @@ def present(
     if report_to is not None:
         comparisons = {name: done.comparison for name, done in passes.items()}
         command = shlex.join(["budgetron", *sys.argv[1:]])
-        report.write(report_to, comparisons, certificates=certificates or None, command=command)
+        columns = {
+            name: done.blocks.stream.encoder.describe()
+            for name, done in passes.items()
+            if done.blocks.stream.encoder is not None
+        }
+        report.write(
+            report_to, comparisons, certificates=certificates or None, command=command, columns=columns
+        )
     if as_json:
         _print_json(passes, certificates)
         return
     for name, done in passes.items():
         if not err.is_terminal:
-            err.print(description(done.blocks.stream))
+            print_reading(done.blocks.stream)
         out.print(results_table(done.comparison.results, f"{name}: {done.comparison[0].rounds:,} rounds"))
         for learner, entry in certificates.get(name, {}).items():
             out.print_lines(f"{learner}: {entry}")
@@ -60,7 +67,11 @@ def present(
 def _print_json(passes: dict[str, Pass], certificates: dict[str, Certificates]) -> None:
     streams: dict[str, dict[str, object]] = {}
     for name, done in passes.items():
-        streams[name] = {"read": description(done.blocks.stream)} | json.loads(done.comparison.to_json())
+        stream = done.blocks.stream
+        streams[name] = {"read": description(stream)}
+        if stream.encoder is not None:
+            streams[name]["columns"] = stream.encoder.describe()
+        streams[name] |= json.loads(done.comparison.to_json())
         if name in certificates:
             streams[name]["certificates"] = {
                 learner: {"none": entry} if isinstance(entry, str) else _plain_certificate(entry)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import issparse, vstack
@@ -16,10 +16,11 @@ from budgetron.cli._checkpoint import Checkpoint
 from budgetron.cli._interrupts import interrupts
 from budgetron.cli._learners import Learners, scales_rows
 from budgetron.cli._memory import refuse_large, without_large
-from budgetron.cli._prefix import Block, Prefix, Rows, open_prefix
-from budgetron.cli._sources import Source, description
+from budgetron.cli._prefix import Block, Prefix, Rows, open_stream
+from budgetron.cli._sources import Source, print_reading
 from budgetron.cli._terminal import err, progress
 from budgetron.evaluate import Comparison
+from budgetron.streams import Stream
 
 __all__ = ["Certificates", "Pass", "certificates_of", "check_certificate", "learn", "learn_blocks"]
 
@@ -65,11 +66,12 @@ def learn(
     `save` is called with the result before an interrupt can end the command. Learners that do not fit in
     memory are skipped with a message if `skip_large`, and else are an error.
     """
-    settings, unscaled = _choose_scaling(settings, models, checkpoint)
-    blocks = open_prefix(
-        source,
-        settings,
+    stream = open_stream(source, settings, rows)
+    unscaled = _choose_scaling(stream, models, checkpoint)
+    blocks = Prefix(
+        stream,
         rows,
+        settings.constant,
         keep=keep,
         block_rows=None if checkpoint is None else checkpoint.every,
         with_unscaled=bool(unscaled),
@@ -88,20 +90,23 @@ def learn(
     )
 
 
-def _choose_scaling(
-    settings: Source, models: Learners, checkpoint: Checkpoint | None
-) -> tuple[Source, frozenset[str]]:
-    """Return how to read the rows, and which learners get them unscaled while the others get them scaled.
+def _choose_scaling(stream: Stream, models: Learners, checkpoint: Checkpoint | None) -> frozenset[str]:
+    """Return which learners get unscaled rows while the others get scaled ones; set the stream's scaling.
 
-    A learner that scales rows itself gets unscaled rows. Earlier versions passed scaled rows to every
-    learner; their checkpoints are continued in the same way.
+    A learner that scales rows itself gets unscaled rows if all columns are numbers. With categories, dates or
+    text it gets numbers scaled by the stream, so that they are comparable with features that are 0 or 1.
+    Earlier versions passed scaled rows to every learner; their checkpoints are continued in the same way.
     """
     own = frozenset(name for name, model in models.items() if scales_rows(model))
-    if not own or not settings.scale or (checkpoint is not None and checkpoint.scaled):
-        return settings, frozenset()
+    encoder = stream.encoder
+    if not own or encoder is None or not encoder.scale or (checkpoint is not None and checkpoint.scaled):
+        return frozenset()
+    if any(column.kind not in ("number", "none") for column in encoder.columns):
+        return frozenset()
     if len(own) == len(models):
-        return replace(settings, scale=False), frozenset()
-    return settings, own
+        encoder.scale = False
+        return frozenset()
+    return own
 
 
 def learn_blocks(
@@ -118,7 +123,7 @@ def learn_blocks(
     names = blocks.stream.feature_names
     comparison = Comparison(models, blocks.classes, window=window, delay=delay, feature_names=names)
     if err.is_terminal:  # printed early: whoever sees a column read wrongly can stop at once
-        err.print(description(blocks.stream))
+        print_reading(blocks.stream)
     remaining = iter(blocks)
     if checkpoint is not None:
         checkpoint.resume(comparison, blocks, remaining)

@@ -40,6 +40,8 @@ MODEL_ADVICE = OPTIONS | {
     Advice.ZERO_BASED: "the model learned rows whose indices count from 1",
     Advice.SET_FEATURES: "the model does not have this feature; remove it",
     Advice.CATEGORICAL: "the model learned numbers in this column",
+    Advice.DECIMAL: "write numbers as in the rows that the model learned",
+    Advice.DATE_ORDER: "write dates as in the rows that the model learned",
     Advice.IGNORE_COLUMN: "give the column in the form that the model learned",
     Advice.TABLE_ONLY: "the model learned a table; give rows with the same columns",
     Advice.LIBSVM_ONLY: "the model learned LIBSVM rows; give rows in this format",

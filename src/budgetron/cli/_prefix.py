@@ -13,7 +13,7 @@ from budgetron.cli._sources import Source
 from budgetron.cli._terminal import err
 from budgetron.streams import Stream
 
-__all__ = ["Block", "LabelArray", "Prefix", "Rows", "State", "open_prefix"]
+__all__ = ["Block", "LabelArray", "Prefix", "Rows", "State", "open_stream"]
 
 # Rows are dense or CSR. A state is what `files.save` stores: plain values, arrays, and tables of these.
 Rows: TypeAlias = Any
@@ -119,22 +119,7 @@ class Prefix:
         return block if self._rows is None else block.part(slice(self._rows - seen))
 
 
-def open_prefix(
-    source: str,
-    settings: Source,
-    rows: int | None,
-    *,
-    keep: bool = False,
-    block_rows: int | None = None,
-    with_unscaled: bool = False,
-) -> Prefix:
+def open_stream(source: str, settings: Source, rows: int | None) -> Stream:
     """Open a stream. A file is read once to find its classes, which may take a while."""
     with err.status(f"opening {source}") if err.is_terminal else nullcontext():
-        return Prefix(
-            settings.open(source, rows),
-            rows,
-            settings.constant,
-            keep=keep,
-            block_rows=block_rows,
-            with_unscaled=with_unscaled,
-        )
+        return settings.open(source, rows)

@@ -16,9 +16,20 @@ from sklearn.datasets import load_digits
 
 from budgetron import datasets, streams
 from budgetron.cli import _options as opt
+from budgetron.cli._terminal import err
 from budgetron.streams import Stream
 
-__all__ = ["BUNDLED", "Source", "check_path", "delimiter_of", "description", "open_named", "takes_rows"]
+__all__ = [
+    "BUNDLED",
+    "Source",
+    "check_path",
+    "delimiter_of",
+    "description",
+    "open_named",
+    "print_reading",
+    "remarks",
+    "takes_rows",
+]
 
 Arrays: TypeAlias = tuple[ArrayLike, ArrayLike]
 
@@ -59,10 +70,15 @@ class Source:
     format: opt.FileFormat = None
     classes: opt.Classes = None
     categorical: opt.Categorical = None
+    numeric: opt.Numeric = None
+    keep: opt.Keep = None
     ignore: opt.Ignore = None
     encode: opt.Encoding = opt.Encode.auto
     scale: opt.Scale = True
-    missing: opt.MissingValues = opt.Missing.error
+    missing: opt.MissingValues = opt.Missing.mean
+    na_values: opt.NaValues = None
+    decimal: opt.DecimalMark = None
+    date_order: opt.Dates = opt.DateOrder.auto
     constant: opt.Constant = True
     header: opt.Header = True
     delimiter: opt.Delimiter = None
@@ -83,8 +99,11 @@ class Source:
                 words += [f"--{option}", str(value)]
         return words
 
-    def open(self, name: str, limit: int | None = None) -> Stream:
-        """Open the data set `data:NAME`, a file, or standard input ("-")."""
+    def open(self, name: str, limit: int | None = None, scan: bool = True) -> Stream:
+        """Open the data set `data:NAME`, a file, or standard input ("-").
+
+        Without `scan`, the first rows decide the classes.
+        """
         if name.startswith("data:"):
             return open_named(name)
         check_path(name)
@@ -93,11 +112,17 @@ class Source:
             self.target,
             format=self.format,
             classes=_split(self.classes),
+            scan=scan,
             categorical=_split(self.categorical),
+            numeric=_split(self.numeric) or (),
+            keep=_split(self.keep) or (),
             ignore=_split(self.ignore) or (),
             encode=self.encode,
             scale=None if self.scale else False,
             missing=self.missing,
+            na_values=_split(self.na_values) or (),
+            decimal=self.decimal,
+            date_order=self.date_order,
             constant=self.constant,
             header=self.header,
             delimiter=delimiter_of(self.delimiter),
@@ -122,6 +147,27 @@ def description(stream: Stream) -> str:
     labels = [] if stream.classes is None else [str(label) for label in stream.classes.tolist()]
     shown = ", ".join(labels if len(labels) <= 10 else [*labels[:9], "..."])
     return f"{stream.name}: {features}; {len(labels)} classes: {shown}"
+
+
+def print_reading(stream: Stream) -> None:
+    """Print how the rows of a stream are read."""
+    err.print(description(stream))
+    for line in remarks(stream):
+        err.print(f"  {line}")
+
+
+def remarks(stream: Stream) -> list[str]:
+    """Return a line for each column that is read in a way that may surprise, with the option to change it."""
+    lines = []
+    for column in [] if stream.encoder is None else stream.encoder.columns:
+        if column.kind == "none":
+            lines.append(f'column "{column.name}" is not used: {column.reason}; give --keep to use it')
+        elif column.kind == "words":
+            lines.append(f'column "{column.name}": {column.reason}, whose words are hashed')
+        elif column.kind == "hash" and column.reason:
+            own = f"{len(column.levels):,} have a feature, the others are" if column.levels else "all are"
+            lines.append(f'column "{column.name}": {column.reason}; {own} hashed into {column.width}')
+    return lines
 
 
 def takes_rows(command: Callable[..., None]) -> Callable[..., None]:

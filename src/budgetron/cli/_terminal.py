@@ -50,6 +50,8 @@ FRIENDLY = (ValueError, TypeError, ImportError, OSError, MemoryError, RecursionE
 # The advice of `budgetron.streams`, in terms of options instead of parameters
 OPTIONS = {
     Advice.FILL_MISSING: "fill it in, or give --missing mean",
+    Advice.DECIMAL: "give --decimal . or --decimal ,",
+    Advice.DATE_ORDER: "give --date-order day or --date-order month",
     Advice.NO_HEADER: "if the file has no header, give --no-header",
     Advice.LIST_CLASSES: "give all labels with --classes",
     Advice.NAME_TARGET: "give --target",
@@ -59,7 +61,7 @@ OPTIONS = {
     "--features",
     Advice.CATEGORICAL: "if the column holds categories, give its name with --categorical",
     Advice.IGNORE_COLUMN: "unless it is the target, give its name with --ignore",
-    Advice.TABLE_ONLY: "--target, --categorical and --ignore are for tables",
+    Advice.TABLE_ONLY: "--target, --categorical, --numeric, --keep and --ignore are for tables",
     Advice.LIBSVM_ONLY: "--features and --zero-based are for LIBSVM files",
     Advice.LIBSVM_LINE: Advice.LIBSVM_LINE.value,
     Advice.SAME_COLUMNS: Advice.SAME_COLUMNS.value,

@@ -9,9 +9,10 @@ from typing import Any, TypeAlias
 
 from budgetron._util.blocks import row_blocks
 from budgetron._util.units import format_bytes
+from budgetron.streams._arrow import ArrowType, Piece, Schema, is_string
 from budgetron.streams._bytes import Source, need_pyarrow
 from budgetron.streams._errors import StreamError
-from budgetron.streams._table import FIRST_ROWS, ArrowType, Piece, Reader, Schema, check_columns
+from budgetron.streams._table import FIRST_ROWS, Reader, check_columns
 
 __all__ = ["Frame", "Parquet"]
 
@@ -76,7 +77,7 @@ class Parquet(Reader):
         self._source = source
         self._text: list[str] = []
         file = self._open()
-        self._text = [field.name for field in file.schema_arrow if _is_text(field.type)]
+        self._text = [field.name for field in file.schema_arrow if is_string(field.type)]
         self._schema = file.schema_arrow
         check_columns(self.name, len(self._schema))
         self.n_rows = file.metadata.num_rows
@@ -140,12 +141,6 @@ def _batch_rows(file: ParquetFile, name: str, size: int | None) -> int:
         )
     widest = max((group.total_byte_size / max(1, group.num_rows) for group in groups), default=0.0)
     return int(max(1, min(FIRST_ROWS, BATCH_BYTES / max(1.0, widest))))
-
-
-def _is_text(kind: ArrowType) -> bool:
-    from pyarrow import types
-
-    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
 def _row_name(name: str, start: int, row: int) -> str:

@@ -2,66 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass
-from typing import TypeAlias
-from zlib import crc32
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from budgetron.streams import _times
+from budgetron.streams._columns import MAX_WIDTH, MISSING_TEXTS, OLD_MISSING_TEXTS, Category, Column, Columns
 from budgetron.streams._errors import Advice, Fault
 from budgetron.streams._running import Floats, Running, State
+from budgetron.streams._words import hashed_words
 
 __all__ = ["Category", "Columns", "Encoder"]
 
-# A categorical column: the index of each row's level (-1 if missing), and the levels.
-Category: TypeAlias = tuple[NDArray[np.int64], list[str]]
-
-# A block of a table: for each column numbers (NaN if missing) or categories.
-Columns: TypeAlias = dict[str, Floats | Category]
-
 MAX_LEVELS = 64
+
+# Features of a hashed column for levels without a feature of their own, and of a column of text
+HASHED, WORD_FEATURES = 64, 128
+# With more features than this, the frequent levels of hashed columns get no features of their own.
+MAX_FEATURES = 960
 MAX_NUMBER = float(np.finfo(np.float64).max)
 MAX_SCALED_NUMBER = 1e150  # its square must be finite
-
-
-@dataclass(frozen=True)
-class _Column:
-    """How one column becomes features: a number, one feature per level, or hashed."""
-
-    name: str
-    kind: str  # "number", "onehot" or "hash"
-    levels: tuple[str, ...] = ()
-    missing: bool = False  # whether "missing" is a level of its own
-
-    def features(self, hash_columns: int) -> list[str]:
-        """Return the names of this column's features."""
-        if self.kind == "number":
-            return [self.name]
-        if self.kind == "hash":
-            return [f"{self.name}#{i}" for i in range(hash_columns)]
-        names = [f"{self.name}={level}" for level in self.levels]
-        for extra in ["missing", "?"] if self.missing else ["?"]:
-            name = f"{self.name}={extra}"
-            while name in names:  # some tables use "?" as a level
-                name += "?"
-            names.append(name)
-        return names
-
-    def positions(self, category: Category, hash_columns: int) -> NDArray[np.int64]:
-        """Return for each row which of this column's features is 1."""
-        codes, levels = category
-        if self.kind == "hash":
-            salt = crc32(self.name.encode())
-            by_level = [crc32(level.encode(), salt) % hash_columns for level in levels]
-            missing = crc32(b"\0missing", salt) % hash_columns
-        else:
-            known = {level: i for i, level in enumerate(self.levels)}
-            missing = len(known)
-            other = missing + self.missing
-            by_level = [known.get(level, other) for level in levels]
-        return np.array([*by_level, missing])[codes]  # code -1 selects the last entry
 
 
 class Encoder:
@@ -71,24 +33,39 @@ class Encoder:
 
     - A numeric column stays one column. With `scale` it is standardised by the mean and standard deviation of
       the rows up to and including the current one. While all values are equal, the feature is 0.
+    - A date or time becomes the days since the first one (``name.days``, a number like any other), and sine
+      and cosine of the hour (``name.hour_sin``, ``name.hour_cos``) and of the weekday (``name.weekday_sin``,
+      ``name.weekday_cos``). Dates without a time have no hour, and times without a date only an hour. Dates
+      that cover more than ten years in the first rows, such as dates of birth, have only the days.
     - A categorical column with at most 64 levels in the first rows becomes one column per level
-      (``name=level``, in sorted order), 0 or 1, and one more for any other level (``name=?``). With more
-      levels it is hashed into `hash_columns` columns (``name#0``...) by the CRC-32 of its name and level.
+      (``name=level``, in sorted order), 0 or 1, and one more for any other level (``name=?``).
+    - With more levels, the most frequent levels have columns of their own (``name=level``), and all others
+      are hashed into 64 columns (``name#0``...) by the CRC-32 of the column's name and the level. Levels that
+      occur at least twice in the first rows get a column, until the table has 960 features. If `hash_columns`
+      is given, all levels are hashed into this number of columns.
+    - Text of several words becomes the frequencies of its words, hashed into 128 columns (or `hash_columns`)
+      and divided by their norm.
     - The first rows are the first 4096, or those in the first megabyte of text if these are fewer.
     - Columns keep the order of the file. `constant` appends a column of ones.
-    - Missing values are an error, unless ``missing="mean"``. Then a missing number becomes the mean of the
-      earlier rows (0 if there are none) and does not change the mean and the deviation. A missing category
-      becomes the level ``name=missing`` if the first rows had missing values too, and ``name=?`` otherwise.
+    - A missing number becomes the mean of the earlier rows (0 if there are none) and does not change the mean
+      and the deviation. If the first rows had missing values in this column, one more feature
+      (``name=missing``) is 1 where the value is missing, and otherwise 0. The same applies to dates, whose
+      sine and cosine are then 0. A missing category becomes the level ``name=missing`` if the first rows had
+      missing values too, and ``name=?`` otherwise. With ``missing="error"``, missing values are an error.
 
     Parameters
     ----------
     encode : {"auto", "onehot", "hash"}, default="auto"
         How categorical columns are encoded; "auto" is the rule above.
-    hash_columns : int, default=64
+    hash_columns : int, optional
+        The number of columns into which a column is hashed; by default the rules above.
     scale : bool, default=True
         Whether numbers are standardised.
-    missing : {"error", "mean"}, default="error"
+    missing : {"mean", "error"}, default="mean"
     constant : bool, default=False
+    na_values : iterable of str, optional
+        Texts that mean a missing value, in addition to the usual ones: empty text, ``?``, ``-``, ``NA``,
+        ``N/A``, ``NaN``, ``null``, ``None`` and variants of these. A number is also compared as a number.
 
     Notes
     -----
@@ -99,20 +76,25 @@ class Encoder:
         self,
         *,
         encode: str = "auto",
-        hash_columns: int = 64,
+        hash_columns: int | None = None,
         scale: bool = True,
-        missing: str = "error",
+        missing: str = "mean",
         constant: bool = False,
+        na_values: Iterable[str] = (),
     ) -> None:
         if encode not in ("auto", "onehot", "hash"):
             raise ValueError(f'encode must be "auto", "onehot" or "hash"; got {encode!r}')
         if missing not in ("error", "mean"):
             raise ValueError(f'missing must be "error" or "mean"; got {missing!r}')
-        if int(hash_columns) != hash_columns or hash_columns < 1:
-            raise ValueError(f"hash_columns must be an integer of at least 1; got {hash_columns}")
-        self.encode, self.hash_columns = encode, int(hash_columns)
+        if hash_columns is not None and (
+            int(hash_columns) != hash_columns or not 1 <= hash_columns <= MAX_WIDTH
+        ):
+            raise ValueError(f"hash_columns must be an integer from 1 to {MAX_WIDTH:,}; got {hash_columns}")
+        self.encode, self.hash_columns = encode, None if hash_columns is None else int(hash_columns)
         self.scale, self.missing, self.constant = bool(scale), missing, bool(constant)
-        self._columns: list[_Column] = []
+        given = [na_values] if isinstance(na_values, str) else list(na_values)
+        self.na_values: tuple[str, ...] = (*MISSING_TEXTS, *(str(value).strip() for value in given))
+        self._columns: list[Column] = []
         self._running = Running(0)
 
     def __repr__(self) -> str:
@@ -120,24 +102,38 @@ class Encoder:
 
     def summary(self) -> str:
         """Return one line that says how each column is encoded."""
-        words = {"number": "numeric", "onehot": "one-hot", "hash": "hashed"}
+        words = {"number": "numeric", "time": "time", "onehot": "one-hot", "hash": "hashed", "words": "text"}
+        words["none"] = "not used"
         kinds = {kind: [c.name for c in self._columns if c.kind == kind] for kind in words}
         parts = [
             f"{len(names)} {words[kind]} ({', '.join(names if len(names) <= 6 else [*names[:5], '...'])})"
             for kind, names in kinds.items()
             if names
         ]
-        return ", ".join([*parts, *(["constant"] if self.constant else [])])
+        constant = ["constant"] if self.constant else []
+        return ", ".join([*parts[:-1], *constant, parts[-1]] if kinds["none"] else [*parts, *constant])
+
+    def describe(self) -> list[dict[str, str | int]]:
+        """Return for each column its name, how it is read, its number of features, and a remark."""
+        return [
+            {
+                "column": column.name,
+                "read_as": column.description(),
+                "features": len(column.features()),
+                "remark": column.reason,
+            }
+            for column in self._columns
+        ]
 
     @property
-    def columns(self) -> dict[str, bool]:
-        """The columns that are read, in order, and whether each is numeric."""
-        return {column.name: column.kind == "number" for column in self._columns}
+    def columns(self) -> list[Column]:
+        """How each column of the table is read, in order."""
+        return list(self._columns)
 
     @property
     def feature_names(self) -> list[str]:
         """The names of the features, in order."""
-        names = [name for column in self._columns for name in column.features(self.hash_columns)]
+        names = [name for column in self._columns for name in column.features()]
         return [*names, "constant"] if self.constant else names
 
     @property
@@ -145,7 +141,7 @@ class Encoder:
         """The current mean and deviation of each numeric column: its feature is (x - mean) / deviation.
 
         Rows to predict are encoded by these. A column that never changed has an infinite deviation, so that
-        its feature is 0. Without `scale` they are 0 and 1.
+        its feature is 0. Without `scale` they are 0 and 1. For dates, x is the elapsed time in days.
         """
         names = self._numeric_names
         if not self.scale:
@@ -157,12 +153,43 @@ class Encoder:
 
     @property
     def _numeric_names(self) -> list[str]:
-        return [name for name, number in self.columns.items() if number]
+        return [column.name for column in self._columns if column.has_number]
 
-    def start(self, first: Columns) -> Encoder:
-        """Determine the features from the first rows of a table; return self."""
-        self._columns = [self._column(name, values) for name, values in first.items()]
+    def start(self, first: Columns, decided: Sequence[Column] | None = None) -> Encoder:
+        """Determine the features from the first rows of a table; return self.
+
+        `decided` says how each column is read. By default, numbers are numbers and the rest are categories.
+        """
+        if decided is None:
+            decided = [
+                Column(name, "number" if isinstance(values, np.ndarray) else "hash")
+                for name, values in first.items()
+            ]
+        self._columns = [c if c.kind == "none" else self._completed(c, first[c.name]) for c in decided]
+        self._add_frequent_levels(first)
         return self.reset()
+
+    def _add_frequent_levels(self, first: Columns) -> None:
+        """Give the most frequent levels of hashed columns features of their own, up to `MAX_FEATURES`.
+
+        A level that occurs once is not worth a feature.
+        """
+        if self.encode != "auto" or self.hash_columns is not None:
+            return
+        counts: dict[tuple[int, str], int] = {}
+        for i, column in enumerate(self._columns):
+            if column.kind == "hash":
+                codes, levels = first[column.name]
+                present, count = np.unique(codes[codes >= 0], return_counts=True)
+                for code, times in zip(present.tolist(), count.tolist(), strict=True):
+                    counts[i, levels[code]] = counts.get((i, levels[code]), 0) + times
+        left = max(0, MAX_FEATURES - len(self.feature_names))
+        frequent = sorted((key for key, times in counts.items() if times > 1), key=lambda k: (-counts[k], k))
+        chosen = frequent[:left]
+        for i, column in enumerate(self._columns):
+            if column.kind == "hash":
+                own = tuple(sorted(level for place, level in chosen if place == i))
+                self._columns[i] = replace(column, levels=own)
 
     def reset(self) -> Encoder:
         """Forget the mean and deviation, but keep the features; return self."""
@@ -193,38 +220,57 @@ class Encoder:
         scaled = self._scaled(numbers, learn)
         return self._joined(features.copy(), scaled), self._joined(features, filled)
 
+    def copy(self) -> Encoder:
+        """Return an encoder in the same state; transforming rows by one does not change the other."""
+        other = copy(self)
+        other._running = copy(self._running)
+        return other
+
     def state(self) -> State:
         """Return everything as numbers, text, lists, dicts and arrays."""
         options = ("encode", "hash_columns", "scale", "missing", "constant")
-        columns = [
-            {"name": c.name, "kind": c.kind, "levels": list(c.levels), "missing": c.missing}
-            for c in self._columns
-        ]
         return {
-            "options": {name: getattr(self, name) for name in options},
-            "columns": columns,
+            "options": {name: getattr(self, name) for name in options} | {"na_values": list(self.na_values)},
+            "columns": [column.state() for column in self._columns],
             "running": self._running.state(),
         }
 
     @classmethod
     def from_state(cls, state: State) -> Encoder:
         """Return an encoder with this `state`."""
-        self = cls(**state["options"])
-        self._columns = [
-            _Column(c["name"], c["kind"], tuple(c["levels"]), bool(c["missing"])) for c in state["columns"]
-        ]
+        options = dict(state["options"])
+        na_values = options.pop("na_values", OLD_MISSING_TEXTS)  # earlier versions knew only these
+        self = cls(**options)
+        self.na_values = tuple(map(str, na_values))
+        width = self.hash_columns or HASHED
+        self._columns = [Column.from_state(column, width) for column in state["columns"]]
         self._running = Running.from_state(state["running"])
+        if len(self._running.origin) != len(self._numeric_names):
+            raise ValueError("the means are not those of the columns")
         return self
 
-    def _column(self, name: str, values: Floats | Category) -> _Column:
+    def _completed(self, column: Column, values: Floats | Category) -> Column:
+        """Return a column with what the first rows decide: levels, features of dates, missing values."""
         if isinstance(values, np.ndarray):
-            return _Column(name, "number")
+            present = values[~np.isnan(values)]
+            missing = self.missing == "mean" and 0 < len(present) < len(values)
+            if column.kind == "number":
+                return replace(column, missing=missing)
+            parts = _times.parts_of(values, column.form)
+            origin = float(np.floor(present[0])) if len(present) and "days" in parts else 0.0
+            return replace(column, missing=missing, parts=parts, origin=origin)
         codes, levels = values
+        gaps = bool((codes < 0).any())
+        if column.kind == "words":
+            return replace(column, missing=gaps, width=self.hash_columns or WORD_FEATURES)
         present = np.unique(codes)
-        if self.encode == "hash" or (self.encode == "auto" and (present >= 0).sum() > MAX_LEVELS):
-            return _Column(name, "hash")
+        count = int((present >= 0).sum())
+        if self.encode == "hash" or (self.encode == "auto" and count > MAX_LEVELS):
+            many = f"{count:,} levels in the first {len(codes):,} rows"
+            width = self.hash_columns or HASHED
+            return replace(column, kind="hash", missing=gaps, reason=column.reason or many, width=width)
         found = sorted({levels[code] for code in present if code >= 0})
-        return _Column(name, "onehot", tuple(found), bool((codes < 0).any()))
+        return replace(column, kind="onehot", levels=tuple(found), missing=gaps)
 
     def _split(self, block: Columns) -> tuple[Floats, Floats]:
         """Return the features with all but the numbers filled in, and the numbers; check both."""
@@ -233,14 +279,26 @@ class Encoder:
         numbers: list[Floats] = []
         faults: list[Fault] = []
         for column in self._columns:
+            width = len(column.features())
+            if width == 0:
+                continue
             values = block[column.name]
             if isinstance(values, np.ndarray):
-                numbers.append(values)
+                own = features[:, start : start + width]
+                if column.has_number:
+                    numbers.append(values - column.origin if column.kind == "time" else values)
+                elif self.missing == "error" and (gap := np.isnan(values)).any():
+                    faults.append(_no_value(int(gap.argmax()), column.name))
+                _fill_fixed(own, column, values)
             else:
                 if self.missing == "error" and (gap := values[0] < 0).any():
                     faults.append(_no_value(int(gap.argmax()), column.name))
-                features[rows, start + column.positions(values, self.hash_columns)] = 1.0
-            start += len(column.features(self.hash_columns))
+                if column.kind == "words":
+                    by_text = hashed_words([*values[1], ""], column.name, width)
+                    features[:, start : start + width] = by_text[values[0]]
+                else:
+                    features[rows, start + column.positions(values)] = 1.0
+            start += width
         if self.constant:
             features[:, -1] = 1.0
         table = np.stack(numbers, axis=1) if numbers else np.empty((n, 0))
@@ -253,9 +311,9 @@ class Encoder:
         """Return the features with the numbers filled in."""
         if numbers.shape == features.shape:
             return np.ascontiguousarray(numbers)
-        sizes = [len(column.features(self.hash_columns)) for column in self._columns]
+        sizes = [len(column.features()) for column in self._columns]
         starts = np.cumsum([0, *sizes])[:-1]
-        features[:, starts[[column.kind == "number" for column in self._columns]]] = numbers
+        features[:, starts[[column.has_number for column in self._columns]]] = numbers
         return features
 
     def _check(self, table: Floats) -> list[Fault]:
@@ -283,6 +341,17 @@ class Encoder:
             return np.where(np.isnan(numbers), running.mean, numbers)
         with np.errstate(over="ignore", invalid="ignore"):  # squares may overflow, but only the mean is used
             return running.fill(numbers)
+
+
+def _fill_fixed(own: Floats, column: Column, values: Floats) -> None:
+    """Fill in the features of a number or date that are not standardised."""
+    place = int(column.has_number)
+    for part in column.parts:
+        if part != "days":
+            own[:, place : place + 2] = _times.features(values, part).T
+            place += 2
+    if column.missing:
+        own[:, place] = np.isnan(values)
 
 
 def _no_value(row: int, name: str) -> Fault:

@@ -22,8 +22,10 @@ class Advice(Enum):
     SET_FEATURES = "set n_features"
     CONFIRM_FEATURES = "correct the line; if the index is right, set n_features to the number of features"
     CATEGORICAL = "if the column holds categories, add it to categorical"
+    DECIMAL = 'set decimal to "." or ","'
+    DATE_ORDER = 'set date_order to "day" or "month"'
     IGNORE_COLUMN = "unless it is the target, add it to ignore"
-    TABLE_ONLY = "target, encoder, scale, categorical and ignore are for tables"
+    TABLE_ONLY = "target, encoder, scale, categorical, numeric, keep and ignore are for tables"
     LIBSVM_ONLY = "n_features and zero_based are for LIBSVM files"
     LIBSVM_LINE = "a line has the form `label index:value ...`"
     SAME_COLUMNS = "give the columns that the encoder was fitted on"

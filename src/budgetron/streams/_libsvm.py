@@ -38,6 +38,7 @@ class Libsvm(Stream):
         *,
         n_features: int | None,
         classes: Iterable[object] | None,
+        scan: bool,
         zero_based: bool,
         constant: bool,
         optional_labels: bool,
@@ -56,8 +57,8 @@ class Libsvm(Stream):
         # Classes and width that are not given are found by reading a file once, or a pipe's first chunk.
         if source.again:
             given = n_features is not None and classes is not None
-            found, width, rows = self._scan(self._chunks(), only_first=given)
-            self.n_rows = None if given else rows
+            found, width, rows = self._scan(self._chunks(), only_first=given or not scan)
+            self.n_rows = None if given or not scan else rows
         else:
             opened = source.open()
             chunks = opened.chunks()

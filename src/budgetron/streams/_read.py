@@ -9,6 +9,7 @@ from typing import IO
 from budgetron.streams._base import Stream
 from budgetron.streams._bytes import Source
 from budgetron.streams._columnar import Frame, Parquet
+from budgetron.streams._decide import Wishes
 from budgetron.streams._encoder import Encoder
 from budgetron.streams._errors import Advice, StreamError
 from budgetron.streams._libsvm import LINE, Libsvm
@@ -39,14 +40,22 @@ def read(
     *,
     format: str | None = None,
     classes: Iterable[object] | None = None,
+    scan: bool = True,
     categorical: Iterable[str] | None = None,
+    numeric: Iterable[str] = (),
+    keep: Iterable[str] = (),
     ignore: Iterable[str] = (),
     encode: str = "auto",
-    hash_columns: int = 64,
+    hash_columns: int | None = None,
     scale: bool | None = None,
-    missing: str = "error",
+    missing: str = "mean",
+    na_values: Iterable[str] = (),
+    decimal: str | None = None,
+    date_order: str = "auto",
     constant: bool = False,
     encoder: Encoder | None = None,
+    update_encoder: bool = False,
+    need_target: bool = False,
     header: bool = True,
     delimiter: str | None = None,
     n_features: int | None = None,
@@ -58,9 +67,11 @@ def read(
     r"""Stream a file or a pipe: CSV, JSON lines, Parquet or LIBSVM, also compressed (gz, bz2, xz, zst).
 
     Memory use is bounded, regardless of the size of the file. Lines, labels, the number of columns and the
-    nesting of JSON values have limits, listed on the page about the command line. The first megabyte
-    determines the types of CSV and JSON columns: numbers are numeric, everything else is categorical.
-    `Encoder` describes how columns become features. All formats except LIBSVM need pyarrow.
+    nesting of JSON values have limits, listed on the page about the command line. The first 4096 rows (or
+    those in the first megabyte of text) decide how each column is read: as a number, a date, a category or
+    text. Columns that look like ids are not used. The page about the command line has the rules, `Encoder`
+    describes how columns become features, and ``stream.encoder.columns`` says how each column is read. All
+    formats except LIBSVM need pyarrow.
 
     Parameters
     ----------
@@ -75,18 +86,32 @@ def read(
     classes : iterable, optional
         All labels that occur. By default a file is read once to find them; the first megabyte of a pipe must
         contain all of them. Text is converted if the labels are numbers.
-    categorical : iterable of str, optional
-        Columns of numbers that are categories.
+    scan : bool, default=True
+        Whether a file is read once to find classes, or the number of features, that are not given. Otherwise
+        they must be in its first megabyte, as in a pipe.
+    categorical, numeric : iterable of str, optional
+        Columns that are categories, and columns that are numbers, whatever their values look like.
+    keep : iterable of str, optional
+        Columns that are used even if they look like ids.
     ignore : iterable of str, optional
         Columns that are not used.
-    encode, hash_columns, missing, constant
+    encode, hash_columns, missing, na_values, constant
         See `Encoder`. For LIBSVM, only `constant` is used.
+    decimal : {".", ","}, optional
+        The decimal mark of a CSV file, if the numbers leave it open: 1,234 may be one thousand or one.
+    date_order : {"auto", "day", "month"}, default="auto"
+        What comes first in dates such as 03/04/2024, if the dates leave it open.
     scale : bool, optional
         See `Encoder`. True by default. Not for LIBSVM, whose rows are sparse.
     encoder : Encoder, optional
         Encode rows by this fitted encoder, without updating it; for rows to predict. Columns may have another
         order, and further columns are ignored. Without a target column, `y` is None in the blocks. With
         one, a label that is missing or unknown is None.
+    update_encoder : bool, default=False
+        Update the means and deviations of `encoder`, as if its rows and these rows were one stream; for rows
+        to learn.
+    need_target : bool, default=False
+        With `encoder`: raise an error if there is no target column.
     header : bool, default=True
         Whether the first line of a CSV file has the column names. Otherwise they are c1, c2...
     delimiter : str, optional
@@ -134,13 +159,15 @@ def read(
         raise StreamError(f"{opened.name}: no rows; the file is empty")
     format = format or _format(opened, head)
     if format == "libsvm":
-        if target is not None or encoder is not None or scale or categorical or list(ignore):
+        of_tables = (target, encoder, scale or None, categorical or None, numeric or None, keep or None)
+        if any(value is not None for value in of_tables) or list(ignore):
             problem = f"{opened.name}: a LIBSVM file has sparse rows that start with their label"
             raise StreamError(problem, Advice.TABLE_ONLY)
         return Libsvm(
             opened,
             n_features=n_features,
             classes=classes,
+            scan=scan,
             zero_based=zero_based,
             constant=constant,
             optional_labels=optional_labels,
@@ -149,23 +176,27 @@ def read(
         )
     if n_features is not None or zero_based:
         raise StreamError(f"{opened.name}: the format is {format}", Advice.LIBSVM_ONLY)
+    chosen = encoder or Encoder(
+        encode=encode,
+        hash_columns=hash_columns,
+        scale=scale is not False,
+        missing=missing,
+        constant=constant,
+        na_values=na_values,
+    )
     return Table(
-        _reader(opened, format, header, _delimiter(opened, head) if delimiter is None else delimiter),
+        _reader(opened, format, header, delimiter or _delimiter(opened, head), chosen.na_values),
         target,
-        encoder=encoder
-        or Encoder(
-            encode=encode,
-            hash_columns=hash_columns,
-            scale=scale is not False,
-            missing=missing,
-            constant=constant,
-        ),
-        frozen=encoder is not None,
+        encoder=chosen,
+        known=encoder is not None,
+        learn=encoder is None or update_encoder,
         classes=classes,
-        categorical=categorical,
+        scan=scan,
+        wishes=_wishes(categorical, numeric, keep, decimal, date_order),
         ignore=ignore,
         block=block,
         limit=limit,
+        optional_target=encoder is not None and not update_encoder and not need_target,
     )
 
 
@@ -175,13 +206,18 @@ def frame(
     *,
     classes: Iterable[object] | None = None,
     categorical: Iterable[str] | None = None,
+    numeric: Iterable[str] = (),
+    keep: Iterable[str] = (),
     ignore: Iterable[str] = (),
     encode: str = "auto",
-    hash_columns: int = 64,
+    hash_columns: int | None = None,
     scale: bool = True,
-    missing: str = "error",
+    missing: str = "mean",
+    na_values: Iterable[str] = (),
+    date_order: str = "auto",
     constant: bool = False,
     encoder: Encoder | None = None,
+    update_encoder: bool = False,
     block: int = 4096,
     name: str = "frame",
 ) -> Stream:
@@ -202,23 +238,45 @@ def frame(
     [[0. 0. 1. 0.]
      [1. 1. 0. 0.]] [ True False]
     """
-    fresh = Encoder(encode=encode, hash_columns=hash_columns, scale=scale, missing=missing, constant=constant)
+    fresh = Encoder(
+        encode=encode,
+        hash_columns=hash_columns,
+        scale=scale,
+        missing=missing,
+        constant=constant,
+        na_values=na_values,
+    )
     return Table(
         Frame(df, name),
         target,
         encoder=encoder or fresh,
-        frozen=encoder is not None,
+        known=encoder is not None,
+        learn=encoder is None or update_encoder,
         classes=classes,
-        categorical=categorical,
+        scan=True,
+        wishes=_wishes(categorical, numeric, keep, None, date_order),
         ignore=ignore,
         block=block,
         limit=None,
+        optional_target=encoder is not None and not update_encoder,
     )
 
 
-def _reader(source: Source, format: str, header: bool, delimiter: str) -> Reader:
+def _wishes(
+    categorical: Iterable[str] | None,
+    numeric: Iterable[str],
+    keep: Iterable[str],
+    decimal: str | None,
+    date_order: str,
+) -> Wishes:
+    columns = [[names] if isinstance(names, str) else list(names or ()) for names in (categorical, numeric)]
+    kept = [keep] if isinstance(keep, str) else list(keep)
+    return Wishes(columns[0], columns[1], kept, decimal, date_order)
+
+
+def _reader(source: Source, format: str, header: bool, delimiter: str, na_values: Iterable[str]) -> Reader:
     if format == "csv":
-        return Csv(source, header, delimiter)
+        return Csv(source, header, delimiter, na_values)
     return JsonLines(source) if format == "jsonl" else Parquet(source)
 
 

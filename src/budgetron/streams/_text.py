@@ -6,7 +6,7 @@ import csv
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from io import BytesIO
 from itertools import chain, islice
 
@@ -14,9 +14,10 @@ import numpy as np
 
 from budgetron._util.blocks import row_blocks
 from budgetron._util.units import format_bytes
+from budgetron.streams._arrow import ArrowTable, ArrowType, Piece, Schema
 from budgetron.streams._bytes import Chunk, Opened, Source, need_pyarrow, records
 from budgetron.streams._errors import Advice, Fault, StreamError
-from budgetron.streams._table import ArrowTable, ArrowType, Piece, Reader, Schema, check_columns
+from budgetron.streams._table import Reader, check_columns
 
 __all__ = ["Csv", "JsonLines"]
 
@@ -130,16 +131,20 @@ class Csv(Text):
 
     typed = False
 
-    def __init__(self, source: Source, header: bool, delimiter: str) -> None:
+    def __init__(self, source: Source, header: bool, delimiter: str, na_values: Iterable[str]) -> None:
         need_pyarrow("CSV")
         if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n':
             raise ValueError(f"delimiter must be one character other than a quote; got {delimiter!r}")
         self.delimiter, self._header = delimiter, header
+        # pyarrow compares before it removes spaces, as in `1, ?, 2`.
+        self._na_values = [space + value for value in dict.fromkeys(na_values) for space in ("", " ")]
         self._names: list[str] = []
         super().__init__(source)
 
     def schema(self) -> Schema:
-        return dict(zip(self._names, self._piece(self._first, None).table.schema.types, strict=True))
+        import pyarrow as pa
+
+        return dict.fromkeys(self._names, pa.string())
 
     def read_as(self, kind: ArrowType, number: bool) -> ArrowType:
         import pyarrow as pa
@@ -207,7 +212,8 @@ class Csv(Text):
             convert_options=pa_csv.ConvertOptions(
                 column_types=None if columns is None else {name: columns[name] for name in names},
                 include_columns=names,
-                strings_can_be_null=True,
+                null_values=self._na_values,
+                strings_can_be_null=False,
                 check_utf8=False,
             ),
         )
@@ -222,7 +228,8 @@ class Csv(Text):
         if len(fields) != len(self._names):
             return Fault(0, f"{len(fields)} fields; the first line has {len(self._names)}")
         for name, field in zip(self._names, fields, strict=True):
-            if columns.get(name) == pa.float64() and not _is_float(field):
+            missing = field in self._na_values
+            if columns.get(name) == pa.float64() and not missing and not _is_float(field):
                 return Fault(0, f'column "{name}" has {field!r}, but numbers before', Advice.CATEGORICAL)
         return Fault(0, "not a row of CSV")
 
