@@ -22,9 +22,9 @@ import budgetron
 from budgetron import BudgetClassifier, Forgetron, evaluate, linear, river, streams
 from budgetron._base.access import bytes_needed
 from budgetron.cli import _memory, app
+from budgetron.cli._advice import OPTIONS
 from budgetron.cli._predict import MODEL_ADVICE
 from budgetron.cli._sources import BUNDLED
-from budgetron.cli._terminal import OPTIONS
 
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "BUDGETRON_DATA"} | {
     "COLUMNS": "200"
@@ -107,7 +107,7 @@ def test_run_save_predict(table, tmp_path):
     assert done.returncode == 0, text_of(done)
     predicted = pd.read_csv(tmp_path / "new.csv").assign(prediction=0)
     lines = done.stdout.decode().splitlines()
-    assert lines[0] == "prediction,margin yes"
+    assert lines[0] == "prediction,margin_yes"
     blocks = list(streams.read(tmp_path / "new.csv", encoder=stream.encoder))
     margins = np.concatenate([model.decision_function(X) for X, _ in blocks])
     np.testing.assert_allclose([float(line.split(",")[1]) for line in lines[1:]], margins)

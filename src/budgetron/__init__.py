@@ -6,42 +6,65 @@ rounds, and `play` plays a single round. `certify` compares the mistakes with th
 theorem. `save` and `load` store models in files.
 """
 
-from importlib.metadata import version
+# Modules and classes are imported when they are first used: importing all of them takes as long as importing
+# scikit-learn. The imports below are for type checkers.
 
-from budgetron import (
-    batch,
-    bounds,
-    datasets,
-    evaluate,
-    experts,
-    export,
-    files,
-    games,
-    kernels,
-    linear,
-    relevance,
-    report,
-    streams,
-)
-from budgetron._base.trace import Trace
-from budgetron.calibration import CalibratedClassifier
-from budgetron.certificates import Certificate, certify
-from budgetron.files import ModelFileError, load, save
-from budgetron.kernelized import *  # noqa: F403 - each learner is registered there, and only there
-from budgetron.kernelized import learners
-from budgetron.portfolio import BudgetClassifier
+from typing import TYPE_CHECKING, Any
 
-__version__ = version("budgetron")
+if TYPE_CHECKING:
+    from budgetron import (
+        batch,
+        bounds,
+        datasets,
+        evaluate,
+        experts,
+        export,
+        files,
+        games,
+        kernels,
+        linear,
+        relevance,
+        report,
+        streams,
+    )
+    from budgetron._base.trace import Trace
+    from budgetron.calibration import CalibratedClassifier
+    from budgetron.certificates import Certificate, certify
+    from budgetron.files import ModelFileError, load, save
+    from budgetron.kernelized import *  # noqa: F403 - each learner is registered there, and only there
+    from budgetron.kernelized import learners
+    from budgetron.portfolio import BudgetClassifier
 
-__all__ = [
-    "BudgetClassifier",
-    "CalibratedClassifier",
-    "Certificate",
-    "ModelFileError",
-    "Trace",
+    __version__: str
+    __all__ = [
+        "BudgetClassifier",
+        "CalibratedClassifier",
+        "Certificate",
+        "ModelFileError",
+        "Trace",
+        "batch",
+        "bounds",
+        "certify",
+        "datasets",
+        "evaluate",
+        "experts",
+        "export",
+        "files",
+        "games",
+        "kernels",
+        "learners",
+        "linear",
+        "load",
+        "relevance",
+        "report",
+        "save",
+        "streams",
+        *(cls.__name__ for cls in learners()),
+    ]
+
+_MODULES = (
     "batch",
     "bounds",
-    "certify",
     "datasets",
     "evaluate",
     "experts",
@@ -49,12 +72,41 @@ __all__ = [
     "files",
     "games",
     "kernels",
-    "learners",
     "linear",
-    "load",
     "relevance",
     "report",
-    "save",
     "streams",
-    *(cls.__name__ for cls in learners()),
-]
+)
+_NAMES = {
+    "BudgetClassifier": "portfolio",
+    "CalibratedClassifier": "calibration",
+    "Certificate": "certificates",
+    "ModelFileError": "files",
+    "Trace": "_base.trace",
+    "certify": "certificates",
+    "learners": "kernelized",
+    "load": "files",
+    "save": "files",
+}
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module, metadata
+
+    if name == "__version__":
+        return metadata.version("budgetron")
+    if name == "__all__":
+        kernelized = import_module("budgetron.kernelized")
+        return sorted([*_MODULES, *_NAMES, *(cls.__name__ for cls in kernelized.learners())])
+    if name in _MODULES:
+        return import_module(f"budgetron.{name}")
+    if name in _NAMES or name[:1].isupper():  # other classes are kernel learners
+        module = import_module(f"budgetron.{_NAMES.get(name, 'kernelized')}")
+        if name in _NAMES or any(cls.__name__ == name for cls in module.learners()):
+            value = globals()[name] = getattr(module, name)
+            return value
+    raise AttributeError(f"module 'budgetron' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__getattr__("__all__"), "__version__"]

@@ -22,7 +22,7 @@ from rich.text import Text
 from budgetron._reporting.page import escape
 from budgetron.cli import _console, _predict, app
 from budgetron.cli._console import LiteralColumn, SafeConsole, visible
-from budgetron.cli._terminal import friendly
+from budgetron.cli._messages import friendly
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and terminals of Unix")
 

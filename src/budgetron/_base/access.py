@@ -37,6 +37,7 @@ __all__ = [
     "play_batch",
     "predicts_as_it_learns",
     "row_dtype",
+    "stale_share",
     "theorems_of",
     "thread_count",
     "unchanged_on_error",
@@ -68,6 +69,11 @@ def linear_part(hypothesis: Learner) -> tuple[Floats, Floats] | None:
 def predicts_as_it_learns(model: OnlineClassifier) -> bool:
     """Return whether `decision_function` is the hypothesis that predicts the next round."""
     return model._predicts_as_it_learns
+
+
+def stale_share(model: OnlineClassifier) -> float:
+    """Return for how many more rounds, as a share of those so far, `decision_function` hardly changes."""
+    return model._stale_share
 
 
 def margins_of(model: OnlineClassifier, X: Matrix) -> Floats:

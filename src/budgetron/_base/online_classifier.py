@@ -40,6 +40,9 @@ class OnlineClassifier(ClassifierMixin, ClassAdmission):
     # Whether `decision_function` is the hypothesis that predicts the next round.
     _predicts_as_it_learns: ClassVar[bool] = True
 
+    # For how many more rounds, as a share of those so far, `decision_function` hardly changes; 0 if unknown.
+    _stale_share: ClassVar[float] = 0.0
+
     # ------------------------------------------------------------------ memory
 
     def _bytes_needed(self, X: Matrix, outputs: int, prepare: Prepare = as_it_is) -> int:

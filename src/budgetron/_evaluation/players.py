@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron._base.access import open_batch
+from budgetron._base.access import open_batch, stale_share
 from budgetron._base.batches import encode, predicted_codes, signed_margin
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.trace import Trace
@@ -22,21 +22,47 @@ from budgetron._util.types import Codes, Floats, Ints, Label, Labels, Rows
 
 __all__ = ["Played", "learn_row", "play_block", "play_delayed", "traced"]
 
-# For each round, the column of the confusion matrix and the number of supports after the round.
-Played = tuple[Codes, Ints]
+# For each round, the column of the confusion matrix, the number of supports after the round, and the margin
+# before it; the margins are None if there are more than two classes, or if they are not known.
+Played = tuple[Codes, Ints, Floats | None]
 
 
 def play_block(model: Classifier, X: Rows, y: Labels, classes: Labels) -> Played:
     """Play the rounds of a block with labels that are known immediately."""
     if isinstance(model, OnlineClassifier) and traces_its_predictions(model):
         return traced(model.progressive_fit(X, y, classes), encode(y, classes))
+    if isinstance(model, OnlineClassifier) and stale_share(model):
+        return _play_averages(model, X, y, classes)
     return _play_rows(model, X, y, classes)
 
 
 def traced(trace: Trace, codes: Codes) -> Played:
     """Return the columns and supports of the rounds of a trace."""
     columns = confusion_columns(trace.codes, trace.margins, trace.mistakes, codes)
-    return columns, trace.support_sizes
+    return columns, trace.support_sizes, trace.margins if trace.margins.ndim == 1 else None
+
+
+def _play_averages(model: OnlineClassifier, X: Rows, y: Labels, classes: Labels) -> Played:
+    """Play rounds of a model that predicts by an average, which changes slowly.
+
+    Evaluating the average before every row would take hundreds of times as long as learning. So it is
+    evaluated for several rows at once: at most `stale_share` of the number of rounds it is the average of.
+    """
+    n = len(y)
+    columns, supports = np.zeros(n, np.intp), np.zeros(n, np.int64)
+    scores = np.zeros(n) if len(classes) == 2 else None
+    X = open_batch(model, X, y, classes).X  # so that the whole block determines gamma="scale"
+    start = 0
+    while start < n:
+        rows = slice(start, min(n, start + max(1, int(stale_share(model) * model.rounds_))))
+        if model.rounds_:
+            values = model.decision_function(X[rows])
+            columns[rows] = predicted_codes(values)
+            if scores is not None:
+                scores[rows] = values
+        supports[rows] = model.progressive_fit(X[rows], y[rows], classes).support_sizes
+        start = rows.stop
+    return columns, supports, scores
 
 
 def confusion_columns(
@@ -69,7 +95,7 @@ def _play_rows(model: Classifier, X: Rows, y: Labels, classes: Labels) -> Played
             columns[t] = encode(model.predict(row), classes)[0]
         model.partial_fit(row, y[t : t + 1], classes=classes)
         supports[t] = n_supports(model)
-    return columns, supports
+    return columns, supports, None
 
 
 def play_delayed(
@@ -96,7 +122,8 @@ def play_delayed(
         values = values[:, 0] if values.shape[1] == 1 else values
         mistakes = signed_margin(values, codes, multiclass=values.ndim == 2) <= 0.0
         columns = confusion_columns(predicted_codes(values), values, mistakes, codes)
-    return columns, supports
+        return columns, supports, values if values.ndim == 1 else None
+    return columns, supports, None
 
 
 def learn_row(model: Classifier, row: Rows, label: Label, classes: Labels) -> None:

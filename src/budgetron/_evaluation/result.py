@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron._evaluation.classifier import Estimator, n_supports
-from budgetron._util.types import Codes, Labels
+from budgetron._evaluation.ranking import ScoreSample, ScoreState
+from budgetron._util.types import Codes, Floats, Labels
 
 __all__ = ["Result", "ResultState"]
 
@@ -40,6 +41,7 @@ class ResultState(TypedDict):
     curve: Curve
     _step: int
     _recent: NDArray[np.bool_]
+    scores: ScoreState
 
 
 @dataclass(repr=False)
@@ -78,6 +80,7 @@ class Result:
     curve: Curve = field(init=False)
     _step: int = 1
     _recent: NDArray[np.bool_] = field(init=False, repr=False)
+    _scores: ScoreSample = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.confusion = np.zeros((len(self.classes), len(self.classes)), np.int64)
@@ -89,6 +92,7 @@ class Result:
             "nbytes": np.zeros(0, np.int64),
         }
         self._recent = np.zeros(0, np.bool_)
+        self._scores = ScoreSample()
 
     # ------------------------------------------------------------------ figures
 
@@ -119,6 +123,33 @@ class Result:
         if not rounds.any():
             return 0.0
         return float(np.mean(np.diag(self.confusion)[rounds > 0] / rounds[rounds > 0]))
+
+    @property
+    def precision(self) -> NDArray[np.float64]:
+        """For each class, the fraction of the rounds predicted as this class that were right; 0 if none."""
+        share: NDArray[np.float64] = np.diag(self.confusion) / np.maximum(1, self.confusion.sum(axis=0))
+        return share
+
+    @property
+    def recall(self) -> NDArray[np.float64]:
+        """For each class, the fraction of its rounds that were right; 0 if it did not occur."""
+        share: NDArray[np.float64] = np.diag(self.confusion) / np.maximum(1, self.confusion.sum(axis=1))
+        return share
+
+    @property
+    def auc(self) -> float | None:
+        """Area under the ROC curve of the margins, for two classes; None if it is unknown.
+
+        This is the probability that a round of the second class has a larger margin than one of the first.
+        From a sample of at least 2048 rounds of each class, or of all if there are fewer.
+        """
+        return self._scores.area() if len(self.classes) == 2 else None
+
+    @property
+    def baseline_error(self) -> float:
+        """Error rate of always predicting the most frequent class of the stream."""
+        counts = self.confusion.sum(axis=1)
+        return 1.0 - float(counts.max()) / max(1, self.rounds)
 
     @property
     def nbytes(self) -> int:
@@ -155,6 +186,10 @@ class Result:
             "window": self.window,
             "classes": self.classes.tolist(),
             "confusion": self.confusion.tolist(),
+            "precision": self.precision.tolist(),
+            "recall": self.recall.tolist(),
+            "auc": self.auc,
+            "baseline_error": self.baseline_error,
             "curve": {name: values.tolist() for name, values in self.curve.items()},
         }
 
@@ -169,6 +204,7 @@ class Result:
             "curve": self.curve,
             "_step": self._step,
             "_recent": self._recent,
+            "scores": self._scores.state(),
         }
         return deepcopy(state)
 
@@ -176,10 +212,14 @@ class Result:
         """Continue from the `state` of another result."""
         if state["confusion"].shape != self.confusion.shape or set(state["curve"]) != set(self.curve):
             raise ValueError("the saved results are of other classes or curves")
+        self._scores = ScoreSample.from_state(state["scores"])
         for name in ResultState.__annotations__:
-            setattr(self, name, state[name])  # type: ignore[literal-required]  # the names of ResultState
+            if name != "scores":
+                setattr(self, name, state[name])  # type: ignore[literal-required]  # the names of ResultState
 
-    def record(self, codes: Codes, columns: Codes, supports: Counts, seconds: float) -> None:
+    def record(
+        self, codes: Codes, columns: Codes, supports: Counts, scores: Floats | None, seconds: float
+    ) -> None:
         """Add the rounds of a block.
 
         Parameters
@@ -188,11 +228,15 @@ class Result:
             Row and column of the confusion matrix in which each round is counted.
         supports : ndarray of shape (n_rounds,)
             Number of supports after each round.
+        scores : ndarray of shape (n_rounds,) or None
+            The margin of each round before its label was seen, for two classes, if it is known.
         seconds : float
             Time spent on the block.
         """
         before, mistakes = self.rounds, columns != codes
         np.add.at(self.confusion, (codes, columns), 1)
+        if scores is not None:
+            self._scores.add(codes, scores)
         self.seconds += seconds
         self.supports = int(supports[-1]) if len(supports) else self.supports
         recent = np.concatenate([self._recent, mistakes])

@@ -179,6 +179,7 @@ def _stream(
     parts = [_summary(comparison, results), sections.learners(results, numbers)]
     parts.append(sections.charts(results, numbers, ident))
     parts.append(relevant_features(results, comparison.feature_names))
+    parts.append(sections.rare(results))
     parts.append(sections.confusions(results))
     if certificates:
         parts.append(sections.certified([result.name for result in results], certificates, numbers))

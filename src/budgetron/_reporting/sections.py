@@ -11,12 +11,13 @@ import numpy as np
 
 from budgetron._certify.certificate import Certificate
 from budgetron._evaluation import plots
+from budgetron._evaluation.ranking import rare_classes
 from budgetron._evaluation.result import Result
 from budgetron._reporting.page import escape, percent, rounds_text, scroll, table
 from budgetron._reporting.svg import svg
 from budgetron._util.units import format_bytes
 
-__all__ = ["MOST_CLASSES", "Columns", "certified", "charts", "columns", "confusions", "learners"]
+__all__ = ["MOST_CLASSES", "Columns", "certified", "charts", "columns", "confusions", "learners", "rare"]
 
 # For each column of a table its name, how it was read, its number of features, and a remark.
 Columns = Sequence[Mapping[str, str | int]]
@@ -41,6 +42,7 @@ COLUMNS: tuple[tuple[str, str, Callable[[Any], str], Callable[[list[float]], flo
     ("Bytes", "nbytes", format_bytes, min),
     ("Rounds/s", "rounds_per_second", _speed, max),
 )
+WORSE = ' title="worse than always predicting the most frequent class"'
 MAY_BE_UNKNOWN = ("supports", "nbytes", "rounds_per_second")  # 0 means none or unknown
 
 
@@ -81,11 +83,14 @@ def learners(results: Sequence[Result], numbers: Mapping[str, int]) -> str:
         best = choose(known) if choose and len(set(known)) > 1 else None  # no mark if all are equal
         for i, value in enumerate(values):
             mark = ' class="best"' if value == best else ""
+            if figure == "error_rate" and value > results[i].baseline_error:
+                mark += WORSE
             exact = f' title="{value:,} bytes"' if figure == "nbytes" and value else ""
-            rows[i] += (
-                f"<td{mark}{exact}>{text(value) if value or figure not in MAY_BE_UNKNOWN else '-'}</td>"
-            )
+            shown = text(value) if value or figure not in MAY_BE_UNKNOWN else "-"
+            rows[i] += f"<td{mark}{exact}>{'! ' if mark.endswith(WORSE) else ''}{shown}</td>"
     marked = "; ★ marks the best of a column" if len(results) > 1 else ""
+    if any(result.error_rate > result.baseline_error for result in results):
+        marked += "; ! is worse than always predicting the most frequent class"
     note = f'<p class="soft">Sorted by error{marked}. A dash means none or unknown.</p>'
     return note + scroll(table("learners", heads, rows), "Table of the learners") + _parameters(results)
 
@@ -98,6 +103,28 @@ def _parameters(results: Sequence[Result]) -> str:
         in_use = "" if width is None else f"; gamma is {width:.4g}"
         lines.append(f"<li>{escape(result.name)}: <code>{escape(repr(result.model))}</code>{in_use}</li>")
     return f"<details><summary>Parameters</summary><ul>{''.join(lines)}</ul></details>"
+
+
+# ---------------------------------------------------------------------- rare classes
+
+
+def rare(results: Sequence[Result]) -> str:
+    """Return precision, recall and AUC of rare classes; "" if no class is rare."""
+    counts = results[0].confusion.sum(axis=1)
+    share = counts / max(1, counts.sum())
+    if not (chosen := rare_classes(counts)):
+        return ""
+    names = ("Learner", "Class", "Share&nbsp;%", "Precision&nbsp;%", "Recall&nbsp;%", "AUC")
+    heads = [f'<th scope="col">{name}</th>' for name in names]
+    rows = []
+    for result in results:
+        for i in chosen:
+            area = "-" if result.auc is None else f"{result.auc:.3f}"
+            values = (percent(share[i]), percent(result.precision[i]), percent(result.recall[i]), area)
+            cells = "".join(f"<td>{value}</td>" for value in (escape(result.classes[i]), *values))
+            rows.append(f'<th scope="row">{escape(result.name)}</th>{cells}')
+    shown = scroll(table("learners", heads, rows), "Precision and recall of rare classes")
+    return f"<h3>Rare classes</h3>\n{shown}"
 
 
 # ---------------------------------------------------------------------- columns

@@ -6,24 +6,44 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import version
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from budgetron.cli._console import visible
-from budgetron.cli._inspect import inspect
-from budgetron.cli._learn import compare, run, tune
-from budgetron.cli._papers import datasets, reproduce
-from budgetron.cli._predict import predict
-from budgetron.cli._terminal import explained
+from budgetron.cli._messages import explained
 
-__all__ = ["app", "main"]
+__all__ = ["COMMANDS", "app", "main"]
+
+# The commands, the module of each, and the first line of its help. A module is imported when its command is
+# used, so that `budgetron --help` need not wait for scikit-learn.
+COMMANDS = {
+    "run": ("_learn", "Learn a stream with one learner: predict each row, then see its label and learn."),
+    "compare": ("_learn", "Compare learners, budgets or widths in one pass over a stream."),
+    "predict": ("_predict", "Predict the rows of a file with a saved model, one line per row."),
+    "tune": ("_learn", "Find a width and a budget by one pass over the first rows of a stream."),
+    "inspect": ("_inspect", "Show how each column of a file will be read, without learning anything."),
+    "reproduce": ("_papers", "Run the experiments of the Projectron and Forgetron papers."),
+    "datasets": ("_papers", "List the data sets and where each is stored. Use data:NAME as a source."),
+}
 
 
 class _Commands(TyperGroup):
     """The commands. Errors in the arguments, which typer prints, show control characters as escapes."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command with its first line of help, but without its options."""
+        return TyperCommand(cmd_name, help=COMMANDS[cmd_name][1]) if cmd_name in COMMANDS else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command to run, with its options."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, _load(name) if name in COMMANDS else command, rest
 
     def make_context(self, *args: Any, **options: Any) -> Any:
         with _visible_messages():
@@ -51,12 +71,19 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (run, compare, predict, tune, inspect, reproduce, datasets):
-    app.command()(command)
+
+
+def _load(name: str) -> Any:
+    """Import a command."""
+    single = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
+    single.command(name)(getattr(import_module(f"budgetron.cli.{COMMANDS[name][0]}"), name))
+    return typer.main.get_command(single)
 
 
 def _print_version(requested: bool) -> None:
     if requested:
+        from importlib.metadata import version
+
         typer.echo(f"budgetron {version('budgetron')}")
         raise typer.Exit
 

@@ -22,8 +22,9 @@ from scipy.sparse import issparse
 from budgetron import files
 from budgetron._util.atomic import remove_temporary_files
 from budgetron.cli._learners import Learner
+from budgetron.cli._messages import err
 from budgetron.cli._prefix import Block, Prefix, State
-from budgetron.cli._terminal import check_output, err
+from budgetron.cli._terminal import check_output
 from budgetron.evaluate import Comparison
 from budgetron.files import ModelFileError
 from budgetron.streams import Stream

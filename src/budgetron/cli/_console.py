@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich.console import Console, ConsoleDimensions, ConsoleOptions, RenderableType
 from rich.progress import Task, TextColumn
 from rich.segment import Segment
 from rich.status import Status
@@ -18,6 +18,7 @@ from rich.text import Text
 __all__ = ["LiteralColumn", "SafeConsole", "visible"]
 
 LONGEST = 10_000  # characters
+NARROWEST = 20  # columns
 
 
 class SafeConsole(Console):
@@ -29,6 +30,16 @@ class SafeConsole(Console):
 
     def __init__(self, *, stderr: bool = False) -> None:
         super().__init__(stderr=stderr, soft_wrap=True, markup=False, emoji=False, highlight=False)
+
+    @property
+    def size(self) -> ConsoleDimensions:
+        """Width and height; 80 columns if the terminal does not know its width, or says it is nearly 0."""
+        width, height = super().size
+        return ConsoleDimensions(width if width >= NARROWEST else 80, height)
+
+    @size.setter
+    def size(self, new_size: tuple[int, int]) -> None:
+        self._width, self._height = new_size
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Return text to print; rich calls this for every `str`, also in tables."""

@@ -11,8 +11,8 @@ from rich import box
 from rich.table import Table
 
 from budgetron.cli import _options as opt
+from budgetron.cli._messages import err, friendly, out
 from budgetron.cli._sources import Source, description, remarks, takes_rows
-from budgetron.cli._terminal import err, friendly, out
 from budgetron.streams import Stream
 
 __all__ = ["inspect"]

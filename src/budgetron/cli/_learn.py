@@ -16,11 +16,13 @@ from budgetron.cli import _options as opt
 from budgetron.cli._checkpoint import checkpoint_in
 from budgetron.cli._learners import DEFAULTS, choose_learner, learners_of, with_memory
 from budgetron.cli._memory import refuse_large
+from budgetron.cli._messages import err, friendly, out
+from budgetron.cli._models import load_model, refuse_with_from
 from budgetron.cli._output import exit_if_interrupted, grid, present, suggest, suggest_tuning
 from budgetron.cli._pass import Certificates, Pass, certificates_of, check_certificate, learn, learn_blocks
 from budgetron.cli._prefix import Prefix, open_stream
 from budgetron.cli._sources import Source, takes_rows
-from budgetron.cli._terminal import check_output, err, friendly, out
+from budgetron.cli._terminal import check_output
 from budgetron.kernels import resolve_gamma
 
 __all__ = ["compare", "run", "tune"]
@@ -33,9 +35,11 @@ def run(
     source: Annotated[str, typer.Argument(help=opt.SOURCE)],
     settings: Source,
     learner: opt.RunLearner = None,
+    continued: opt.From = None,
     memory: opt.Memory = None,
     budget: opt.RunBudget = None,
     gamma: opt.RunGamma = None,
+    class_weight: opt.ClassWeight = None,
     rows: opt.Rows = None,
     window: opt.Window = 1000,
     delay: opt.Delay = 0,
@@ -56,12 +60,27 @@ def run(
         check_output(save, [source])
         check_output(report_to, [source])
         check_certificate(certified, delay)
-        name = choose_learner(learner, memory, budget is not None or gamma is not None or average)
-        (model,) = learners_of([name], [budget or DEFAULT_BUDGET], [gamma or "scale"], seed)
-        models = named_learners([AveragedClassifier(model) if average else model])
+        saved = None
+        if continued is None:
+            name = choose_learner(learner, memory, budget is not None or gamma is not None or average)
+            (model,) = learners_of([name], [budget or DEFAULT_BUDGET], [gamma or "scale"], seed)
+            model = AveragedClassifier(model) if average else model
+        else:
+            given: dict[str, object] = {
+                "learner": learner,
+                "memory": memory,
+                "budget": budget,
+                "gamma": gamma,
+            }
+            given |= {"class-weight": class_weight, "average": average or None}
+            given |= {"checkpoint": checkpoint_to, "certify": certified or None}
+            refuse_with_from(given, settings)
+            saved = load_model(continued)
+            model = saved.model
+        models = named_learners([model])
         # What decides the result, in the names of the options; a checkpoint stores it.
         command = {"learner": learner, "memory": memory, "budget": budget, "gamma": gamma}
-        command |= {"average": average, "seed": seed}
+        command |= {"average": average, "seed": seed, "class_weight": class_weight}
         command |= {"rows": rows, "window": window, "delay": delay} | vars(settings)
 
         def write_model(done: Pass) -> None:
@@ -79,6 +98,8 @@ def run(
                 keep=certified,
                 checkpoint=checkpoint,
                 save=write_model,
+                saved=saved,
+                class_weight=class_weight,
             )
         title = done.blocks.name
         certificates = {title: certificates_of(done)} if certified else {}

@@ -9,6 +9,8 @@ from itertools import product
 from math import log, sqrt
 from typing import Any, TypeAlias
 
+from numpy.typing import NDArray
+
 from budgetron import kernelized, linear
 from budgetron.portfolio import BudgetClassifier
 
@@ -20,6 +22,7 @@ __all__ = [
     "learners_of",
     "names",
     "scales_rows",
+    "set_class_weight",
     "with_memory",
 ]
 
@@ -69,6 +72,25 @@ def names() -> dict[str, type]:
 def scales_rows(learner: Learner) -> bool:
     """Return whether the learner scales rows itself, and so must get them unscaled."""
     return isinstance(learner, BudgetClassifier)
+
+
+def set_class_weight(learners: Learners, text: str, classes: NDArray[Any]) -> None:
+    """Set the weights of classes, written as label=weight, separated by commas."""
+    labels = {str(label): label for label in classes.tolist()}
+    weights: dict[object, float] = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        label, _, weight = item.rpartition("=")
+        if label not in labels:
+            known = ", ".join(labels)
+            raise ValueError(f"--class-weight: weights are given as label=weight for {known}; got {item!r}")
+        try:
+            weights[labels[label]] = float(weight)
+        except ValueError:
+            raise ValueError(f"--class-weight: {weight!r} in {item!r} is not a number") from None
+    for name, learner in learners.items():
+        if "class_weight" not in learner.get_params(deep=False):
+            raise ValueError(f"--class-weight: {name} has no class weights; use budget, secondorder or arow")
+        learner.set_params(class_weight=weights)
 
 
 def choose_learner(learner: str | None, memory: str | None, kernel_options: bool) -> str:

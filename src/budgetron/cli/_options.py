@@ -207,6 +207,22 @@ Average = Annotated[
         "stream and takes much longer to evaluate.",
     ),
 ]
+From = Annotated[
+    Path | None,
+    typer.Option(
+        "--from",
+        help="Continue learning with the model in this file, which `run --save` wrote. Columns are read as "
+        "before, and the learner keeps its parameters.",
+    ),
+]
+ClassWeight = Annotated[
+    str | None,
+    typer.Option(
+        "--class-weight",
+        help="Weights of the losses of classes, as fraud=10,ok=1, for budget, secondorder and arow. The "
+        "others have weight 1.",
+    ),
+]
 Window = Annotated[int, typer.Option("--window", min=1, help="Number of rounds for the recent error.")]
 Delay = Annotated[int, typer.Option("--delay", min=0, help="Rounds until the label of a row is known.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of randomized learners.")]

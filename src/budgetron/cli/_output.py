@@ -16,9 +16,10 @@ from budgetron import report
 from budgetron.certificates import Certificate
 from budgetron.cli._interrupts import interrupts
 from budgetron.cli._learners import names
+from budgetron.cli._messages import err, out
 from budgetron.cli._pass import Certificates, Pass
 from budgetron.cli._sources import Source, description, print_reading
-from budgetron.cli._terminal import err, out, results_table
+from budgetron.cli._terminal import rare_table, results_table
 from budgetron.evaluate import Comparison, Result
 
 __all__ = ["exit_if_interrupted", "grid", "present", "suggest", "suggest_tuning"]
@@ -58,6 +59,8 @@ def present(
         if not err.is_terminal:
             print_reading(done.blocks.stream)
         out.print(results_table(done.comparison.results, f"{name}: {done.comparison[0].rounds:,} rounds"))
+        if (rare := rare_table(done.comparison.results)) is not None:
+            out.print(rare)
         for learner, entry in certificates.get(name, {}).items():
             out.print_lines(f"{learner}: {entry}")
     if report_to is not None:

@@ -15,8 +15,8 @@ from rich.table import Table
 from budgetron import datasets as sets
 from budgetron.cli._console import LiteralColumn
 from budgetron.cli._interrupts import interrupts
+from budgetron.cli._messages import err, friendly, out
 from budgetron.cli._sources import BUNDLED
-from budgetron.cli._terminal import err, friendly, out
 
 __all__ = ["datasets", "reproduce"]
 

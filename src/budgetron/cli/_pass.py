@@ -14,11 +14,13 @@ from budgetron._base.large_values import LargeValueError
 from budgetron.certificates import Certificate, certify
 from budgetron.cli._checkpoint import Checkpoint
 from budgetron.cli._interrupts import interrupts
-from budgetron.cli._learners import Learners, scales_rows
+from budgetron.cli._learners import Learners, scales_rows, set_class_weight
 from budgetron.cli._memory import refuse_large, without_large
+from budgetron.cli._messages import err
+from budgetron.cli._models import SavedModel
 from budgetron.cli._prefix import Block, Prefix, Rows, open_stream
 from budgetron.cli._sources import Source, print_reading
-from budgetron.cli._terminal import err, progress
+from budgetron.cli._terminal import progress
 from budgetron.evaluate import Comparison
 from budgetron.streams import Stream
 
@@ -60,23 +62,32 @@ def learn(
     checkpoint: Checkpoint | None = None,
     save: Callable[[Pass], None] | None = None,
     skip_large: bool = False,
+    saved: SavedModel | None = None,
+    class_weight: str | None = None,
 ) -> Pass:
     """Run clones of the learners over a stream; with a checkpoint, continue from there.
 
     `save` is called with the result before an interrupt can end the command. Learners that do not fit in
-    memory are skipped with a message if `skip_large`, and else are an error.
+    memory are skipped with a message if `skip_large`, and else are an error. A `saved` model is the only
+    learner, and continues; its rows are read as those that it learned.
     """
-    stream = open_stream(source, settings, rows)
-    unscaled = _choose_scaling(stream, models, checkpoint)
+    if saved is None:
+        stream = open_stream(source, settings, rows)
+        unscaled = _choose_scaling(stream, models, checkpoint)
+    else:
+        stream = _open_for(saved, source, settings, rows)
+        unscaled = frozenset()
     blocks = Prefix(
         stream,
         rows,
-        settings.constant,
+        settings.constant if saved is None else saved.constant,
         keep=keep,
         block_rows=None if checkpoint is None else checkpoint.every,
         with_unscaled=bool(unscaled),
     )
-    clones = {name: clone(model) for name, model in models.items()}
+    clones = models if saved is not None else {name: clone(model) for name, model in models.items()}
+    if class_weight is not None:
+        set_class_weight(clones, class_weight, blocks.classes)
     if checkpoint is not None:
         clones = {name: checkpoint.model(model) for name, model in clones.items()}
     if skip_large:
@@ -88,6 +99,25 @@ def learn(
     return learn_blocks(
         blocks, clones, blocks.name, window, delay, checkpoint, unscaled & clones.keys(), save
     )
+
+
+def _open_for(saved: SavedModel, source: str, settings: Source, rows: int | None) -> Stream:
+    """Open rows that a saved model learns."""
+    stream = saved.open(
+        source,
+        target=settings.target,
+        format=settings.format,
+        header=settings.header,
+        delimiter=settings.delimiter,
+        learn=True,
+        limit=rows,
+    )
+    if stream.n_features != saved.model.n_features_in_:
+        raise ValueError(
+            f"{stream.name}: rows of {stream.n_features:,} features; the model learned rows of "
+            f"{saved.model.n_features_in_:,}"
+        )
+    return stream
 
 
 def _choose_scaling(stream: Stream, models: Learners, checkpoint: Checkpoint | None) -> frozenset[str]:

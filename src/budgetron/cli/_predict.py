@@ -15,15 +15,15 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from budgetron import streams
-from budgetron._persistence.archive import load_with_extras
 from budgetron._util.atomic import atomic_write
 from budgetron.cli import _options as opt
+from budgetron.cli._advice import OPTIONS
 from budgetron.cli._console import visible
-from budgetron.cli._learners import Learner
-from budgetron.cli._prefix import LabelArray, State
-from budgetron.cli._sources import check_path, delimiter_of, open_named
-from budgetron.cli._terminal import OPTIONS, check_output, err, friendly
+from budgetron.cli._messages import err, friendly
+from budgetron.cli._models import load_model
+from budgetron.cli._prefix import LabelArray
+from budgetron.cli._scores import Counts, Predictor
+from budgetron.cli._terminal import check_output
 from budgetron.streams import Advice, Stream
 
 __all__ = ["predict"]
@@ -57,6 +57,17 @@ def predict(
     margins: Annotated[
         bool, typer.Option("--margins", help="Also write the margins f(x), one column per class.")
     ] = False,
+    proba: Annotated[
+        bool, typer.Option("--proba", help="Also write the probabilities, one column per class.")
+    ] = False,
+    threshold: Annotated[
+        str | None,
+        typer.Option(
+            "--threshold",
+            help="Predict a class if its probability is at least this number, as fraud=0.2; without a class, "
+            "the last one in sorted order. Otherwise the most probable of the other classes is predicted.",
+        ),
+    ] = None,
     format: opt.FileFormat = None,
     header: opt.Header = True,
     delimiter: opt.Delimiter = None,
@@ -87,98 +98,37 @@ def predict(
         check_output(output, [source, str(model)])
         if escape_formulas and as_json:
             raise ValueError("--escape-formulas is for CSV; leave it out, or leave out --json")
-        learned, extras = load_with_extras(model)
-        if getattr(learned, "classes_", None) is None:  # a river adapter, or a learner that was not fitted
-            raise ValueError(
-                f"{model}: this model cannot predict rows of a file; use it in Python (budgetron.load)"
-            )
-        stream = _open(learned, extras or {}, source, target, format, header, delimiter, missing)
+        saved = load_model(model)
+        stream = saved.open(
+            source, target=target, format=format, header=header, delimiter=delimiter, missing=missing
+        )
+        predictor = Predictor(saved.model, margins, proba, threshold)
         to_terminal = output is None and sys.stdout.isatty()
-        cell = partial(_cell, escape_formulas=escape_formulas, to_terminal=to_terminal)
+        cell = None if as_json else partial(_cell, escape_formulas=escape_formulas, to_terminal=to_terminal)
         if output is None:
-            wrong, labelled, rows = _write(sys.stdout, learned, stream, margins, None if as_json else cell)
+            counts = _write(sys.stdout, predictor, stream, cell)
             sys.stdout.flush()
         else:
             with atomic_write(output) as file:
                 text = io.TextIOWrapper(file, "utf-8", newline="")
-                wrong, labelled, rows = _write(text, learned, stream, margins, None if as_json else cell)
+                counts = _write(text, predictor, stream, cell)
                 text.detach()  # flushes, and leaves the file open
-        summary = f"{rows:,} row{'' if rows == 1 else 's'} predicted"
-        if labelled:
-            summary += f", error {100 * wrong / labelled:.2f} % on the rows with labels"
-        err.print(summary)
+        rows = int(counts.predicted.sum()) + counts.without_label
+        err.print(f"{rows:,} row{'' if rows == 1 else 's'} predicted{counts.summary()}")
 
 
-def _open(
-    model: Learner,
-    extras: State,
-    source: str,
-    target: str | None,
-    format: opt.Format | None,
-    header: bool,
-    delimiter: str | None,
-    missing: opt.Missing | None,
-) -> Stream:
-    """Open the rows, encoded like those that the model learned."""
-    if source.startswith("data:"):
-        return open_named(source)
-    check_path(source)
-    if extras.get("encoder") is not None:
-        try:
-            encoder = streams.Encoder.from_state(extras["encoder"])
-        except (KeyError, TypeError, ValueError, AttributeError):
-            raise ValueError(
-                "the model file does not say how columns become features; save the model again"
-            ) from None
-        encoder.missing = missing or encoder.missing
-        return streams.read(
-            source,
-            target or extras.get("target"),  # rows to predict need not have it
-            format=format,
-            classes=model.classes_.tolist(),
-            encoder=encoder,
-            header=header,
-            delimiter=delimiter_of(delimiter),
-        )
-    if not extras and format != "libsvm":
-        raise ValueError(
-            "the model was not saved by `budgetron run`, so its file does not say how columns become "
-            "features; give LIBSVM rows, with --format libsvm"
-        )
-    constant = bool(extras.get("constant"))
-    return streams.read(
-        source,
-        format=format or "libsvm",
-        n_features=model.n_features_in_ - constant,
-        classes=model.classes_.tolist(),
-        constant=constant,
-        zero_based=bool(extras.get("zero_based")),
-        optional_labels=True,
-    )
-
-
-def _write(
-    text: TextIO, model: Learner, stream: Stream, margins: bool, cell: Cell | None
-) -> tuple[int, int, int]:
-    """Write one line per row, JSON if there is no function for the cells of CSV.
-
-    Return the number of wrong predictions, of labels and of rows.
-    """
-    wrong = labelled = rows = 0
-    columns = [f"margin {label}" for label in _outputs(model)] if margins else []
+def _write(text: TextIO, predictor: Predictor, stream: Stream, cell: Cell | None) -> Counts:
+    """Write one line per row, JSON if there is no function for the cells of CSV; return the counts."""
+    counts = Counts(predictor.classes)
     if cell is not None:
-        text.write(_csv(["prediction", *columns], cell))
+        text.write(_csv(["prediction", *predictor.columns], cell))
     for X, y in stream:
-        predicted = model.predict(X)
-        values = model.decision_function(X).reshape(len(predicted), -1) if margins else None
-        for line in _lines(predicted, values, columns, cell):
+        predicted, values = predictor.predict(X)
+        for line in _lines(predicted, values, predictor.columns, cell):
             text.write(line)
         text.flush()  # so that the reader of a pipe gets each block at once
-        # Compare as text: a class may be a number in one file and text in another.
-        pairs = zip(predicted.tolist(), [None] * len(predicted) if y is None else y.tolist(), strict=True)
-        differ = [str(prediction) != str(label) for prediction, label in pairs if label is not None]
-        wrong, labelled, rows = wrong + sum(differ), labelled + len(differ), rows + len(predicted)
-    return wrong, labelled, rows
+        counts.add(predicted, y)
+    return counts
 
 
 def _lines(
@@ -190,12 +140,6 @@ def _lines(
             yield json.dumps({"prediction": label} | dict(zip(columns, numbers, strict=True))) + "\n"
         else:
             yield _csv([label, *numbers], cell)
-
-
-def _outputs(model: Learner) -> list[object]:
-    """Return the class of each margin."""
-    labels: list[object] = model.classes_.tolist()
-    return labels[1:] if len(labels) == 2 else labels
 
 
 def _csv(fields: list[object], cell: Cell) -> str:

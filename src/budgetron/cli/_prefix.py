@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, TypeAlias
 from numpy.typing import NDArray
 
 from budgetron._util.blocks import row_blocks
+from budgetron.cli._messages import err
 from budgetron.cli._sources import Source
-from budgetron.cli._terminal import err
 from budgetron.streams import Stream
 
 __all__ = ["Block", "LabelArray", "Prefix", "Rows", "State", "open_stream"]

@@ -16,7 +16,7 @@ from sklearn.datasets import load_digits
 
 from budgetron import datasets, streams
 from budgetron.cli import _options as opt
-from budgetron.cli._terminal import err
+from budgetron.cli._messages import err
 from budgetron.streams import Stream
 
 __all__ = [

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-import typer
 from rich import box
 from rich.progress import (
     BarColumn,
     Progress,
+    ProgressColumn,
     SpinnerColumn,
     TaskID,
     TimeElapsedColumn,
@@ -23,95 +22,17 @@ from rich.table import Table
 from rich.text import Text
 
 from budgetron._base.kernel_classifier import KernelClassifier
+from budgetron._evaluation.ranking import rare_classes
 from budgetron._util.atomic import check_target
 from budgetron._util.units import format_bytes
-from budgetron.cli._console import LiteralColumn, SafeConsole
-from budgetron.cli._interrupts import interrupts
+from budgetron.cli._console import LiteralColumn
+from budgetron.cli._messages import err
 from budgetron.evaluate import Comparison, Result
-from budgetron.streams import Advice, StreamError
 
-__all__ = [
-    "BAD_INPUT",
-    "OPTIONS",
-    "check_output",
-    "err",
-    "explained",
-    "friendly",
-    "out",
-    "progress",
-    "results_table",
-]
+__all__ = ["check_output", "progress", "rare_table", "results_table", "short"]
 
-BAD_INPUT = 2
-
-# Errors that the user can fix; others are errors of the program.
-FRIENDLY = (ValueError, TypeError, ImportError, OSError, MemoryError, RecursionError, OverflowError)
-
-# The advice of `budgetron.streams`, in terms of options instead of parameters
-OPTIONS = {
-    Advice.FILL_MISSING: "fill it in, or give --missing mean",
-    Advice.DECIMAL: "give --decimal . or --decimal ,",
-    Advice.DATE_ORDER: "give --date-order day or --date-order month",
-    Advice.NO_HEADER: "if the file has no header, give --no-header",
-    Advice.LIST_CLASSES: "give all labels with --classes",
-    Advice.NAME_TARGET: "give --target",
-    Advice.ZERO_BASED: "if they count from 0, give --zero-based",
-    Advice.SET_FEATURES: "give --features",
-    Advice.CONFIRM_FEATURES: "correct the line; if the index is right, give the number of features with "
-    "--features",
-    Advice.CATEGORICAL: "if the column holds categories, give its name with --categorical",
-    Advice.IGNORE_COLUMN: "unless it is the target, give its name with --ignore",
-    Advice.TABLE_ONLY: "--target, --categorical, --numeric, --keep and --ignore are for tables",
-    Advice.LIBSVM_ONLY: "--features and --zero-based are for LIBSVM files",
-    Advice.LIBSVM_LINE: Advice.LIBSVM_LINE.value,
-    Advice.SAME_COLUMNS: Advice.SAME_COLUMNS.value,
-}
-
-# Results go to standard output, everything else to standard error.
-out = SafeConsole()
-err = SafeConsole(stderr=True)
-
-
-@contextmanager
-def friendly(advice: Mapping[Advice, str] = OPTIONS) -> Iterator[None]:
-    """Turn errors that the user can fix into one message and exit code 2, and handle interrupts."""
-    try:
-        with explained(advice), interrupts.handled():
-            yield
-            sys.stdout.flush()  # here, so that a full disk is reported
-    except KeyboardInterrupt:
-        err.print("Interrupted.")
-        raise typer.Exit(interrupts.exit_code) from None
-
-
-@contextmanager
-def explained(advice: Mapping[Advice, str] = OPTIONS) -> Iterator[None]:
-    """Turn errors that the user can fix into one message and exit code 2."""
-    try:
-        yield
-    except BrokenPipeError:  # as in `budgetron predict ... | head`: the reader has closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(1) from None
-    except FRIENDLY as error:
-        if isinstance(error, OSError) and error.filename is None and error.strerror:
-            error.filename = "standard output"
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        err.print(f"budgetron: {_message(error, advice)}", style="red")
-        raise typer.Exit(BAD_INPUT) from None
-
-
-def _message(error: Exception, advice: Mapping[Advice, str]) -> str:
-    if isinstance(error, StreamError) and error.advice is not None:
-        return f"{error.problem}; {advice[error.advice]}"
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}"
-    if isinstance(error, MemoryError):
-        return f"not enough memory: {error}" if str(error) else "not enough memory"
-    if isinstance(error, RecursionError):
-        return "the input is nested too deeply"
-    if isinstance(error, OverflowError):
-        return f"a number is too large: {error}"
-    return str(error)
+WIDE = 120  # columns of a terminal for the whole progress line
+LONGEST_TITLE = 30
 
 
 def check_output(path: Path | None, sources: Sequence[str]) -> None:
@@ -142,14 +63,12 @@ class _Rows(Protocol):
 def progress(rows: _Rows, title: str, comparison: Comparison) -> Iterator[Callable[[], None]]:
     """On a terminal, show a line with error, supports and rate; yield the function that updates it."""
     before = comparison[0].rounds  # of the run that this one continues
-    columns = (
-        SpinnerColumn(),
-        LiteralColumn("{task.description}"),
-        BarColumn(bar_width=16),
-        LiteralColumn("{task.fields[figures]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(compact=True),
-    )
+    wide = err.width >= WIDE
+    title = title if len(title) <= LONGEST_TITLE else f"...{title[3 - LONGEST_TITLE :]}"
+    columns: list[ProgressColumn] = [SpinnerColumn(), LiteralColumn("{task.description}")]
+    columns += [BarColumn(bar_width=16)] if wide else []
+    columns += [LiteralColumn("{task.fields[figures]}"), TimeElapsedColumn()]
+    columns += [TimeRemainingColumn(compact=True)] if wide else []
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
         total = rows.n_rows or rows.size
         done = before if rows.n_rows else rows.position if before else 0
@@ -159,10 +78,10 @@ def progress(rows: _Rows, title: str, comparison: Comparison) -> Iterator[Callab
             best = comparison.best()
             seconds = bar.tasks[0].elapsed or 1e-9
             done = best.rounds if rows.n_rows else rows.position
-            figures = (
-                f"{best.rounds:,} rounds, {100 * best.error_rate:.2f} % error ({100 * best.window_error:.1f} "
-                f"recently), {best.supports:,} supports, {short((best.rounds - before) / seconds)}/s"
-            )
+            figures = f"{best.rounds:,} rounds, {100 * best.error_rate:.2f} % error"
+            if wide:
+                figures += f" ({100 * best.window_error:.1f} recently), {best.supports:,} supports"
+            figures += f", {short((best.rounds - before) / seconds)}/s"
             bar.update(task, completed=done, figures=figures)
 
         yield show
@@ -171,14 +90,15 @@ def progress(rows: _Rows, title: str, comparison: Comparison) -> Iterator[Callab
 def results_table(results: Sequence[Result], title: str) -> Table:
     """Return a table of the learners, the best first; the title has the error of the most frequent class."""
     counts = results[0].confusion.sum(axis=1)
-    most = counts.argmax()
-    baseline = 100 - 100 * counts[most] / max(1, counts.sum())
-    title += f"; always predicting {results[0].classes[most]} has {baseline:.2f} % error"
+    most, baseline = results[0].classes[counts.argmax()], results[0].baseline_error
+    title += f"; always predicting {most} has {100 * baseline:.2f} % error"
     many = len(counts) > 2 and any(result.supports for result in results)
     kernel_models = [result.model for result in results if isinstance(result.model, KernelClassifier)]
     widths = sorted({f"{model.gamma_:.4g}" for model in kernel_models})
     notes = [f"gamma {', '.join(widths)}."] if widths else []
     notes += ["The budget is per class; supports are those of all classes."] if many else []
+    worse = [result.name for result in results if result.error_rate > baseline]
+    notes += [f"! is worse than always predicting {most}."] if worse else []
     table = Table(
         caption=" ".join(notes) or None,
         caption_justify="left",
@@ -195,13 +115,42 @@ def results_table(results: Sequence[Result], title: str) -> Table:
     for result in sorted(results, key=lambda result: result.error_rate):
         table.add_row(
             result.name,
-            f"{100 * result.error_rate:.2f}",
+            f"{'! ' if result.name in worse else ''}{100 * result.error_rate:.2f}",
             f"{100 * result.window_error:.2f}",
             f"{100 * result.balanced_accuracy:.2f}",
             f"{result.supports:,}" if result.supports else "-",
             format_bytes(result.nbytes) if result.nbytes else "-",
             short(result.rounds_per_second),
         )
+    return table
+
+
+def rare_table(results: Sequence[Result]) -> Table | None:
+    """Return a table with precision, recall and AUC of rare classes; None if no class is rare."""
+    counts = results[0].confusion.sum(axis=1)
+    if not (rare := rare_classes(counts)):
+        return None
+    table = Table(
+        title="Rare classes",
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+    )
+    table.add_column("learner", overflow="fold", min_width=26)
+    table.add_column("class", overflow="fold")
+    for column in ("share %", "precision %", "recall %", "AUC"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for result in sorted(results, key=lambda result: result.error_rate):
+        for i in rare:
+            table.add_row(
+                result.name,
+                str(result.classes[i]),
+                f"{100 * counts[i] / counts.sum():.2f}",
+                f"{100 * result.precision[i]:.1f}",
+                f"{100 * result.recall[i]:.1f}",
+                "-" if result.auc is None else f"{result.auc:.3f}",
+            )
     return table
 
 

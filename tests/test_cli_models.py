@@ -1,0 +1,251 @@
+"""The command line with saved models: continue learning, probabilities, thresholds, weights, rare classes."""
+
+import json
+
+import messy
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import budgetron
+from budgetron import evaluate, linear, streams
+from budgetron._evaluation.ranking import KEPT, ScoreSample
+from budgetron.batch import AveragedClassifier
+from budgetron.cli import app
+
+
+def command(*arguments, code=0):
+    """Run the command in this process; return its output."""
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert done.exit_code == code, done.output
+    return done
+
+
+def result_of(*arguments):
+    (stream,) = json.loads(command(*arguments, "--json").stdout)["streams"].values()
+    (result,) = stream["results"]
+    return result
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory):
+    """Return a folder with a messy table, whole and in two parts."""
+    folder = tmp_path_factory.mktemp("parts")
+    lines = messy.write(folder / "all.csv", 6000).read_text().splitlines(keepends=True)
+    (folder / "first.csv").write_text("".join(lines[:4097]))
+    (folder / "second.csv").write_text(lines[0] + "".join(lines[4097:]))
+    return folder
+
+
+@pytest.mark.parametrize("learner", ["arow", "forgetron", "budget:memory=1MB"])
+def test_learning_continues_as_if_both_files_were_one(parts, tmp_path, learner):
+    whole = result_of("run", parts / "all.csv", "-t", "returned", "-l", learner, "--save", tmp_path / "whole")
+    first = result_of("run", parts / "first.csv", "-t", "returned", "-l", learner, "--save", tmp_path / "m")
+    second = result_of("run", parts / "second.csv", "--from", tmp_path / "m", "--save", tmp_path / "m")
+    assert np.sum([first["confusion"], second["confusion"]], axis=0).tolist() == whole["confusion"]
+    one, both = budgetron.load(tmp_path / "whole"), budgetron.load(tmp_path / "m")
+    assert one.rounds_ == both.rounds_ == 6000
+    states = [budgetron.files.load_extras(tmp_path / name)["encoder"] for name in ("whole", "m")]
+    assert json.dumps(states[0], default=np.ndarray.tolist) == json.dumps(
+        states[1], default=np.ndarray.tolist
+    )
+    rows, labels = next(
+        iter(streams.read(parts / "second.csv", encoder=streams.Encoder.from_state(states[0])))
+    )
+    np.testing.assert_array_equal(one.decision_function(rows), both.decision_function(rows))
+    assert labels is None
+
+
+def test_learning_continues_with_sparse_rows(tmp_path):
+    lines = [f"{1 if i % 3 else -1} {1 + i % 3}:1 {4 + i % 5}:0.5" for i in range(600)]
+    for name, part in (("all", lines), ("first", lines[:400]), ("second", lines[400:])):
+        (tmp_path / f"{name}.svm").write_text("\n".join(part) + "\n")
+    result_of("run", tmp_path / "all.svm", "-l", "linear.pa", "--save", tmp_path / "whole")
+    result_of("run", tmp_path / "first.svm", "-l", "linear.pa", "--save", tmp_path / "m")
+    result_of("run", tmp_path / "second.svm", "--from", tmp_path / "m", "--save", tmp_path / "m2")
+    np.testing.assert_array_equal(
+        budgetron.load(tmp_path / "whole").coef_, budgetron.load(tmp_path / "m2").coef_
+    )
+
+
+def test_what_cannot_be_combined_with_a_saved_model(parts, tmp_path):
+    command(
+        "run", parts / "first.csv", "-t", "returned", "-l", "arow", "--save", tmp_path / "m", "--rows", 100
+    )
+    for options in (
+        ["-l", "arow"],
+        ["--memory", "1MB"],
+        ["--categorical", "age"],
+        ["--average"],
+        ["--certify"],
+        ["--class-weight", "yes=2"],
+        ["--checkpoint", tmp_path / "state"],
+    ):
+        done = command("run", parts / "second.csv", "--from", tmp_path / "m", *options, code=2)
+        assert "cannot be given with --from" in done.stderr
+    other = tmp_path / "other.csv"
+    other.write_text((parts / "second.csv").read_text().replace(",yes\n", ",maybe\n", 1))
+    done = command("run", other, "--from", tmp_path / "m", code=2)
+    assert "label 'maybe' is not among the classes no, yes" in done.stderr
+
+
+def test_a_target_that_does_not_exist_is_an_error(parts, tmp_path):
+    command(
+        "run", parts / "first.csv", "-t", "returned", "-l", "arow", "--save", tmp_path / "m", "--rows", 100
+    )
+    done = command("predict", tmp_path / "m", parts / "second.csv", "-t", "nosuch", code=2)
+    assert 'no column "nosuch"' in done.stderr
+    bare = pd.read_csv(parts / "second.csv", dtype=str).drop(columns="returned")
+    bare.to_csv(tmp_path / "bare.csv", index=False)
+    assert command("predict", tmp_path / "m", tmp_path / "bare.csv").stderr.strip() == "1,904 rows predicted"
+
+
+def test_probabilities_and_thresholds(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 2)).round(4)
+    y = np.where(X.sum(axis=1) + 0.5 * rng.normal(size=2000) > 2.2, "very rare", "usual")
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(y=y)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    command("run", tmp_path / "t.csv", "-t", "y", "-m", "1MB", "--save", tmp_path / "m")
+    lines = command("predict", tmp_path / "m", tmp_path / "t.csv", "--proba", "--margins").stdout
+    (tmp_path / "out.csv").write_text(lines)
+    out = pd.read_csv(tmp_path / "out.csv")
+    assert list(out) == ["prediction", "margin_very_rare", "proba_usual", "proba_very_rare"]
+    np.testing.assert_allclose(out["proba_usual"] + out["proba_very_rare"], 1.0)
+    assert ((out["margin_very_rare"] > 0) == (out["prediction"] == "very rare")).all()
+    recalls = []
+    for threshold in ("very rare=0.9", "0.5", "0.1"):
+        done = command("predict", tmp_path / "m", tmp_path / "t.csv", "--threshold", threshold)
+        least = float(threshold.split("=")[-1])
+        expected = np.where(out["proba_very_rare"] >= least, "very rare", "usual")
+        predicted = done.stdout.splitlines()[1:]
+        assert predicted == expected.tolist()
+        rare, hit = y == "very rare", (expected == "very rare") & (y == "very rare")
+        recalls.append(hit.sum() / rare.sum())
+        precision = 100 * hit.sum() / (expected == "very rare").sum()
+        assert f"precision {precision:.1f} %, recall {100 * recalls[-1]:.1f} %" in done.stderr
+    assert recalls == sorted(recalls)
+    for value, message in (
+        ("2", "from 0 to 1"),
+        ("often=0.5", "no class 'often'"),
+        ("x", "a number or label="),
+    ):
+        assert (
+            message
+            in command("predict", tmp_path / "m", tmp_path / "t.csv", "--threshold", value, code=2).stderr
+        )
+    command("run", tmp_path / "t.csv", "-t", "y", "-l", "linear.pa", "--save", tmp_path / "pa")
+    done = command("predict", tmp_path / "pa", tmp_path / "t.csv", "--proba", code=2)
+    assert "PassiveAggressive does not provide probabilities; learn with -l budget" in done.stderr
+
+
+def test_class_weights(tmp_path):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(1500, 2)).round(4)
+    y = (X[:, 0] + rng.normal(size=1500) > 2.0).astype(int)
+    pd.DataFrame(X, columns=["a", "b"]).assign(y=y).to_csv(tmp_path / "t.csv", index=False)
+    base = ["run", tmp_path / "t.csv", "-t", "y", "-l", "arow"]
+    found = result_of(*base, "--class-weight", "1=8")
+    stream = streams.read(tmp_path / "t.csv", "y", constant=True)
+    expected = evaluate.progressive(linear.AROW(class_weight={1: 8.0}), stream)
+    assert found["confusion"] == expected.confusion.tolist()
+    assert found["recall"][1] > result_of(*base)["recall"][1]
+    for text, message in (("2=3", "label=weight for 0, 1"), ("1=x", "'x' in '1=x' is not a number")):
+        assert message in command(*base, "--class-weight", text, code=2).stderr
+    done = command(*base[:-1], "forgetron", "--class-weight", "1=2", code=2)
+    assert "Forgetron has no class weights" in done.stderr
+
+
+def test_rare_classes_and_learners_worse_than_a_constant(tmp_path):
+    rng = np.random.default_rng(2)
+    y = (rng.random(3000) < 0.05).astype(int)
+    a = (y + 0.7 * rng.normal(size=3000)).round(4)
+    pd.DataFrame({"a": a, "noise": rng.normal(size=3000), "y": y}).to_csv(tmp_path / "t.csv", index=False)
+    options = ["compare", tmp_path / "t.csv", "-t", "y", "-l", "arow", "-l", "linear.perceptron"]
+    page = tmp_path / "page.html"
+    text = command(*options, "--report", page).stdout
+    (stream,) = json.loads(command(*options, "--json").stdout)["streams"].values()
+    results = {result["learner"]: result for result in stream["results"]}
+    perceptron = results["linear.Perceptron"]
+    assert perceptron["error_rate"] > perceptron["baseline_error"] == pytest.approx(y.mean())
+    assert f"! {100 * perceptron['error_rate']:.2f}" in text
+    assert "! is worse than always predicting 0." in text
+    assert "Rare classes" in text
+    assert f"{results['linear.AROW']['auc']:.3f}" in text
+    html = page.read_text()
+    assert "<h3>Rare classes</h3>" in html
+    assert "! is worse than always predicting the most frequent class" in html
+    assert "<h3>How the columns were read</h3>" in html
+    assert results["linear.AROW"]["auc"] > 0.75
+
+
+def test_the_area_under_the_curve_is_that_of_scikit_learn():
+    from sklearn.metrics import roc_auc_score
+
+    rng = np.random.default_rng(0)
+    y = rng.random(3000) < 0.1
+    scores = (y + rng.normal(size=3000)).round(1)  # with ties
+    sample, cut = ScoreSample(), ScoreSample()
+    sample.add(y.astype(int), scores)
+    for rows in np.array_split(np.arange(3000), 7):
+        cut.add(y[rows].astype(int), scores[rows])
+        cut = ScoreSample.from_state(cut.state())
+    assert sample.area() == cut.area() == pytest.approx(roc_auc_score(y, scores), abs=1e-12)
+    many = ScoreSample()
+    y = rng.random(50_000) < 0.3
+    scores = y + rng.normal(size=50_000)
+    many.add(y.astype(int), scores)
+    assert max(len(many.state()[name]) for name in ("negative", "positive")) <= 2 * KEPT
+    assert many.area() == pytest.approx(roc_auc_score(y, scores), abs=0.02)
+    assert ScoreSample().area() is None
+
+
+def test_auc_of_a_run_is_that_of_its_margins():
+    from sklearn.metrics import roc_auc_score
+
+    X, y = streams.two_gaussians(2000, random_state=0)
+    trace = linear.AROW().progressive_fit(X, y)
+    result = evaluate.progressive(linear.AROW(), (X, y))
+    assert result.auc == pytest.approx(roc_auc_score(y, trace.margins))
+    assert evaluate.progressive(linear.AROW(), (X, y), delay=3).auc is not None
+    labels = np.arange(2000) % 3
+    assert evaluate.progressive(linear.AROW(), (X, labels)).auc is None
+
+
+def test_an_average_is_evaluated_for_several_rows_at_once():
+    X, y = streams.two_gaussians(3000, random_state=0)
+    found = evaluate.progressive(AveragedClassifier(budgetron.Forgetron(50, gamma=1.0)), (X, y))
+    # Literally: before every row, but with the average as of the last time it was evaluated.
+    model, predicted, renewed = AveragedClassifier(budgetron.Forgetron(50, gamma=1.0)), [], 0
+    calls = 0
+    for t in range(3000):
+        if t >= renewed:
+            stop = min(3000, t + max(1, t // 64))
+            predictions = model.predict(X[t:stop]) if t else np.full(1, -1)
+            calls, start, renewed = calls + 1, t, stop
+        predicted.append(predictions[t - start])
+        if t + 1 == renewed:
+            model.partial_fit(X[start:renewed], y[start:renewed], classes=[-1, 1])
+    assert found.mistakes == np.sum(np.array(predicted) != y)
+    assert calls < 350
+    exact = AveragedClassifier(budgetron.Forgetron(50, gamma=1.0))
+    wrong = 0
+    for t in range(3000):
+        wrong += (exact.predict(X[t : t + 1])[0] if t else -1) != y[t]
+        exact.partial_fit(X[t : t + 1], y[t : t + 1], classes=[-1, 1])
+    assert abs(wrong - found.mistakes) <= 15  # half a percentage point
+
+
+def test_inspect(parts):
+    done = command("inspect", parts / "first.csv", "-t", "returned")
+    assert "transaction_id" in done.stdout
+    assert 'column "transaction_id" is not used: it looks like an id' in done.stderr
+    assert "give --keep to use it" in done.stderr
+    found = json.loads(command("inspect", parts / "first.csv", "-t", "returned", "--json").stdout)
+    read_as = {row["column"]: row["read_as"] for row in found["columns"]}
+    assert read_as["timestamp"] == "date or time (year-month-day)"
+    assert read_as["comment"] == "text, hashed words"
+    assert found["classes"] == ["no", "yes"]
+    kept = command("inspect", parts / "first.csv", "-t", "returned", "--keep", "transaction_id", "--json")
+    assert json.loads(kept.stdout)["features"] > found["features"]

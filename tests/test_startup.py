@@ -1,0 +1,119 @@
+"""Startup imports only what is needed; tables and progress fit the terminal."""
+
+import io
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+import budgetron
+from budgetron import evaluate, linear, streams
+from budgetron.cli import COMMANDS, _console, _load, _terminal, app
+
+SLOW = ("numpy", "scipy", "sklearn", "pyarrow", "matplotlib", "pandas")
+
+
+def imported_by(program):
+    """Return which of the packages that take long to import a program imports."""
+    program += f"\nimport sys; print([name for name in {SLOW} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
+    return done.stdout.splitlines()[-1]
+
+
+def test_importing_the_package_imports_nothing_slow():
+    assert imported_by("import budgetron") == "[]"
+    assert imported_by("from budgetron.cli import app") == "[]"
+    help_text = "from typer.testing import CliRunner; from budgetron.cli import app\n"
+    help_text += "assert CliRunner().invoke(app, ['--help']).exit_code == 0"
+    assert imported_by(help_text) == "[]"
+
+
+def test_names_are_imported_when_they_are_used():
+    names = budgetron.__all__
+    assert {"Forgetron", "BudgetClassifier", "linear", "save", "certify", "Trace"} <= set(names)
+    for name in names:
+        assert getattr(budgetron, name) is not None
+    assert set(names) <= set(dir(budgetron))
+    assert budgetron.Forgetron is budgetron.kernelized.Forgetron
+    with pytest.raises(AttributeError, match="has no attribute 'NoSuchLearner'"):
+        _ = budgetron.NoSuchLearner
+    with pytest.raises(ImportError):
+        exec("from budgetron import nosuch")
+    space = {}
+    exec("from budgetron import *", space)
+    assert set(names) <= set(space)
+
+
+def test_the_list_of_commands_has_the_first_line_of_each_help():
+    text = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).stdout
+    for name, (_, line) in COMMANDS.items():
+        assert _load(name).help.splitlines()[0] == line
+        assert line in text
+        assert CliRunner().invoke(app, [name, "--help"]).exit_code == 0
+
+
+@pytest.fixture(scope="module")
+def comparison():
+    X, y = streams.two_gaussians(3000, random_state=0)
+    y = np.where(X[:, 0] > 1.5, 1, -1)
+    learners = {
+        "linear.AROW": linear.AROW(),
+        "a learner with a name that is longer than a line of a terminal: " + "x" * 60: linear.Perceptron(),
+    }
+    return evaluate.compare(learners, (X, y))
+
+
+def printed(renderable, width):
+    """Return the lines of what a console of this width prints."""
+    file = io.StringIO()
+    Console(width=width, file=file).print(renderable)
+    return file.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_tables_fit_the_width(comparison, width):
+    lines = printed(_terminal.results_table(comparison.results, "t.csv"), width)
+    lines += printed(_terminal.rare_table(comparison.results), width)
+    assert max(map(len, lines)) <= width
+    text = "\n".join(lines)
+    assert "…" not in text
+    for result in comparison.results:  # no figure is cut
+        for figure in (
+            f"{100 * result.error_rate:.2f}",
+            f"{100 * result.recall[1]:.1f}",
+            f"{result.auc:.3f}",
+        ):
+            assert figure in text
+
+
+@pytest.mark.parametrize(("columns", "width"), [("80", 80), ("0", 80), ("3", 80), ("133", 133)])
+def test_an_unknown_width_is_80_columns(monkeypatch, columns, width):
+    monkeypatch.setenv("COLUMNS", columns)
+    console = _console.SafeConsole()
+    assert console.width == console.size.width == width
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_the_progress_line_is_one_line(comparison, monkeypatch, width):
+    console = _console.SafeConsole(stderr=True)
+    console.size = (width, 25)
+    monkeypatch.setattr(_terminal, "err", console)
+    bars = []
+
+    class Progress(_terminal.Progress):
+        def __init__(self, *args, **options):
+            super().__init__(*args, **options)
+            bars.append(self)
+
+    monkeypatch.setattr(_terminal, "Progress", Progress)
+    rows = SimpleNamespace(n_rows=3000, size=None, position=0)
+    with _terminal.progress(rows, "/a/very/long/path/to/a/file/with/a/long/name.csv", comparison) as show:
+        show()
+        (line,) = printed(bars[0].get_renderable(), width)
+    assert "long/name.csv" in line
+    assert "3,000 rounds" in line
+    assert "…" not in line
