@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from budgetron._reporting.page import escape
-from budgetron.cli import _console, _predict, app
+from budgetron.cli import COMMANDS, _console, _predict
 from budgetron.cli._console import LiteralColumn, SafeConsole, visible
 from budgetron.cli._messages import friendly
 
@@ -98,6 +98,8 @@ LEARN = [
         [PATH, *COLUMNS, *LABELS, FOLDER],
     ),
     ("tune", ["-t", "y", "-b", "5", "-g", "1"], 0, [PATH]),
+    ("inspect", ["-t", "y"], 0, [PATH, *COLUMNS, *LABELS]),
+    ("inspect", ["-t", "y", "--json", "--ignore", COLUMNS[0] + "x"], 2, [PATH, *COLUMNS]),
 ]
 
 
@@ -134,8 +136,7 @@ def test_reproduce_and_datasets(folder):
 
 
 def test_every_command_is_tested():
-    names = {command.callback.__name__ for command in app.registered_commands}
-    assert names == {*(command for command, *_ in LEARN), "predict", "reproduce", "datasets"}
+    assert set(COMMANDS) == {*(command for command, *_ in LEARN), "predict", "reproduce", "datasets"}
 
 
 def test_html(folder):

@@ -55,6 +55,8 @@ PRIORS = {"hinge": 1.0, "logistic": 200.0}
 LOGISTIC_FACTOR = 0.5
 # The part of what was learned that a linear expert that forgets keeps in each update.
 KEEP = 0.999
+# The constant feature of linear experts on wide rows.
+SMALL_CONSTANT = 0.1
 # A second-order expert has at most MOST supports at MEMORY bytes. At other sizes the number grows with the
 # square root of the memory, within LIMITS, because the time of its rounds grows with the square of the
 # supports.
@@ -137,6 +139,8 @@ class Design:
         The kernel's gamma times the median squared distance between rows.
     forget : float
         The part of what was learned that each update keeps.
+    constant : float
+        The value of the constant feature of a linear expert.
     """
 
     name: str
@@ -145,6 +149,7 @@ class Design:
     loss: str = "hinge"
     width: float = 0.0
     forget: float = 1.0
+    constant: float = 1.0
 
     @property
     def has_kernel(self) -> bool:
@@ -162,13 +167,19 @@ def designs_for(d: int, plan: Plan) -> list[Design]:
     dense = d <= WIDE
     names = [f"{'logistic, rate' if logistic else 'PA, C ='} {rate:g}" for logistic, rate in FIRST_ORDER]
     designs = [Design(name, "first order", dense) for name in names]
-    designs.append(Design("AROW", "linear", dense))
-    if dense:
-        designs.append(Design("AROW, raw", "linear", False))
-    if plan.forgetting:
-        designs.append(Design("AROW that forgets", "linear", dense, forget=KEEP))
     if not dense:
+        # The values of wide rows, such as frequencies of words, are small, so that a constant of 1 would
+        # dominate the first rounds.
+        small = {"constant": SMALL_CONSTANT}
+        designs.append(Design("AROW", "linear", False, "logistic", **small))
+        designs.append(Design("AROW, hinge", "linear", False, **small))
+        if plan.forgetting:
+            designs.append(Design("AROW that forgets", "linear", False, "logistic", forget=KEEP, **small))
         return designs
+    designs.append(Design("AROW", "linear", True))
+    designs.append(Design("AROW, raw", "linear", False))
+    if plan.forgetting:
+        designs.append(Design("AROW that forgets", "linear", True, forget=KEEP))
     if plan.second_order:
         # The order matters: of equally good experts, the first ones stay.
         for loss, width in (("logistic", 2.0), ("logistic", 8.0), ("hinge", 2.0), ("hinge", 0.5)):
@@ -310,6 +321,8 @@ class Expert:
         # A linear expert stores no row, and its features keep their scale.
         threshold, scale = (np.inf, 1.0) if linear else (THRESHOLD, float(np.sqrt(self.gamma)))
         prior, most_dense = PRIORS[self.loss], WIDE if self.full else 0
+        if linear:  # with larger features and a smaller variance, only the constant becomes smaller
+            scale, prior = scale / design.constant, prior * design.constant**2
         return SecondOrderRule(
             budget, threshold, 1.0, self.linear, scale, self.loss, prior, design.forget, outputs, most_dense
         )
