@@ -249,3 +249,15 @@ def test_inspect(parts):
     assert found["classes"] == ["no", "yes"]
     kept = command("inspect", parts / "first.csv", "-t", "returned", "--keep", "transaction_id", "--json")
     assert json.loads(kept.stdout)["features"] > found["features"]
+
+
+def test_wide_rows_get_the_memory_that_they_need(tmp_path):
+    lines = [f"{i % 4} {1 + i % 4}:1 {5 + i}:1 {2**18}:0.5" for i in range(300)]
+    (tmp_path / "wide.svm").write_text("\n".join(lines) + "\n")
+    done = command("run", tmp_path / "wide.svm", "--save", tmp_path / "m")
+    assert "which 4 classes and rows of 262,145 features need; give --memory to set it" in done.stderr
+    model = budgetron.load(tmp_path / "m")
+    assert model.nbytes_ <= int(model.memory.removesuffix("MB")) * 2**20
+    assert model.mistakes_ < 30
+    done = command("run", tmp_path / "wide.svm", "--memory", "1MB", code=2)
+    assert "memory must be at least" in done.stderr

@@ -321,6 +321,31 @@ def test_words_are_hashed():
     np.testing.assert_array_equal(np.stack(list(features(swapped).values()), axis=1), X)
 
 
+def test_a_table_of_text_has_sparse_rows():
+    rng = np.random.default_rng(0)
+    words = [["late", "broken", "lost"], ["great", "fast", "happy"]]
+    texts = [f"the parcel was {words[i % 2][rng.integers(3)]} on day {i} of my life" for i in range(600)]
+    stream = read(table(a=texts), "y", constant=True)
+    assert stream.n_features == 2**18 + 1 == len(stream.feature_names)
+    X = next(iter(stream))[0]
+    assert X.format == "csr"
+    assert X.shape == (600, 2**18 + 1)
+    dense = read(table(a=texts, b=OTHER * 150), "y")
+    assert dense.n_features == 128 + 1
+    model = linear.AROW(covariance="diagonal")
+    assert evaluate.progressive(model, stream).error_rate < 0.05
+    encoder = Encoder.from_state(stream.encoder.state())
+    (again, _), *_ = read(table(a=texts), encoder=encoder)
+    np.testing.assert_array_equal(again[:9].toarray(), X[:9].toarray())
+    cut = [X for X, _ in read(table(a=texts), "y", constant=True, block=70)]
+    assert max(X.shape[0] for X in cut) == 70
+    texts[300] = ""
+    (gap, _), *_ = read(table(a=texts), "y")
+    assert gap[300].nnz == 0
+    with pytest.raises(StreamError, match=r"stream:302: column \"a\" has no value"):
+        list(read(table(a=texts), "y", missing="error"))
+
+
 def test_without_options_a_messy_table_is_learned_as_well_as_with_the_best(tmp_path):
     path = messy.write(tmp_path / "messy.csv", 12_000)
     useless = ["transaction_id", "birth_date", "note"]

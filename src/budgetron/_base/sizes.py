@@ -35,7 +35,17 @@ SLOTS = 16
 
 
 class MemoryTooSmallError(ValueError):
-    """The memory that a learner may use is too small for its rows and classes."""
+    """The memory that a learner may use is too small for its rows and classes.
+
+    Attributes
+    ----------
+    needed : int
+        Bytes that are enough.
+    """
+
+    def __init__(self, message: str, needed: int) -> None:
+        super().__init__(message)
+        self.needed = needed
 
 
 def as_it_is(hypothesis: object) -> None:

@@ -100,6 +100,7 @@ def run(
                 save=write_model,
                 saved=saved,
                 class_weight=class_weight,
+                any_memory=memory is None and "memory=" not in (learner or ""),
             )
         title = done.blocks.name
         certificates = {title: certificates_of(done)} if certified else {}
@@ -150,6 +151,7 @@ def compare(
                 delay=delay,
                 keep=certified,
                 skip_large=True,
+                any_memory=memory is None and not any("memory=" in spec for spec in specs),
             )
             title = done.blocks.name
             if title in passes:

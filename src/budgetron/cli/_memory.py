@@ -8,12 +8,28 @@ from budgetron._base.sizes import MemoryTooSmallError
 from budgetron._util.memory import available_bytes
 from budgetron._util.units import format_bytes
 from budgetron.cli._learners import Learner, Learners
+from budgetron.cli._messages import err
 from budgetron.cli._prefix import Rows
+from budgetron.portfolio import BudgetClassifier
 
-__all__ = ["refuse_large", "without_large"]
+__all__ = ["give_needed_memory", "refuse_large", "without_large"]
 
 # A batch may work on a copy of the model, and learners that share kernel values store their supports again.
 COPIES = 2
+
+
+def give_needed_memory(models: Learners, X: Rows, n_classes: int) -> None:
+    """Give each learner with a memory limit at least what rows of this width need, in whole megabytes."""
+    for name, model in models.items():
+        if not isinstance(model, BudgetClassifier) or model.__sklearn_is_fitted__():
+            continue
+        try:
+            bytes_needed(model, X, n_classes)
+        except MemoryTooSmallError as error:
+            memory = f"{-(-error.needed // 2**20)}MB"
+            model.set_params(memory=memory)
+            rows = f"{n_classes} classes and rows of {X.shape[1]:,} features"
+            err.print(f"{name}: memory {memory}, which {rows} need; give --memory to set it")
 
 
 def refuse_large(models: Learners, X: Rows, n_classes: int) -> None:

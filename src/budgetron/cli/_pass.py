@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse, vstack
@@ -11,18 +14,19 @@ from sklearn.base import clone
 
 from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._base.large_values import LargeValueError
+from budgetron._base.linear_classifier import LinearClassifier
 from budgetron.certificates import Certificate, certify
 from budgetron.cli._checkpoint import Checkpoint
 from budgetron.cli._interrupts import interrupts
 from budgetron.cli._learners import Learners, scales_rows, set_class_weight
-from budgetron.cli._memory import refuse_large, without_large
+from budgetron.cli._memory import give_needed_memory, refuse_large, without_large
 from budgetron.cli._messages import err
 from budgetron.cli._models import SavedModel
 from budgetron.cli._prefix import Block, Prefix, Rows, open_stream
 from budgetron.cli._sources import Source, print_reading
 from budgetron.cli._terminal import progress
 from budgetron.evaluate import Comparison
-from budgetron.streams import Stream
+from budgetron.streams import Advice, Stream, StreamError
 
 __all__ = ["Certificates", "Pass", "certificates_of", "check_certificate", "learn", "learn_blocks"]
 
@@ -64,15 +68,58 @@ def learn(
     skip_large: bool = False,
     saved: SavedModel | None = None,
     class_weight: str | None = None,
+    any_memory: bool = False,
 ) -> Pass:
     """Run clones of the learners over a stream; with a checkpoint, continue from there.
 
     `save` is called with the result before an interrupt can end the command. Learners that do not fit in
     memory are skipped with a message if `skip_large`, and else are an error. A `saved` model is the only
-    learner, and continues; its rows are read as those that it learned.
+    learner, and continues; its rows are read as those that it learned. With `any_memory`, learners with a
+    memory limit get more if their rows need it.
+
+    A file is read once to find its classes. Linear learners are so fast that this would take as long as
+    learning. So they start with the classes of the first rows, and start again if there are others.
     """
+    given: dict[str, Any] = {
+        "rows": rows,
+        "window": window,
+        "delay": delay,
+        "keep": keep,
+        "checkpoint": checkpoint,
+    }
+    given |= {"save": save, "skip_large": skip_large, "saved": saved, "class_weight": class_weight}
+    once = partial(_learn_once, source, settings, models, any_memory=any_memory, **given)
+    fast = all(isinstance(model, LinearClassifier) for model in models.values())
+    if fast and checkpoint is None and settings.classes is None and os.path.isfile(source):
+        try:
+            return once(scan=False)
+        except StreamError as error:
+            if error.advice is not Advice.LIST_CLASSES:
+                raise
+            err.print(f"{error.problem}; finding all classes and starting again (--classes avoids this)")
+    return once(scan=True)
+
+
+def _learn_once(
+    source: str,
+    settings: Source,
+    models: Learners,
+    *,
+    rows: int | None,
+    window: int,
+    delay: int,
+    keep: bool,
+    checkpoint: Checkpoint | None,
+    save: Callable[[Pass], None] | None,
+    skip_large: bool,
+    saved: SavedModel | None,
+    class_weight: str | None,
+    any_memory: bool,
+    scan: bool,
+) -> Pass:
+    """Run clones of the learners over a stream; see `learn`."""
     if saved is None:
-        stream = open_stream(source, settings, rows)
+        stream = open_stream(source, settings, rows, scan)
         unscaled = _choose_scaling(stream, models, checkpoint)
     else:
         stream = _open_for(saved, source, settings, rows)
@@ -90,6 +137,8 @@ def learn(
         set_class_weight(clones, class_weight, blocks.classes)
     if checkpoint is not None:
         clones = {name: checkpoint.model(model) for name, model in clones.items()}
+    if any_memory:
+        give_needed_memory(clones, blocks.first.X, len(blocks.classes))
     if skip_large:
         clones, reasons = without_large(clones, blocks.first.X, len(blocks.classes))
         for name, reason in reasons.items():

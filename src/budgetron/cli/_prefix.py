@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from budgetron._util.blocks import row_blocks
 from budgetron.cli._messages import err
+from budgetron.cli._read_ahead import read_ahead
 from budgetron.cli._sources import Source
-from budgetron.streams import Stream
+from budgetron.streams import Encoder, Stream
 
 __all__ = ["Block", "LabelArray", "Prefix", "Rows", "State", "open_stream"]
 
@@ -22,15 +23,20 @@ State: TypeAlias = dict[str, Any]
 
 
 class Block(NamedTuple):
-    """Rows and their labels; `unscaled` are the same rows before scaling, where they were requested."""
+    """Rows and their labels.
+
+    `unscaled` are the same rows before scaling, where they were requested. `encoder` is the state of the
+    stream's encoder after these rows; the stream may have read more by the time that they are learned.
+    """
 
     X: Rows
     y: LabelArray
     unscaled: Rows
+    encoder: Encoder | None = None
 
     def part(self, rows: slice) -> Block:
         """Return some of the rows."""
-        return Block(self.X[rows], self.y[rows], self.unscaled[rows])
+        return Block(self.X[rows], self.y[rows], self.unscaled[rows], self.encoder)
 
 
 class Prefix:
@@ -78,7 +84,11 @@ class Prefix:
         self.kept: list[Block] = []
         self._rows, self._constant, self._keep, self._block_rows = rows, constant, keep, block_rows
         blocks = stream.with_unscaled() if with_unscaled else ((X, X, y) for X, y in stream)
-        self._blocks = (Block(X, y, unscaled) for X, unscaled, y in blocks if y is not None)
+        self._blocks = read_ahead(
+            Block(X, y, unscaled, None if stream.encoder is None else stream.encoder.copy())
+            for X, unscaled, y in blocks
+            if y is not None
+        )
         self.first = self._shortened(next(self._blocks), 0)
 
     @property
@@ -101,8 +111,8 @@ class Prefix:
 
     def learned(self, block: Block) -> None:
         """Record that a block was learned."""
-        if self.stream.encoder is not None:
-            self.encoder = self.stream.encoder.state()
+        if block.encoder is not None:
+            self.encoder = block.encoder.state()
         if self._keep:
             self.kept.append(block)
 
@@ -119,7 +129,7 @@ class Prefix:
         return block if self._rows is None else block.part(slice(self._rows - seen))
 
 
-def open_stream(source: str, settings: Source, rows: int | None) -> Stream:
-    """Open a stream. A file is read once to find its classes, which may take a while."""
+def open_stream(source: str, settings: Source, rows: int | None, scan: bool = True) -> Stream:
+    """Open a stream. With `scan`, a file is read once to find its classes, which may take a while."""
     with err.status(f"opening {source}") if err.is_terminal else nullcontext():
-        return settings.open(source, rows)
+        return settings.open(source, rows, scan)

@@ -199,7 +199,8 @@ class BudgetClassifier(WeightedClassifier):
             hint = ", or hash the features (FeatureHasher, of scikit-learn or river)" if error.d > 100 else ""
             raise MemoryTooSmallError(
                 f"memory must be at least {enough:,} bytes for {max(outputs, 2)} classes and rows of "
-                f"{error.d:,} features; it is {parse_bytes(self.memory):,}. Use more{hint}"
+                f"{error.d:,} features; it is {parse_bytes(self.memory):,}. Use more{hint}",
+                enough,
             ) from None
 
     def _bytes_needed(self, X: Matrix, outputs: int, prepare: Prepare = as_it_is) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -170,11 +170,10 @@ def designs_for(d: int, plan: Plan) -> list[Design]:
     if not dense:
         # The values of wide rows, such as frequencies of words, are small, so that a constant of 1 would
         # dominate the first rounds.
-        small = {"constant": SMALL_CONSTANT}
-        designs.append(Design("AROW", "linear", False, "logistic", **small))
-        designs.append(Design("AROW, hinge", "linear", False, **small))
+        wide = Design("AROW", "linear", False, "logistic", constant=SMALL_CONSTANT)
+        designs += [wide, replace(wide, name="AROW, hinge", loss="hinge")]
         if plan.forgetting:
-            designs.append(Design("AROW that forgets", "linear", False, "logistic", forget=KEEP, **small))
+            designs.append(replace(wide, name="AROW that forgets", forget=KEEP))
         return designs
     designs.append(Design("AROW", "linear", True))
     designs.append(Design("AROW, raw", "linear", False))

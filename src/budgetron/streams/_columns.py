@@ -79,6 +79,11 @@ class Column:
         """Whether the first feature is a number that may be standardised: a value, or elapsed time."""
         return self.kind == "number" or "days" in self.parts
 
+    @property
+    def n_features(self) -> int:
+        """The number of this column's features."""
+        return self.width if self.kind == "words" else len(self.features())
+
     def features(self) -> list[str]:
         """Return the names of this column's features."""
         if self.kind == "none":

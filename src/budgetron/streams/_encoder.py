@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
+from scipy.sparse import csr_matrix, hstack
 
 from budgetron.streams import _times
 from budgetron.streams._columns import MAX_WIDTH, MISSING_TEXTS, OLD_MISSING_TEXTS, Category, Column, Columns
@@ -16,10 +18,15 @@ from budgetron.streams._words import hashed_words
 
 __all__ = ["Category", "Columns", "Encoder"]
 
+# Dense rows, or CSR.
+Rows: TypeAlias = Floats | csr_matrix
+
 MAX_LEVELS = 64
 
 # Features of a hashed column for levels without a feature of their own, and of a column of text
 HASHED, WORD_FEATURES = 64, 128
+# Features of each column of text if there are no other columns; rows are then sparse.
+SPARSE_WORDS = 1 << 18
 # With more features than this, the frequent levels of hashed columns get no features of their own.
 MAX_FEATURES = 960
 MAX_NUMBER = float(np.finfo(np.float64).max)
@@ -44,7 +51,8 @@ class Encoder:
       occur at least twice in the first rows get a column, until the table has 960 features. If `hash_columns`
       is given, all levels are hashed into this number of columns.
     - Text of several words becomes the frequencies of its words, hashed into 128 columns (or `hash_columns`)
-      and divided by their norm.
+      and divided by their norm. If there is nothing but text, it is hashed into 2**18 columns, and rows are
+      sparse (CSR).
     - The first rows are the first 4096, or those in the first megabyte of text if these are fewer.
     - Columns keep the order of the file. `constant` appends a column of ones.
     - A missing number becomes the mean of the earlier rows (0 if there are none) and does not change the mean
@@ -119,7 +127,7 @@ class Encoder:
             {
                 "column": column.name,
                 "read_as": column.description(),
-                "features": len(column.features()),
+                "features": column.n_features,
                 "remark": column.reason,
             }
             for column in self._columns
@@ -135,6 +143,16 @@ class Encoder:
         """The names of the features, in order."""
         names = [name for column in self._columns for name in column.features()]
         return [*names, "constant"] if self.constant else names
+
+    @property
+    def n_features(self) -> int:
+        """The number of features."""
+        return sum(column.n_features for column in self._columns) + self.constant
+
+    @property
+    def sparse(self) -> bool:
+        """Whether rows are sparse: if all columns that are used are text."""
+        return {column.kind for column in self._columns} - {"none"} == {"words"}
 
     @property
     def scaling(self) -> dict[str, tuple[float, float]]:
@@ -166,6 +184,9 @@ class Encoder:
                 for name, values in first.items()
             ]
         self._columns = [c if c.kind == "none" else self._completed(c, first[c.name]) for c in decided]
+        if self.sparse:
+            width = self.hash_columns or SPARSE_WORDS
+            self._columns = [replace(c, width=width) if c.kind == "words" else c for c in self._columns]
         self._add_frequent_levels(first)
         return self.reset()
 
@@ -183,7 +204,7 @@ class Encoder:
                 present, count = np.unique(codes[codes >= 0], return_counts=True)
                 for code, times in zip(present.tolist(), count.tolist(), strict=True):
                     counts[i, levels[code]] = counts.get((i, levels[code]), 0) + times
-        left = max(0, MAX_FEATURES - len(self.feature_names))
+        left = max(0, MAX_FEATURES - self.n_features)
         frequent = sorted((key for key, times in counts.items() if times > 1), key=lambda k: (-counts[k], k))
         chosen = frequent[:left]
         for i, column in enumerate(self._columns):
@@ -196,7 +217,7 @@ class Encoder:
         self._running = Running(len(self._numeric_names))
         return self
 
-    def transform(self, block: Columns, learn: bool = True) -> Floats:
+    def transform(self, block: Columns, learn: bool = True) -> Rows:
         """Return the features of a block of rows.
 
         Parameters
@@ -206,13 +227,15 @@ class Encoder:
         learn : bool, default=True
             Whether the rows update the running mean and deviation.
         """
+        if self.sparse:
+            return self._sparse_rows(block)
         features, numbers = self._split(block)
         scaled = self._scaled(numbers, learn) if self.scale else self._filled(numbers, learn, self._running)
         return self._joined(features, scaled)
 
-    def transform_both(self, block: Columns, learn: bool = True) -> tuple[Floats, Floats]:
+    def transform_both(self, block: Columns, learn: bool = True) -> tuple[Rows, Rows]:
         """Return the features of a block of rows, as `transform` does, and the same without scaling."""
-        if not self.scale:
+        if not self.scale or self.sparse:
             unscaled = self.transform(block, learn)
             return unscaled, unscaled
         features, numbers = self._split(block)
@@ -275,11 +298,11 @@ class Encoder:
     def _split(self, block: Columns) -> tuple[Floats, Floats]:
         """Return the features with all but the numbers filled in, and the numbers; check both."""
         n = len(next(values if isinstance(values, np.ndarray) else values[0] for values in block.values()))
-        features, start, rows = np.zeros((n, len(self.feature_names))), 0, np.arange(n)
+        features, start, rows = np.zeros((n, self.n_features)), 0, np.arange(n)
         numbers: list[Floats] = []
         faults: list[Fault] = []
         for column in self._columns:
-            width = len(column.features())
+            width = column.n_features
             if width == 0:
                 continue
             values = block[column.name]
@@ -295,7 +318,7 @@ class Encoder:
                     faults.append(_no_value(int(gap.argmax()), column.name))
                 if column.kind == "words":
                     by_text = hashed_words([*values[1], ""], column.name, width)
-                    features[:, start : start + width] = by_text[values[0]]
+                    features[:, start : start + width] = by_text[values[0]].toarray()
                 else:
                     features[rows, start + column.positions(values)] = 1.0
             start += width
@@ -307,11 +330,26 @@ class Encoder:
             raise min(faults, key=lambda fault: fault.row)
         return features, table
 
+    def _sparse_rows(self, block: Columns) -> csr_matrix:
+        """Return the features of text."""
+        parts, faults = [], []
+        for column in self._columns:
+            if column.kind == "words":
+                codes, texts = block[column.name]
+                if self.missing == "error" and (gap := codes < 0).any():
+                    faults.append(_no_value(int(gap.argmax()), column.name))
+                parts.append(hashed_words([*texts, ""], column.name, column.width)[codes])
+        if faults:
+            raise min(faults, key=lambda fault: fault.row)
+        if self.constant:
+            parts.append(csr_matrix(np.ones((parts[0].shape[0], 1))))
+        return hstack(parts, format="csr") if len(parts) > 1 else parts[0]
+
     def _joined(self, features: Floats, numbers: Floats) -> Floats:
         """Return the features with the numbers filled in."""
         if numbers.shape == features.shape:
             return np.ascontiguousarray(numbers)
-        sizes = [len(column.features()) for column in self._columns]
+        sizes = [column.n_features for column in self._columns]
         starts = np.cumsum([0, *sizes])[:-1]
         features[:, starts[[column.has_number for column in self._columns]]] = numbers
         return features

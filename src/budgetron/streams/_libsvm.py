@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator
-from io import BytesIO
 from itertools import chain, islice
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, hstack
-from sklearn.datasets import load_svmlight_file
 
+from budgetron._util import libsvm
 from budgetron._util.blocks import row_blocks
 from budgetron._util.units import format_bytes
 from budgetron.streams._base import MAX_CLASSES, Block, Rows, Stream, check_block, check_classes
@@ -38,7 +37,6 @@ class Libsvm(Stream):
         *,
         n_features: int | None,
         classes: Iterable[object] | None,
-        scan: bool,
         zero_based: bool,
         constant: bool,
         optional_labels: bool,
@@ -57,8 +55,8 @@ class Libsvm(Stream):
         # Classes and width that are not given are found by reading a file once, or a pipe's first chunk.
         if source.again:
             given = n_features is not None and classes is not None
-            found, width, rows = self._scan(self._chunks(), only_first=given or not scan)
-            self.n_rows = None if given or not scan else rows
+            found, width, rows = self._scan(self._chunks(), only_first=given)
+            self.n_rows = None if given else rows
         else:
             opened = source.open()
             chunks = opened.chunks()
@@ -114,30 +112,42 @@ class Libsvm(Stream):
         found: set[float] = set()
         width, rows = 1, 0
         for chunk in chunks:
-            X, labels = self._parse(chunk)
-            found.update(np.unique(labels).tolist())
+            labels, last, n_rows = self._survey(chunk)
+            found.update(labels)
             if len(found) > MAX_CLASSES:
                 try:
                     check_classes(len(found))
                 except ValueError as error:
                     raise StreamError(f"{self.name}: {error}") from None
-            if self._width is None and X.shape[1] > MAX_FEATURES:
-                raise self._too_wide(chunk, X)
-            width, rows = max(width, X.shape[1]), rows + X.shape[0]
+            if self._width is None and last + self.zero_based > MAX_FEATURES:
+                raise self._too_wide(chunk, self._parse(chunk)[0])
+            width, rows = max(width, last + self.zero_based), rows + n_rows
             if only_first and rows:
                 break
         return sorted(found), width, rows
 
+    def _survey(self, chunk: Chunk) -> tuple[list[float], int, int]:
+        """Return the labels, the highest index as it is written, and the number of rows.
+
+        Only the first and the last field of each line are read. Rows are checked when they are parsed.
+        """
+        found = libsvm.survey(chunk.data)
+        if found is None:  # a comment, or a line that is not valid
+            X, labels = self._parse(chunk)
+            return np.unique(labels).tolist(), X.shape[1] - self.zero_based, len(labels)
+        return found
+
     def _parse(self, chunk: Chunk) -> tuple[Rows, NDArray[np.float64]]:
-        try:
-            X, labels = load_svmlight_file(
-                BytesIO(chunk.data), n_features=self._width, zero_based=self.zero_based
-            )
-            if not np.isfinite(X.data).all() or not np.isfinite(labels).all():
-                raise ValueError("not finite")
-        except (ValueError, OverflowError) as error:
-            raise self._explain(chunk) from error
-        return csr_matrix(X, dtype=np.float64), labels
+        parsed = libsvm.parse(chunk.data, self.zero_based)
+        if parsed is None:
+            raise self._explain(chunk)
+        labels, ends, indices, values = parsed
+        width = int(indices.max(initial=-1)) + 1
+        if self._width is not None and width > self._width:
+            raise self._explain(chunk)
+        ends = ends.astype(np.int32) if len(values) < 2**31 else ends
+        shape = (len(labels), max(1, width) if self._width is None else self._width)
+        return csr_matrix((values, indices, ends), shape=shape), labels
 
     def _too_wide(self, chunk: Chunk, X: csr_matrix) -> StreamError:
         """Return the error for a chunk with a very high index, which is often a mistake in the file."""

@@ -87,8 +87,9 @@ def read(
         All labels that occur. By default a file is read once to find them; the first megabyte of a pipe must
         contain all of them. Text is converted if the labels are numbers.
     scan : bool, default=True
-        Whether a file is read once to find classes, or the number of features, that are not given. Otherwise
-        they must be in its first megabyte, as in a pipe.
+        Whether a table is read once to find classes that are not given. Otherwise they must be in its first
+        megabyte, as in a pipe, unless all rows of it have the same class. A LIBSVM file is always read once
+        if classes or the number of features are not given, but only the first and last field of its lines.
     categorical, numeric : iterable of str, optional
         Columns that are categories, and columns that are numbers, whatever their values look like.
     keep : iterable of str, optional
@@ -167,7 +168,6 @@ def read(
             opened,
             n_features=n_features,
             classes=classes,
-            scan=scan,
             zero_based=zero_based,
             constant=constant,
             optional_labels=optional_labels,

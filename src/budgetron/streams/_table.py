@@ -124,7 +124,7 @@ class Table(Stream):
         self._start, self.encoder = encoder, encoder
         self.n_rows = self.n_rows if limit is None or self.n_rows is None else min(limit, self.n_rows)
         self.feature_names = encoder.feature_names
-        self.n_features = len(self.feature_names)
+        self.n_features = encoder.n_features
 
     def __iter__(self) -> Iterator[Block]:
         return ((X, y) for X, _, y in self._blocks(with_unscaled=False))
@@ -132,12 +132,12 @@ class Table(Stream):
     def with_unscaled(self) -> Iterator[tuple[Rows, Rows, LabelArray | None]]:
         return self._blocks(with_unscaled=True)
 
-    def _blocks(self, with_unscaled: bool) -> Iterator[tuple[Floats, Floats, LabelArray | None]]:
+    def _blocks(self, with_unscaled: bool) -> Iterator[tuple[Rows, Rows, LabelArray | None]]:
         # A copy, so that a second pass starts from the first row and does not change the state of the first.
         encoder = self.encoder = self._start.copy()
         remaining = self._limit
         # Small blocks are cut from larger ones: encoding has a cost per call, and cuts do not change it.
-        most = max(1, min(FIRST_ROWS, BLOCK_VALUES // self.n_features))
+        most = FIRST_ROWS if encoder.sparse else max(1, min(FIRST_ROWS, BLOCK_VALUES // self.n_features))
         size = min(self._block, most)
         step = size * (most // size)
         for piece in self._reader.pieces(self._types):
@@ -159,7 +159,7 @@ class Table(Stream):
                         X = unscaled = encoder.transform(part, learn=self._learn)
                 except Fault as fault:
                     raise fault.at(piece.locate(rows.start + fault.row)) from None
-                for block in row_blocks(len(X), size):
+                for block in row_blocks(X.shape[0], size):
                     yield X[block], unscaled[block], None if y is None else y[block]
             if remaining == 0:
                 break
@@ -199,7 +199,7 @@ class Table(Stream):
             if classes is not None:
                 like = labels_in(first, target) if typed else ()
                 return Labels(classes, like=like, typed=typed, optional=not self._learn)
-            if not (self._reader.again and scan):
+            if not self._reader.again or (not scan and self._has_classes(first)):
                 return Labels(labels_in(first, target), typed=typed, optional=not self._learn)
             found: dict[object, None] = {}
             rows = 0
@@ -214,6 +214,11 @@ class Table(Stream):
             raise
         except ValueError as error:
             raise StreamError(f'{self.name}, column "{target}": {error}') from error
+
+    def _has_classes(self, first: Piece) -> bool:
+        """Return whether the first rows have several classes; otherwise the file may be sorted by class."""
+        assert self.target is not None
+        return len(labels_in(first, self.target)) > 1
 
     def _columns(self, piece: Piece) -> Columns:
         try:

@@ -25,6 +25,7 @@ MAX_DEPTH = 100
 TABLE_VALUES = 1 << 24  # the largest number of values, missing ones included, in a table of JSON lines
 COLUMNS = 4096  # parsed at once, because pyarrow's CSV reader takes about 8 kB per column
 _NAME = re.compile(rb'"([^"\\]*+(?:\\.[^"\\]*+)*+)"\s*+:')
+_NOT_BLANK = re.compile(rb"[^\r\n]")
 _NULL = re.compile(rb"\s*null")
 _NO_MARKS = bytes(set(range(256)) - set(b'[]{}"'))
 
@@ -75,7 +76,7 @@ class Text(Reader):
 
     def _body(self, opened: Opened) -> Iterator[Chunk]:
         """Return the chunks that have rows."""
-        return (chunk for chunk in opened.chunks(self.delimiter) if chunk.data.strip(b"\r\n"))
+        return (chunk for chunk in opened.chunks(self.delimiter) if _NOT_BLANK.search(chunk.data))
 
     def _parts(self, chunk: Chunk, n_columns: int) -> Iterator[Chunk]:
         """Cut a chunk whose table would take much more memory than its text."""
@@ -85,7 +86,8 @@ class Text(Reader):
         import pyarrow as pa
 
         try:
-            str(chunk.data, "utf-8")
+            if not chunk.data.isascii():
+                str(chunk.data, "utf-8")
         except UnicodeDecodeError as error:
             line = chunk.line + chunk.data.count(b"\n", 0, error.start)
             raise StreamError(f"{self.name}:{line}: not UTF-8; convert the file to UTF-8") from error
@@ -161,7 +163,7 @@ class Csv(Text):
         if self._header:
             end = chunk.data.index(record) + len(record)
             chunk = Chunk(chunk.data[end:], line + record.count(b"\n"))
-        first = chunk if chunk.data.strip(b"\r\n") else next(chunks, None)
+        first = chunk if _NOT_BLANK.search(chunk.data) else next(chunks, None)
         if first is None:
             raise StreamError(f"{self.name}: no rows; the file has only a header")
         yield first

@@ -1,0 +1,7 @@
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron._util.types import Floats, Ints
+
+def parse(data: bytes, zero_based: bool) -> tuple[Floats, Ints, NDArray[np.int32], Floats] | None: ...
+def survey(data: bytes) -> tuple[list[float], int, int] | None: ...
