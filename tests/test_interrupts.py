@@ -54,7 +54,7 @@ def signalling(monkeypatch, home, name, *numbers, call=1):
 
 @pytest.mark.parametrize(("number", "code"), SIGNALS)
 def test_before_anything_was_learned(number, code, table, tmp_path, monkeypatch):
-    signalling(monkeypatch, _pass, "open_prefix", number)
+    signalling(monkeypatch, _pass, "open_stream", number)
     done = run(table, tmp_path, "--checkpoint", tmp_path / "c")
     assert done.exit_code == code
     assert done.stderr.strip() == "Interrupted."

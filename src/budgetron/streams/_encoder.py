@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from copy import copy
-from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -12,6 +11,7 @@ from scipy.sparse import csr_matrix, hstack
 
 from budgetron.streams import _times
 from budgetron.streams._columns import MAX_WIDTH, MISSING_TEXTS, OLD_MISSING_TEXTS, Category, Column, Columns
+from budgetron.streams._complete import HASHED, Rule, only_text
 from budgetron.streams._errors import Advice, Fault
 from budgetron.streams._running import Floats, Running, State
 from budgetron.streams._words import hashed_words
@@ -21,14 +21,6 @@ __all__ = ["Category", "Columns", "Encoder"]
 # Dense rows, or CSR.
 Rows: TypeAlias = Floats | csr_matrix
 
-MAX_LEVELS = 64
-
-# Features of a hashed column for levels without a feature of their own, and of a column of text
-HASHED, WORD_FEATURES = 64, 128
-# Features of each column of text if there are no other columns; rows are then sparse.
-SPARSE_WORDS = 1 << 18
-# With more features than this, the frequent levels of hashed columns get no features of their own.
-MAX_FEATURES = 960
 MAX_NUMBER = float(np.finfo(np.float64).max)
 MAX_SCALED_NUMBER = 1e150  # its square must be finite
 
@@ -152,7 +144,7 @@ class Encoder:
     @property
     def sparse(self) -> bool:
         """Whether rows are sparse: if all columns that are used are text."""
-        return {column.kind for column in self._columns} - {"none"} == {"words"}
+        return only_text(self._columns)
 
     @property
     def scaling(self) -> dict[str, tuple[float, float]]:
@@ -183,34 +175,9 @@ class Encoder:
                 Column(name, "number" if isinstance(values, np.ndarray) else "hash")
                 for name, values in first.items()
             ]
-        self._columns = [c if c.kind == "none" else self._completed(c, first[c.name]) for c in decided]
-        if self.sparse:
-            width = self.hash_columns or SPARSE_WORDS
-            self._columns = [replace(c, width=width) if c.kind == "words" else c for c in self._columns]
-        self._add_frequent_levels(first)
+        rule = Rule(self.encode, self.hash_columns, self.missing == "mean")
+        self._columns = rule.completed(decided, first, self.constant)
         return self.reset()
-
-    def _add_frequent_levels(self, first: Columns) -> None:
-        """Give the most frequent levels of hashed columns features of their own, up to `MAX_FEATURES`.
-
-        A level that occurs once is not worth a feature.
-        """
-        if self.encode != "auto" or self.hash_columns is not None:
-            return
-        counts: dict[tuple[int, str], int] = {}
-        for i, column in enumerate(self._columns):
-            if column.kind == "hash":
-                codes, levels = first[column.name]
-                present, count = np.unique(codes[codes >= 0], return_counts=True)
-                for code, times in zip(present.tolist(), count.tolist(), strict=True):
-                    counts[i, levels[code]] = counts.get((i, levels[code]), 0) + times
-        left = max(0, MAX_FEATURES - self.n_features)
-        frequent = sorted((key for key, times in counts.items() if times > 1), key=lambda k: (-counts[k], k))
-        chosen = frequent[:left]
-        for i, column in enumerate(self._columns):
-            if column.kind == "hash":
-                own = tuple(sorted(level for place, level in chosen if place == i))
-                self._columns[i] = replace(column, levels=own)
 
     def reset(self) -> Encoder:
         """Forget the mean and deviation, but keep the features; return self."""
@@ -271,29 +238,6 @@ class Encoder:
         if len(self._running.origin) != len(self._numeric_names):
             raise ValueError("the means are not those of the columns")
         return self
-
-    def _completed(self, column: Column, values: Floats | Category) -> Column:
-        """Return a column with what the first rows decide: levels, features of dates, missing values."""
-        if isinstance(values, np.ndarray):
-            present = values[~np.isnan(values)]
-            missing = self.missing == "mean" and 0 < len(present) < len(values)
-            if column.kind == "number":
-                return replace(column, missing=missing)
-            parts = _times.parts_of(values, column.form)
-            origin = float(np.floor(present[0])) if len(present) and "days" in parts else 0.0
-            return replace(column, missing=missing, parts=parts, origin=origin)
-        codes, levels = values
-        gaps = bool((codes < 0).any())
-        if column.kind == "words":
-            return replace(column, missing=gaps, width=self.hash_columns or WORD_FEATURES)
-        present = np.unique(codes)
-        count = int((present >= 0).sum())
-        if self.encode == "hash" or (self.encode == "auto" and count > MAX_LEVELS):
-            many = f"{count:,} levels in the first {len(codes):,} rows"
-            width = self.hash_columns or HASHED
-            return replace(column, kind="hash", missing=gaps, reason=column.reason or many, width=width)
-        found = sorted({levels[code] for code in present if code >= 0})
-        return replace(column, kind="onehot", levels=tuple(found), missing=gaps)
 
     def _split(self, block: Columns) -> tuple[Floats, Floats]:
         """Return the features with all but the numbers filled in, and the numbers; check both."""
