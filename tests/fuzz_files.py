@@ -45,6 +45,7 @@ import budgetron
 from budgetron import CalibratedClassifier, ModelFileError, experts, files, linear, river
 from budgetron.batch import AveragedClassifier, PenalizedRiskClassifier
 from budgetron.experts._base import ExpertAlgorithm
+from budgetron.fleet import Fleet
 from budgetron.kernels import Normalized
 
 # Memory use is measured for one attack in 50, because it is slow.
@@ -129,6 +130,14 @@ def models():
     many = rng.normal(size=(70, 3))
     yield budgetron.BudgetClassifier("120kB", random_state=0).fit(many, np.where(many[:, 0] > 0, "yes", "no"))
     yield budgetron.BudgetClassifier("120kB", random_state=0).fit(wide, y)
+    keys, names = np.arange(30) % 4, [f"key {i % 3} ☃" for i in range(30)]
+    for learner in (budgetron.Forgetron(3, gamma=0.5), linear.AROW(), linear.AROW(forget=0.9)):
+        yield Fleet(learner).partial_fit(keys, X, y)
+    yield Fleet(budgetron.RandomizedBudgetPerceptron(2, kernel="poly", random_state=1)).partial_fit(
+        names, X, y
+    )
+    yield Fleet(budgetron.KernelPerceptron(gamma=0.5)).partial_fit(names, single, y)
+    yield Fleet(budgetron.Forgetron(3, gamma=0.5), memory="10kB", idle=25).partial_fit(keys, single, y)
     yield budgetron.Forgetron()
     yield AveragedClassifier(linear.AROW())
     for scaler in (StandardScaler(), MinMaxScaler(), MaxAbsScaler(), RobustScaler(), Normalizer()):

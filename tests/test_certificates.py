@@ -637,6 +637,7 @@ PAPERS = (
     "Forgetron paper, ",
     "Mohri et al., ",
     "Cesa-Bianchi, Lugosi (2006) ",
+    "Guide to fleets, ",
     "Cavallanti, Cesa-Bianchi, Gentile (2007), our proof",
     "Crammer, Kulesza, Dredze (2009), ",
 )

@@ -4,6 +4,6 @@
 have. `load` checks everything that it reads.
 """
 
-from budgetron._persistence.archive import ModelFileError, load, load_extras, save
+from budgetron._persistence.archive import ModelFileError, from_bytes, load, load_extras, save, to_bytes
 
-__all__ = ["ModelFileError", "load", "load_extras", "save"]
+__all__ = ["ModelFileError", "from_bytes", "load", "load_extras", "save", "to_bytes"]

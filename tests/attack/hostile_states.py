@@ -33,6 +33,7 @@ from supervisor import supervise_several
 
 import budgetron
 from budgetron.experts import ExpertAlgorithm
+from budgetron.fleet import Fleet
 from budgetron.river import RiverClassifier
 
 # Tasks per model.
@@ -60,6 +61,8 @@ def use(model):
         label = model._labels[0] if model._labels else "x"
         calls = [lambda: model.predict_one(row), lambda: model.predict_proba_one(row)]
         calls += [lambda: model.learn_one(row, label), lambda: model.learn_one(row | {"d": 1.0}, label)]
+    elif isinstance(model, Fleet):
+        calls = fleet_calls(model)
     else:
         calls = estimator_calls(model)
     with warnings.catch_warnings():
@@ -71,6 +74,20 @@ def use(model):
                 # AttributeError: an attribute that this class, or an unfitted model, does not have.
                 if isinstance(error, IndexError):
                     raise
+
+
+def fleet_calls(fleet):
+    X = np.linspace(-1.0, 1.0, 120).reshape(40, 3)
+    known = fleet.keys_.tolist() if hasattr(fleet, "keys_") else []
+    keys = ([*known[:3], *(["other"] if known and isinstance(known[0], str) else [-5])] * 40)[:40]
+    y = getattr(fleet, "classes_", np.array([0, 1]))[np.arange(40) % 2]
+    yield fleet.stats
+    yield lambda: fleet.predict(keys, X)
+    yield lambda: [fleet[key].partial_fit(X, y) for key in fleet.keys_.tolist()[:3]]
+    yield lambda: fleet.play(keys, X, y)
+    yield lambda: [fleet.certificate(key) for key in fleet.keys_.tolist()[:3]]
+    yield lambda: [part.partial_fit(keys, X, y) for part in fleet.split(2)]
+    yield lambda: fleet.merge(fleet)
 
 
 def estimator_calls(model):

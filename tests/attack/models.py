@@ -18,6 +18,7 @@ import budgetron
 from budgetron import CalibratedClassifier, experts, linear, river
 from budgetron._persistence.registry import CLASSES
 from budgetron.batch import AveragedClassifier, PenalizedRiskClassifier
+from budgetron.fleet import Fleet
 
 # Kernels that each kernel learner is combined with in turn, besides "rbf".
 OTHER_KERNELS = ("poly", "laplacian", "allsubsets", "callable", "normalized poly")
@@ -41,7 +42,7 @@ class Variant:
         The name of the class in the register of model files.
     make : callable
         Returns a new model.
-    family : {"classifier", "algorithm", "adapter"}
+    family : {"classifier", "algorithm", "adapter", "fleet"}
         Which machine attacks it.
     exact : bool
         Whether margins are computed without rounding.
@@ -222,6 +223,27 @@ def adapters():
     )
 
 
+def fleets():
+    learners = [
+        budgetron.KernelPerceptron(gamma=0.5),
+        budgetron.RemoveOldestPerceptron(3, kernel="poly", gamma=0.5),
+        budgetron.Forgetron(4, gamma=0.5),
+        budgetron.RandomizedBudgetPerceptron(3, gamma=0.5, random_state=1),
+        linear.Perceptron(),
+        linear.PassiveAggressive(C=0.6, class_weight={1: 0.3}),
+        linear.AROW(),
+        linear.AROW(covariance="diagonal", forget=0.9),
+    ]
+    for learner in learners:
+        yield f"fleet of {learner}", Variant("fleet.Fleet", partial(fleet_of, learner), "fleet")
+    enough = partial(fleet_of, budgetron.Forgetron(4, gamma=0.5), memory="1MB", idle=10**6)
+    yield "fleet with enough memory", Variant("fleet.Fleet", enough, "fleet")
+
+
+def fleet_of(learner, **parameters):
+    return Fleet(clone(learner), **parameters)
+
+
 VARIANTS: dict[str, Variant] = {
     **dict(kernelized()),
     **dict(linear_learners()),
@@ -230,6 +252,7 @@ VARIANTS: dict[str, Variant] = {
     **dict(budget_classifiers()),
     **dict(algorithms()),
     **dict(adapters()),
+    **dict(fleets()),
 }
 
 
@@ -252,6 +275,8 @@ def fitted(name, n=40, classes=2):
         for row, label in zip(X.tolist(), y.tolist(), strict=True):
             model.learn_one(dict(zip("abc", row, strict=True)), label)
         return model
+    if variant.family == "fleet":
+        return model.partial_fit(rng.integers(4, size=n), X, y, classes=[0, 1])
     return model.fit(csr_array(X) if variant.d == WIDE else X, y)
 
 

@@ -3,11 +3,17 @@
 from adapter_machine import AdapterMachine
 from algorithm_machine import AlgorithmMachine
 from classifier_machine import ClassifierMachine
+from fleet_machine import FleetMachine
 from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 from models import VARIANTS
 
-MACHINES = {"classifier": ClassifierMachine, "algorithm": AlgorithmMachine, "adapter": AdapterMachine}
+MACHINES = {
+    "classifier": ClassifierMachine,
+    "algorithm": AlgorithmMachine,
+    "adapter": AdapterMachine,
+    "fleet": FleetMachine,
+}
 
 
 def machine_of(name):

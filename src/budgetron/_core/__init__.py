@@ -66,6 +66,10 @@ Modules
 `linear`           linear learners: one weight per feature, no slab. `covariance` is that of AROW
 `combination`      one prediction from several experts, among them `linear_experts`; `portfolio_round` plays
                    single rounds of all of them
+`kernel_fleet`     the states of many kernel learners, packed; `pooled_fleet` limits their memory
+`block_store`      the memory of fleets; `pcg` their random numbers, `removal` the formulas of removals
+`linear_fleet`     the states of many linear learners
+`key_index`        the keys of fleets
 `history`          the average, or all, of the past hypotheses
 `workers`          threads; `pages` large arrays; `calibration`, `scaling`, `dual` loops for other packages
 `simd.c`           loops that the compiler turns into vector instructions, in several versions; the best

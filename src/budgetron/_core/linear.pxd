@@ -2,6 +2,7 @@ from libc.stdint cimport int32_t, int64_t
 
 from budgetron._core.covariance cimport Covariance
 from budgetron._core.history cimport Average, Journal
+from budgetron._core.kernel_values cimport real
 from budgetron._core.rule cimport ENTRIES, Entry
 
 
@@ -34,6 +35,7 @@ cdef class LinearRule:
     cdef double* _scores
     cdef Py_ssize_t target
     cdef double importance  # the weight of the row: 1 by default
+    cdef double offset  # the part of the margin that is not w . x; 0 by default
     cdef bint updated
     cdef double entry[<int> ENTRIES]
 
@@ -55,3 +57,8 @@ cdef class LinearRule:
     cdef void moved(self, double norm2) noexcept nogil
     cdef Py_ssize_t journal_place(self, Py_ssize_t place) noexcept nogil
     cdef void note(self, Entry name, double value) noexcept nogil
+
+
+cdef bint score_row(LinearRule rule, real* x) noexcept nogil
+cdef void set_label(LinearRule rule, double y) noexcept nogil
+cdef int finish_round(LinearRule rule, real* x, double* wide) except -1 nogil

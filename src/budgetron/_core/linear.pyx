@@ -42,7 +42,7 @@ from copy import deepcopy
 import numpy as np
 from scipy.sparse import issparse
 
-from budgetron._core.kernel_values cimport dot, real
+from budgetron._core.kernel_values cimport dot
 from budgetron._core.rule cimport NORM
 
 from budgetron._core.rows import one_row, sparse_row
@@ -566,7 +566,7 @@ cdef int finish_round(LinearRule rule, real* x, double* wide) except -1 nogil:
         rule.average.add_round(rule.factor, rule.norm2, rule.square)
     try:
         if learns:
-            rule.value = rule.margin
+            rule.value = rule.margin - rule.offset
             rule.update()
         failed = False
     finally:

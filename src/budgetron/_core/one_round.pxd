@@ -20,6 +20,7 @@ cdef class SingleRound:
     cdef int learn_label(self, Rule rule, double label, double importance) except -1
 
 
+cdef double margin_of(SingleRound self, Rule rule, real* values) except? -1 nogil
 cdef int finish_round(Rule rule, double label, double* k, Rows* rows, Py_ssize_t i, real* row) except -1 nogil
 
 cdef bint is_plain(x, Py_ssize_t d, int type_number)

@@ -143,7 +143,7 @@ cdef int finish_round(Rule rule, double label, double* k, Rows* rows, Py_ssize_t
             if real is float and row != NULL:
                 for j in range(rule.supports.top):
                     k[j] = row[j]
-            rule.value = rule.margin
+            rule.value = rule.margin - rule.offset
             rule.k, rule.rows, rule.row = k, rows, i
             rule.kxx = rule.supports.kernel.self_value(own)
             rule.update()
@@ -194,21 +194,22 @@ cdef int check_finite(Block block, real* x, Py_ssize_t n, bint sparse) except -1
     return 0
 
 
-cdef double margin_of(SingleRound self, Rule rule, real* values) except? -1:
+cdef double margin_of(SingleRound self, Rule rule, real* values) except? -1 nogil:
     """Return the margin of the row in the block, and leave its kernel values in `values`."""
-    cdef Supports supports = self.supports
     cdef double margin
     cdef Py_ssize_t c
-    supports.values_of(self.block, supports.kind_with(self.block), values, supports.top, None)
-    margin = rule.factor * dot(values, rule._coef, supports.top)
+    self.supports.values_of(self.block, self.supports.kind_with(self.block), values, self.supports.top, None)
+    margin = rule.factor * dot(values, rule._coef, self.supports.top)
     margin += rule.linear_part(0, &self.block.rows, 0)
     if rule.outputs > 1:
         rule._scores[0] = margin
         for c in range(1, rule.outputs):
-            rule._scores[c] = dot(values, rule._coef + c * supports.capacity, supports.top)
+            rule._scores[c] = dot(values, rule._coef + c * self.supports.capacity, self.supports.top)
             rule._scores[c] += rule.linear_part(c, &self.block.rows, 0)
             if not isfinite(rule._scores[c]):
-                raise_overflow(rule.rounds)
+                with gil:
+                    raise_overflow(rule.rounds)
     if not isfinite(margin) or not isfinite(self.block.rows.own[0]):
-        raise_overflow(rule.rounds)
+        with gil:
+            raise_overflow(rule.rounds)
     return margin

@@ -51,6 +51,7 @@ cdef class Rule:
     cdef double* _scores
     cdef Py_ssize_t target
     cdef double importance  # the weight of the row: 1 by default
+    cdef double offset  # the part of the margin that is not f(x); 0 by default
     cdef double* k
     cdef Rows* rows
     cdef Py_ssize_t row

@@ -63,13 +63,17 @@ from budgetron._persistence.writer import DTYPE_KINDS, Array, Tree, Writer
 from budgetron._util.atomic import atomic_write
 from budgetron._util.blocks import row_blocks
 from budgetron._util.checks import require, require_int
+from budgetron.fleet import Fleet
 
-__all__ = ["ModelFileError", "load", "load_extras", "load_with_extras", "save"]
+__all__ = ["ModelFileError", "from_bytes", "load", "load_extras", "load_with_extras", "save", "to_bytes"]
 
 Path = str | os.PathLike[str]
 
 FORMAT = "budgetron model"
 HEAD = "model.json"
+
+# What bytes without a file are called in error messages.
+BYTES = "<bytes>"
 
 # The tables of a model are small; everything large is in arrays.
 LONGEST_HEAD = 1 << 24
@@ -130,6 +134,69 @@ def save(model: object, path: Path, *, extras: dict[str, Tree] | None = None) ->
     >>> budgetron.load(path)
     Forgetron(budget=2)
     """
+    head, arrays = _head_and_arrays(model, extras)
+    with _as_model_file_error(path, "this model cannot be saved"):
+        # Do not write what load would reject. This builds objects over the existing arrays, without copies.
+        for part in ("model", "extras"):
+            Reader(arrays.__getitem__).value(head[part])
+    with atomic_write(path) as file:
+        _write(file, head, arrays)
+
+
+def to_bytes(model: object) -> bytes:
+    """Return a model as the bytes of a file that `save` would write.
+
+    Parameters
+    ----------
+    model : estimator
+        As for `save`.
+
+    Returns
+    -------
+    bytes
+
+    Raises
+    ------
+    TypeError
+        If a part of the model cannot be stored in a file.
+
+    Examples
+    --------
+    >>> import budgetron
+    >>> budgetron.files.from_bytes(budgetron.files.to_bytes(budgetron.Stoptron(budget=7)))
+    Stoptron(budget=7)
+    """
+    head, arrays = _head_and_arrays(model, None)
+    file = io.BytesIO()
+    _write(file, head, arrays)
+    return file.getvalue()
+
+
+def from_bytes(data: bytes) -> Any:
+    """Return the model that `to_bytes` was called for, after checking the bytes as `load` checks a file.
+
+    Parameters
+    ----------
+    data : bytes
+
+    Returns
+    -------
+    estimator
+
+    Raises
+    ------
+    ModelFileError
+        As for `load`.
+    """
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise TypeError(f"data must be bytes; got {type(data).__name__}")
+    with _as_model_file_error(BYTES, "not a valid model"):
+        (model,) = _read_parts(_BytesOfModel(data), len(data), BYTES, "model")
+        return model
+
+
+def _head_and_arrays(model: object, extras: dict[str, Tree] | None) -> tuple[dict[str, Tree], list[Array]]:
+    """Return the contents of model.json, without checksums, and the arrays."""
     if name_of(model) is None and not is_river_adapter(model) and not is_pipeline(model):
         raise TypeError(
             f"{type(model).__name__} is not a class of Budgetron, and a file contains no code; "
@@ -146,12 +213,7 @@ def save(model: object, path: Path, *, extras: dict[str, Tree] | None = None) ->
         "model": Writer(arrays).tree(model),
         "extras": None if extras is None else Writer(arrays).tree(extras, "the extras"),
     }
-    with _as_model_file_error(path, "this model cannot be saved"):
-        # Do not write what load would reject. This builds objects over the existing arrays, without copies.
-        for part in ("model", "extras"):
-            Reader(arrays.__getitem__).value(head[part])
-    with atomic_write(path) as file:
-        _write(file, head, arrays)
+    return head, arrays
 
 
 def load(path: Path) -> Any:
@@ -214,6 +276,11 @@ def load_with_extras(path: Path) -> tuple[Any, dict[str, Tree] | None]:
     """Read a model and its extras from the same file, even if another process replaces it at this moment."""
     model, extras = _read(path, "model", "extras")
     return model, extras
+
+
+def _use_in_fleets() -> None:
+    """Let fleets become bytes. They are below this package, and cannot import it."""
+    Fleet._to_bytes, Fleet._from_bytes = staticmethod(to_bytes), staticmethod(from_bytes)
 
 
 # ---------------------------------------------------------------------- writing
@@ -281,20 +348,22 @@ def _as_model_file_error(path: Path, what: str) -> Iterator[None]:
 
 def _read(path: Path, *parts: str) -> list[Tree]:
     with _open(path) as file, _as_model_file_error(path, "not a valid model file"):
-        size = os.fstat(file.fileno()).st_size
-        if not zipfile.is_zipfile(file):
-            raise ModelFileError(f"{os.fspath(path)}: not a model file of budgetron.save, or cut short")
-        with zipfile.ZipFile(file) as archive:
-            members = _members(archive, size)
-            head = _head(archive, members, path)
-            head = upgraded(head, head["protocol"])
-            sums = head["arrays"]
-            require(
-                isinstance(sums, list) and len(members) == len(sums) + 1, "arrays are missing or unexpected"
-            )
-            require(all(_member(i) in members for i in range(len(sums))), "arrays are missing")
-            fetch = _fetcher(archive, members, sums)
-            return [Reader(fetch).value(head[part]) for part in parts]
+        return _read_parts(file, os.fstat(file.fileno()).st_size, path, *parts)
+
+
+def _read_parts(file: IO[bytes], size: int, path: Path, *parts: str) -> list[Tree]:
+    """Read parts of a file of this size; `path` is its name in error messages."""
+    if not zipfile.is_zipfile(file):
+        raise ModelFileError(f"{os.fspath(path)}: not a model file of budgetron.save, or cut short")
+    with zipfile.ZipFile(file) as archive:
+        members = _members(archive, size)
+        head = _head(archive, members, path)
+        head = upgraded(head, head["protocol"])
+        sums = head["arrays"]
+        require(isinstance(sums, list) and len(members) == len(sums) + 1, "arrays are missing or unexpected")
+        require(all(_member(i) in members for i in range(len(sums))), "arrays are missing")
+        fetch = _fetcher(archive, members, sums)
+        return [Reader(fetch).value(head[part]) for part in parts]
 
 
 def _open(path: Path) -> _ModelFile:
@@ -317,6 +386,14 @@ class _ModelFile(io.BufferedReader):
     `zipfile` reads the table of contents at once, and the file states its length. Without a size, `zipfile`
     reads only the end of the file.
     """
+
+    def read(self, size: int | None = -1) -> bytes:
+        require(size is None or size <= LONGEST_HEAD, "the table of contents is too long")
+        return super().read(size)
+
+
+class _BytesOfModel(io.BytesIO):
+    """The same for bytes in memory."""
 
     def read(self, size: int | None = -1) -> bytes:
         require(size is None or size <= LONGEST_HEAD, "the table of contents is too long")
@@ -417,3 +494,6 @@ def _allocate(stream: _Hashed, length: int, i: int) -> Array:
         return np.empty(shape, dtype)
     except MemoryError as error:
         raise ValueError(f"array {i} does not fit in memory: {error}") from None
+
+
+_use_in_fleets()

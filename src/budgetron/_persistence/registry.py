@@ -8,12 +8,13 @@ from typing import TypeAlias
 from budgetron import batch, calibration, experts, kernelized, linear
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron.experts import ExpertAlgorithm, ExpertClassifier
+from budgetron.fleet import Fleet
 from budgetron.portfolio import BudgetClassifier
 
 __all__ = ["CLASSES", "Model", "is_river_adapter", "name_of", "river_adapters"]
 
 # Every class here has `get_params`, `check_params`, `learned_state` and `set_learned_state`.
-Model: TypeAlias = OnlineClassifier | ExpertAlgorithm | ExpertClassifier
+Model: TypeAlias = OnlineClassifier | ExpertAlgorithm | ExpertClassifier | Fleet
 
 CLASSES: dict[str, type[Model]] = {
     **{cls.__name__: cls for cls in kernelized.learners()},
@@ -21,6 +22,7 @@ CLASSES: dict[str, type[Model]] = {
     **{f"batch.{cls.__name__}": cls for cls in (batch.AveragedClassifier, batch.PenalizedRiskClassifier)},
     "CalibratedClassifier": calibration.CalibratedClassifier,
     "BudgetClassifier": BudgetClassifier,
+    "fleet.Fleet": Fleet,
     **{f"experts.{cls.__name__}": cls for cls in experts.classes()},
 }
 NAMES_OF: dict[type, str] = {cls: name for name, cls in CLASSES.items()}

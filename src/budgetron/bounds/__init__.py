@@ -56,6 +56,7 @@ from budgetron.bounds._budget import (
     projectron_norm_bound,
     projectron_plus_plus,
     projectron_root,
+    removals_at_any_time,
     remove_oldest,
     shrinking_perceptron,
 )
@@ -171,6 +172,7 @@ __all__ = [
     "randomized_weighted_majority",
     "randomized_weighted_majority_doubling",
     "randomized_weighted_majority_tuned",
+    "removals_at_any_time",
     "remove_oldest",
     "second_order",
     "second_order_gain",

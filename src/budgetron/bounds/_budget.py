@@ -30,6 +30,18 @@ def remove_oldest(
     return perceptron(norm, losses, radius, check=check) + damage
 
 
+@theorem("Guide to fleets, the theorem there", "`fleet.Fleet`", "mistakes of a key", "k(x, x) <= 1")
+def removals_at_any_time(
+    norm: float, losses: float, damage: float, shrinking: float, radius: float = 1.0, *, check: Check = True
+) -> float:
+    """Return ||g||^2 (1 + B) + 2 sum of hinge losses + Q, if supports may be removed at any time.
+
+    `damage` is Q, the sum of the damage psi of all removals. `shrinking` is B, the sum of
+    (1 - phi) / (1 + phi) over all factors phi by which the hypothesis was multiplied.
+    """
+    return perceptron(norm, losses, radius, check=check) + norm**2 * shrinking + damage
+
+
 @theorem("Forgetron paper, section 4", "`ShrinkingPerceptron`", "mistakes", "k(x, x) <= 1, ||g|| <= U of Phi")
 def shrinking_perceptron(
     norm: float, losses: float, log_shrinking: float, radius: float = 1.0, *, check: Check = True

@@ -5,9 +5,9 @@ from typing import ClassVar
 
 import cython
 import numpy as np
+from cython.cimports.budgetron._core.removal import allowed_damage, damage, largest_phi
 from cython.cimports.budgetron._core.rule import GRAD_ERROR, PHI, PSI, STEP_NORM, Rule
 from cython.cimports.libc.math import INFINITY, fabs
-from cython.cimports.libc.math import sqrt as root
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from budgetron import bounds
@@ -18,31 +18,6 @@ from budgetron.bounds import drift_limit, norm_limit
 from budgetron.kernels import KernelFunction, Normalized
 
 LEDGER = ("phi", "psi", "Q", "removed", "step_norm", "norm")
-SHARE = cython.declare(cython.double, 15.0 / 32.0)  # damage by removals that is allowed per mistake
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def damage(lam: cython.double, mu: cython.double) -> cython.double:
-    """Return Psi(lambda, mu), the damage of a removal, (15)."""
-    return lam * lam + 2.0 * lam - 2.0 * lam * mu
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def largest_phi(sigma: cython.double, mu: cython.double, c: cython.double) -> cython.double:
-    """Return the largest phi in (0, 1] with Psi(sigma phi, mu phi) + c <= 0, (43)."""
-    a: cython.double = sigma * sigma - 2.0 * sigma * mu  # (44)
-    b: cython.double = 2.0 * sigma
-    d: cython.double = b * b - 4.0 * a * c
-    phi: cython.double = 1.0
-    if a > 0.0 or (a < 0.0 and d > 0.0 and (-b - root(d)) / (2.0 * a) > 1.0):
-        phi = -2.0 * c / (b + root(d))  # = (-b + sqrt d) / 2a, without cancellation near a = 0
-    elif a == 0.0 and b > 0.0:
-        phi = -c / b
-    return phi if phi < 1.0 else 1.0
 
 
 @cython.cclass
@@ -55,7 +30,7 @@ class ForgetronRule(Rule):
     def tuned(self) -> cython.double:
         """Return phi_t of (42) for the oldest support, given f'_t; M_t includes the mistake of this round."""
         mu: cython.double = self.label(0) * self.value_at(0)
-        return largest_phi(fabs(self.weight(0)), mu, self.damage_sum - SHARE * self.mistakes)
+        return largest_phi(fabs(self.weight(0)), mu, self.damage_sum - allowed_damage(self.mistakes))
 
     @cython.cfunc
     @cython.nogil
@@ -139,7 +114,7 @@ class GreedyRule(ForgetronRule):
         tolerance: cython.double
         least: cython.double = INFINITY
         threshold: cython.double = INFINITY
-        most: cython.double = SHARE
+        most: cython.double = allowed_damage(1)
         phi: cython.double = 1.0
         self.add(self.y)
         if self.size() > self.budget:
@@ -149,7 +124,7 @@ class GreedyRule(ForgetronRule):
                 if psi < threshold:
                     least, r, threshold = psi, p, psi - tolerance
             if self.cumulative:
-                most = SHARE * self.mistakes - self.damage_sum
+                most = allowed_damage(self.mistakes) - self.damage_sum
             if least > most:  # no support can be removed without shrinking: remove the oldest, (52)
                 r, phi = 0, self.tuned()
         return self.forget(r, phi)

@@ -1,0 +1,389 @@
+"""`Fleet`: one small model per key, for thousands to millions of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils._param_validation import Interval
+
+from budgetron._base.access import checked_rows, open_batch
+from budgetron._base.batches import Batch, predicted_codes
+from budgetron._base.large_values import name_large_value
+from budgetron._base.parameters import Constraints
+from budgetron._core.kernel_fleet import KernelFleet
+from budgetron._util.checks import MOST_ROUNDS, State
+from budgetron._util.interrupts import defer_interrupts
+from budgetron._util.types import Floats, Labels, Rows
+from budgetron.fleet._certificate import KeyCertificate
+from budgetron.fleet._fitted import FittedFleet, same
+from budgetron.fleet._keys import checked_key, checked_keys, is_text
+from budgetron.fleet._learners import Learner, check_started
+from budgetron.fleet._state import checked_index
+from budgetron.kernelized import Forgetron
+
+__all__ = ["Fleet"]
+
+
+class Fleet(FittedFleet):
+    """Many learners of one kind, one for each key, in one structure of arrays.
+
+    Use it for one small model per customer, device or merchant. Each key learns exactly as a learner of its
+    own would that sees only the rows of this key. A fleet takes a tenth of the memory of as many estimators
+    and is many times as fast, because its keys have no Python objects. It learns two classes.
+
+    Parameters
+    ----------
+    learner : estimator
+        The learner of each key, before its first round: `KernelPerceptron`, `RemoveOldestPerceptron`,
+        `Forgetron` (self-tuned), `RandomizedBudgetPerceptron` (original), `linear.Perceptron`,
+        `linear.PassiveAggressive` or `linear.AROW`. With ``gamma="scale"``, the first batch of the fleet
+        decides for all keys. With `random_state`, the random numbers of all keys start with the same seed.
+    memory : int or str, default=None
+        The largest number of bytes, or text like "64MB", for all keys together. The supports of all keys are
+        then one pool. When it is full, the key that benefits least from its supports loses one; see *Many
+        models in one memory* in the documentation. The budget of the learner is the most that one key may
+        have. For kernel learners with a budget. By default there is no limit.
+    idle : int, default=None
+        A key is forgotten if none of the last `idle` rows of the fleet was its own. By default no key is
+        forgotten.
+    random_state : int, default=0
+        Seed of the samples by which a fleet with `memory` chooses which key loses a support.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (2,)
+        The classes.
+    n_features_in_ : int
+        Number of features.
+    keys_ : ndarray of shape (n_keys,)
+        The keys: integers, or texts as Python objects.
+    rows_ : int
+        Rows that all keys have learned.
+    expired_ : int
+        Keys that were forgotten.
+    evicted_ : int
+        Supports that were removed because the memory was full.
+    nbytes_ : int
+        Bytes of all numbers that the fleet keeps.
+
+    Notes
+    -----
+    Cost per row: that of a single round of the learner, and the copy of its state. Memory per key, with m
+    supports of d features in numbers of s bytes: 110 bytes, and m (16 + s + s d) bytes, for the Forgetron 8 m
+    more, for kernels other than "rbf" and "laplacian" 8 m more, for the RandomizedBudgetPerceptron 24 more. A
+    linear learner takes 80 bytes and its weights and variances. Text keys take their bytes and 4 more.
+
+    A fleet is not safe for use in several threads at once. For several processes, `split` it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from budgetron import Forgetron
+    >>> from budgetron.fleet import Fleet
+    >>> rng = np.random.default_rng(0)
+    >>> keys, X = rng.integers(100, size=5000), rng.normal(size=(5000, 3))
+    >>> y = np.where(keys % 2 == 0, X[:, 0], X[:, 1]) > 0
+    >>> fleet = Fleet(Forgetron(budget=20, gamma=0.3))
+    >>> margins = fleet.play(keys, X, y)
+    >>> len(fleet)
+    100
+    >>> model = fleet[7]
+    >>> model.rounds_ == np.sum(keys == 7)
+    True
+    """
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "learner": [BaseEstimator],
+        "memory": [Interval(Integral, 1, None, closed="left"), str, None],
+        "idle": [Interval(Integral, 1, MOST_ROUNDS, closed="both"), None],
+        "random_state": [Interval(Integral, 0, 2**64 - 1, closed="both")],
+    }
+
+    # How a fleet becomes a file. The package of model files, which is above this one, sets them.
+    _to_bytes: ClassVar[Callable[[Any], bytes]]
+    _from_bytes: ClassVar[Callable[[bytes], Any]]
+
+    def __init__(
+        self,
+        learner: Learner,
+        *,
+        memory: int | str | None = None,
+        idle: int | None = None,
+        random_state: int = 0,
+    ) -> None:
+        self.learner = learner
+        self.memory = memory
+        self.idle = idle
+        self.random_state = random_state
+
+    # ------------------------------------------------------------------ learning
+
+    def play(self, keys: ArrayLike, X: Rows, y: ArrayLike, classes: ArrayLike | None = None) -> Floats:
+        """Play one round per row, in the given order, each with the learner of its key.
+
+        The result does not depend on how the rows are cut into batches.
+
+        Parameters
+        ----------
+        keys : array-like of shape (n_samples,)
+            The key of each row: integers of 64 bits, or texts. A key that is new starts a new learner.
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        classes : array-like of shape (2,), optional
+            Both labels; needed in the first call if not both occur in y.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            The margin of each row before its label was seen. `predict` would have returned the second class
+            where it was above 0. It is a mistake if it has the wrong sign, or is 0.
+        """
+        model, batch = self._open(X, y, classes)
+        checked = checked_keys(keys, len(batch.codes))
+        store = self._store if self._is_started() else self._new_store(model, is_text(checked))
+        with name_large_value(batch.X), defer_interrupts():
+            margins = store.play(checked, batch)
+            self._store = store
+        if self.idle and 4 * len(margins) >= store.index.n:
+            store.forget_idle_keys()
+        return margins
+
+    def partial_fit(self, keys: ArrayLike, X: Rows, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
+        """Do what `play` does; return the fleet.
+
+        Parameters
+        ----------
+        keys, X, y, classes
+            As for `play`.
+
+        Returns
+        -------
+        self
+        """
+        self.play(keys, X, y, classes)
+        return self
+
+    def _open(self, X: Rows, y: ArrayLike, classes: ArrayLike | None) -> tuple[Learner, Batch]:
+        """Check the rows and labels of a batch; return the model that keys start as, and the batch."""
+        if self._is_started():
+            self._check_parameters()
+            return self._store.model, open_batch(self._store.model, X, y, classes)
+        self._validate_params()
+        model: Learner = clone(self.learner)
+        batch = open_batch(model, X, y, classes)
+        check_started(model)
+        return model, batch
+
+    # ------------------------------------------------------------------ predictions
+
+    def decision_function(self, keys: ArrayLike, X: Rows) -> Floats:
+        """Return the margin of each row by the learner of its key.
+
+        Parameters
+        ----------
+        keys : array-like of shape (n_samples,)
+            The key of each row. A key without rows so far has the margin 0.
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        if not self._is_started():
+            raise NotFittedError("this Fleet has not learned anything yet; call play or partial_fit first")
+        rows = checked_rows(self._store.model, X)
+        return self._store.decide(checked_keys(keys, rows.shape[0]), rows)
+
+    def predict(self, keys: ArrayLike, X: Rows) -> Labels:
+        """Return the predicted class of each row by the learner of its key.
+
+        Parameters
+        ----------
+        keys : array-like of shape (n_samples,)
+            The key of each row. For a key without rows so far, the first class is predicted.
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        labels: Labels = self.classes_[predicted_codes(self.decision_function(keys, X))]
+        return labels
+
+    # ------------------------------------------------------------------ keys
+
+    def __getitem__(self, key: object) -> Learner:
+        """Return the model of a key as an ordinary estimator: a copy, which the fleet does not use."""
+        store = self._started()
+        number = store.number(checked_key(key))
+        if number < 0:
+            raise KeyError(key)
+        return store.model_of(number)
+
+    def __contains__(self, key: object) -> bool:
+        return self._is_started() and self._store.number(checked_key(key)) >= 0
+
+    def __len__(self) -> int:
+        """Return the number of keys."""
+        return self._collected().index.n if self._is_started() else 0
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.keys_.tolist())
+
+    def __bool__(self) -> bool:  # an object like every estimator, also without keys
+        return True
+
+    def stats(self) -> dict[str, NDArray[Any]]:
+        """Return a table with one row per key: a dict of columns, as pandas, polars and pyarrow accept it.
+
+        Returns
+        -------
+        dict
+            "key"; "rows" and "mistakes", which the key has learned and made; "supports"; "last_seen", the row
+            of the fleet that was the key's last, from 0 on; "bytes" that the key takes. For kernel learners
+            that shrink their hypothesis also "damage" and "shrinking", the quantities of the key's guarantee.
+        """
+        store = self._collected()
+        numbers = np.arange(store.index.n)
+        counts = store.states.counts(numbers)
+        table = {"key": self.keys_} | dict(
+            zip(("rows", "mistakes", "last_seen", "supports"), counts.T, strict=True)
+        )
+        each = 8 + store.states.record_bytes
+        sizes = np.full(len(counts), each)
+        if isinstance(store.states, KernelFleet):
+            sizes += table["supports"] * store.states.support_bytes
+            table |= dict(zip(("damage", "shrinking"), store.states.guarantees(numbers).T, strict=True))
+        return table | {"bytes": sizes}
+
+    def certificate(self, key: object) -> KeyCertificate:
+        """Return what bounds the mistakes of a key; for fleets of `Forgetron`.
+
+        Parameters
+        ----------
+        key : int or str
+
+        Returns
+        -------
+        KeyCertificate
+        """
+        store = self._started()
+        if not isinstance(self.learner, Forgetron):
+            raise ValueError(
+                f"{type(self.learner).__name__} removes supports without shrinking, and has no guarantee; "
+                "use Forgetron"
+            )
+        number = store.number(checked_key(key))
+        if number < 0:
+            raise KeyError(key)
+        place = np.array([number])
+        rows, mistakes = store.states.counts(place)[0, :2].tolist()
+        assert isinstance(store.states, KernelFleet)
+        damage, shrinking = store.states.guarantees(place)[0].tolist()
+        return KeyCertificate(store.index.key(number), rows, mistakes, damage, shrinking)
+
+    # ------------------------------------------------------------------ whole fleets
+
+    def split(self, n: int) -> list[Self]:
+        """Return n fleets, each with a part of the keys. This fleet does not change.
+
+        The part of a key depends only on the key and on n, so that all fleets are split in the same way.
+
+        Parameters
+        ----------
+        n : int
+
+        Returns
+        -------
+        list of Fleet
+        """
+        if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
+            raise ValueError(f"n must be an integer above 0; got {n!r}")
+        parts = [self._unlearned() for _ in range(int(n))]
+        if self._is_started():
+            store = self._collected()
+            for part, numbers in zip(parts, store.parts(int(n)), strict=True):
+                part.set_learned_state({"_store": store.state(numbers) | store.no_removals()})
+        return parts
+
+    def merge(self, *others: Fleet) -> Self:
+        """Add the keys of other fleets, which do not change. No key may be in two of them.
+
+        Parameters
+        ----------
+        *others : Fleet
+            Fleets of the same learner, classes and features; the parts of a split fleet, for example.
+
+        Returns
+        -------
+        self
+        """
+        for other in others:
+            if not isinstance(other, Fleet):
+                raise TypeError(f"merge takes fleets; got {type(other).__name__}")
+            if not same(other.get_params(), self.get_params()):
+                raise ValueError("fleets with different parameters cannot be merged")
+        merged = self._unlearned()
+        if self._is_started():
+            merged.set_learned_state(self._copied_state())
+        for other in others:
+            if other._is_started():
+                merged._add(other._copied_state()["_store"])
+        if merged._is_started():
+            self._store = merged._store
+        return self
+
+    def _add(self, state: State) -> None:
+        """Add the keys of a state."""
+        if not self._is_started():
+            self.set_learned_state({"_store": state})
+            return
+        store, model = self._store, state["model"]
+        if not same(store.model.learned_state(), model.learned_state()):
+            raise ValueError(
+                "fleets can be merged only if their keys start alike: with the same classes, features, type "
+                "of rows, width of the kernel and random seed"
+            )
+        text, keys = checked_index(state["index"])
+        if text != store.index.text:
+            raise ValueError("fleets with keys of different kinds cannot be merged")
+        twice = store.index.numbers(keys).max(initial=-1)
+        if twice >= 0:
+            raise ValueError(f"key {store.index.key(int(twice))!r} is in two of the fleets")
+        store.append(keys, state["states"])
+        store.add_counters(state)
+
+    def _unlearned(self) -> Self:
+        return type(self)(**self.get_params(deep=False))
+
+    def to_bytes(self) -> bytes:
+        """Return the fleet as bytes, in the format of model files.
+
+        Returns
+        -------
+        bytes
+        """
+        return type(self)._to_bytes(self)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Fleet:
+        """Return the fleet that `to_bytes` was called for, after checking the bytes. They contain no code.
+
+        Parameters
+        ----------
+        data : bytes
+
+        Returns
+        -------
+        Fleet
+        """
+        fleet = cls._from_bytes(data)
+        if not isinstance(fleet, Fleet):
+            raise ValueError(f"these bytes are a {type(fleet).__name__}, not a fleet")
+        return fleet

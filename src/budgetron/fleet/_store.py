@@ -1,0 +1,214 @@
+"""What a fleet has learned: the states of all keys, and the index that finds them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgetron._base.access import hypotheses_of
+from budgetron._base.batches import Batch
+from budgetron._base.sizes import MemoryTooSmallError
+from budgetron._core.key_index import KeyIndex, buckets
+from budgetron._core.linear_fleet import LinearFleet
+from budgetron._core.pooled_fleet import PooledFleet
+from budgetron._core.rows import BatchRows
+from budgetron._util.checks import State
+from budgetron._util.types import Floats, Ints, Matrix
+from budgetron._util.units import format_bytes
+from budgetron.fleet._keys import Keys, is_text
+from budgetron.fleet._learners import Learner, States, states_for
+
+__all__ = ["FleetStore"]
+
+
+class FleetStore:
+    """The states of all keys of a fleet.
+
+    Parameters
+    ----------
+    model : estimator
+        The model that every key starts as: fitted, but before its first round.
+    text : bool
+        Whether keys are texts.
+    idle : int
+        Rows of the fleet after which a key without rows is forgotten; 0 for never.
+    memory : int
+        The most bytes that the fleet may keep; 0 for no limit.
+    seed : int
+        Seed of the samples with which a fleet with a limit chooses what to remove.
+    """
+
+    def __init__(self, model: Learner, text: bool, idle: int, memory: int, seed: int) -> None:
+        self.model, self.index, self.memory, self.seed = model, KeyIndex(text), memory, seed
+        self.states = self._empty_states(idle)
+        self.largest_square = 0.0  # of all rows so far
+
+    def _empty_states(self, idle: int) -> States:
+        return states_for(copy.deepcopy(self.model), idle, self.memory, self.seed, self.index)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all numbers that the fleet keeps."""
+        return self.index.nbytes + self.states.nbytes
+
+    # ------------------------------------------------------------------ rounds
+
+    def play(self, keys: Keys, batch: Batch) -> Floats:
+        """Play the rounds of a checked batch; return the margins."""
+        rows, margins = BatchRows(batch.X, self._dtype), np.empty(len(batch.codes))
+        before = self.index.n
+        try:
+            numbers = self._numbers(keys, add=True)
+            self._check_room()
+            self.states.resize(self.index.n)
+            with self._unchanged_on_error(batch, numbers):
+                if isinstance(self.states, LinearFleet):
+                    self.states.play(numbers, rows, batch.labels[0], margins, None, batch.importances)
+                else:
+                    self.states.play(numbers, rows, batch.labels[0], margins)
+        except BaseException:
+            self.states.truncate(before)
+            self.index.truncate(before)
+            raise
+        self.largest_square = max(self.largest_square, batch.square)
+        if not isinstance(self.states, LinearFleet):
+            self.states.enlarge_pages()
+        return margins
+
+    def _check_room(self) -> None:
+        """Raise `MemoryTooSmallError` if the memory is too small even for the keys without supports."""
+        if isinstance(self.states, PooledFleet):
+            needed = self.states.bytes_of_keys(self.index.n, self.index.text_bytes)
+            if needed > self.memory:
+                raise MemoryTooSmallError(
+                    f"{self.index.n:,} keys take {format_bytes(needed)} without any supports, and memory is "
+                    f"{format_bytes(self.memory)}; use a larger memory, or let keys expire with idle"
+                )
+
+    def decide(self, keys: Keys, X: Matrix) -> Floats:
+        """Return the margin of each row; 0 for a key without rows."""
+        margins = np.empty(X.shape[0])
+        self.states.decide(self._numbers(keys), BatchRows(X, self._dtype), margins)
+        return margins
+
+    def forget_idle_keys(self) -> None:
+        """Remove the keys that had no rows for too long."""
+        for number in self.states.idle_keys():
+            self.states.remove(number)
+            self.index.remove(number)
+
+    def _numbers(self, keys: Keys, add: bool = False) -> Ints:
+        if is_text(keys) != self.index.text:
+            kinds = ("integers", "texts")
+            raise TypeError(
+                f"keys are {kinds[self.index.text]} since the first call; got {kinds[not self.index.text]}"
+            )
+        return self.index.numbers(keys, add)
+
+    @property
+    def _dtype(self) -> np.dtype[Any]:
+        dtype: np.dtype[Any] = hypotheses_of(self.model)[0].dtype
+        return dtype
+
+    @contextmanager
+    def _unchanged_on_error(self, batch: Batch, numbers: Ints) -> Iterator[None]:
+        """Restore the states if a round fails. Only very large or very small values can cause this."""
+        states, counters = self.states, self._counters()
+        square = max(batch.square, self.largest_square)
+        if isinstance(states, LinearFleet):
+            safe = batch.importances is None and states.is_safe(square)
+            if not safe:
+                states.save_before(numbers)
+        else:
+            safe = hypotheses_of(self.model)[0].is_safe(square)
+            saved = {} if safe else states.state(np.arange(states.n))
+        try:
+            yield
+        except BaseException:
+            if not safe and isinstance(states, LinearFleet):
+                states.restore()
+            elif not safe:
+                self.states = self._empty_states(states.idle)
+                self.states.append(saved)
+            self.set_counters(counters)
+            raise
+        if not safe and isinstance(states, LinearFleet):
+            states.drop_backup()
+
+    # ------------------------------------------------------------------ single keys
+
+    def number(self, key: Keys) -> int:
+        """Return the number of a key, or -1."""
+        return int(self._numbers(key)[0]) if is_text(key) == self.index.text else -1
+
+    def model_of(self, number: int) -> Learner:
+        """Return a model with the state of a key."""
+        model = copy.deepcopy(self.model)
+        self.states.copy_to(number, hypotheses_of(model)[0])
+        return model
+
+    # ------------------------------------------------------------------ state
+
+    def state(self, numbers: Ints | None = None) -> State:
+        """Return the state of the keys of these numbers, or of all, as values that a file can hold."""
+        chosen = np.arange(self.index.n) if numbers is None else numbers
+        return {
+            "model": self.model,
+            "index": self.index.state(chosen),
+            "states": self.states.state(chosen),
+            **self._counters(),
+        }
+
+    def parts(self, n: int) -> list[Ints]:
+        """Return the numbers of the keys of each of n parts; the key and n decide in which part it is."""
+        keys = self.index.all_keys()
+        part = buckets(keys.tolist() if self.index.text else keys, n)
+        return [np.flatnonzero(part == i) for i in range(n)]
+
+    def append(self, keys: Keys, states: dict[str, NDArray[Any]]) -> None:
+        """Add keys with states that were checked. No key may be known already."""
+        before = self.index.n
+        self.index.numbers(keys, add=True)
+        if self.index.n != before + len(keys):
+            self.index.truncate(before)
+            raise ValueError("each key should occur once")
+        try:
+            self.states.append(states)
+        except BaseException:
+            self.states.truncate(before)
+            self.index.truncate(before)
+            raise
+        if "square" in states:
+            self.largest_square = max(self.largest_square, float(states["square"].max(initial=0.0)))
+        if not isinstance(self.states, LinearFleet):
+            self.states.enlarge_pages()
+
+    def _counters(self) -> dict[str, int]:
+        return {name: getattr(self.states, name) for name in self.counter_names}
+
+    @property
+    def counter_names(self) -> list[str]:
+        """The names of the numbers that the fleet as a whole has."""
+        return ["rows", "expired", "next_scan", *(["evicted", "random"] if self.memory else [])]
+
+    def add_counters(self, state: State) -> None:
+        """Count what the keys of a state, which were added, have done."""
+        states = self.states
+        states.rows = max(states.rows, state["rows"])
+        states.next_scan = min(states.next_scan, state["next_scan"])
+        states.expired += state["expired"]
+        if isinstance(states, PooledFleet):
+            states.evicted += state["evicted"]
+
+    def no_removals(self) -> dict[str, int]:
+        """Return the counters of removals as they are at the start."""
+        return {name: 0 for name in self.counter_names if name in ("expired", "evicted")}
+
+    def set_counters(self, counters: dict[str, int]) -> None:
+        for name, value in counters.items():
+            setattr(self.states, name, value)

@@ -1,0 +1,183 @@
+"""Fleets with one memory for all keys: compared with a literal reference, and the guarantee of every key."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from reference.fleet import SharedMemory
+
+import budgetron
+from budgetron import Forgetron, RandomizedBudgetPerceptron, RemoveOldestPerceptron, bounds, linear
+from budgetron._base.sizes import MemoryTooSmallError
+from budgetron._certify.competitors import expansion_of
+from budgetron.fleet import Fleet
+
+GAMMA, D = 0.3, 4
+
+
+def stream(n=3000, keys=60, seed=0, dtype=np.float64):
+    rng = np.random.default_rng(seed)
+    chosen = np.minimum(rng.zipf(1.2, n) - 1, keys - 1)
+    X = rng.normal(size=(n, D)).astype(dtype)
+    w = rng.normal(size=(keys, D))
+    y = (np.einsum("ij,ij->i", X, w[chosen]) > 0) ^ (rng.random(n) < 0.1)
+    return chosen, X, y.astype(int)
+
+
+def small_memory(learner, keys, X, y, supports):
+    """Return bytes that allow about this many supports besides the keys, and the states of such a fleet."""
+    memory = 1 << 20
+    for _ in range(10):  # the pages are smaller in a smaller memory
+        states = (
+            Fleet(learner, memory=memory).partial_fit(keys[:2], X[:2], y[:2], classes=[0, 1])._store.states
+        )
+        memory = int(
+            states.bytes_of_keys(len(np.unique(keys)), 0) + supports * states.support_bytes * 32 / 31
+        )
+    return memory, states
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("budget", [4, 12])
+def test_the_shared_memory_is_that_of_the_reference(budget, seed):
+    keys, X, y = stream(1200, seed=seed)
+    memory, states = small_memory(Forgetron(budget, gamma=GAMMA), keys, X, y, 60)
+    fleet = Fleet(Forgetron(budget, gamma=GAMMA), memory=memory, random_state=seed)
+    each = states.bytes_of_keys(1, 0) - states.bytes_of_keys(0, 0)
+    fixed = None
+
+    def limit(n):
+        return max(0, memory - fixed - n * each) // 32 * 31
+
+    def block_bytes(m):
+        return states.store.cost(m - 1)
+
+    def kernel(a, b):
+        return np.exp(-GAMMA * np.sum((a - b) ** 2))
+
+    reference = SharedMemory(kernel, budget, limit, block_bytes, seed)
+    for i in range(len(y)):
+        margin = fleet.play(keys[[i]], X[[i]], y[[i]], classes=[0, 1])[0]
+        if fixed is None:
+            fixed = fleet._store.states.bytes_of_keys(0, 0)
+        assert margin == pytest.approx(reference.play(keys[i], X[i], 2 * y[i] - 1), abs=1e-9), i
+    assert reference.evicted == fleet.evicted_ > 50
+    table = fleet.stats()
+    for i, key in enumerate(table["key"].tolist()):
+        expected = reference.keys[key]
+        assert table["supports"][i] == len(expected.supports)
+        assert table["mistakes"][i] == expected.mistakes
+        assert table["damage"][i] == pytest.approx(expected.damage, abs=1e-9)
+        assert table["shrinking"][i] == pytest.approx(expected.shrinking, abs=1e-9)
+        model = fleet[key]
+        np.testing.assert_allclose(model.dual_coef_[0], [c for _, _, c in expected.supports], rtol=1e-7)
+
+
+def test_every_key_keeps_its_guarantee():
+    keys, X, y = stream(60_000, keys=500, seed=5)
+    memory, _ = small_memory(Forgetron(40, gamma=GAMMA), keys, X, y, 1500)
+    fleet = Fleet(Forgetron(40, gamma=GAMMA), memory=memory)
+    fleet.partial_fit(keys, X, y, classes=[0, 1])
+    assert fleet.evicted_ > 5000
+    table = fleet.stats()
+    assert len(table["key"]) == 500
+    assert np.all(table["damage"] <= 15 / 32 * table["mistakes"] + 1e-4)
+    rng = np.random.default_rng(0)
+    checks = 0
+    for key in table["key"].tolist():
+        certificate = fleet.certificate(key)
+        own_X, own_y = X[keys == key], 2 * y[keys == key] - 1
+        assert certificate.rows == len(own_y)
+        kernel = fleet[key]._competitor_kernel()
+        for scale in (0.0, 0.3, 1.0, 3.0):  # competitors: 0, and sums over rows of the key
+            some = rng.choice(len(own_y), min(len(own_y), 30), replace=False)
+            g = expansion_of((own_X[some], scale * own_y[some] / np.sqrt(len(some))), kernel, D)
+            losses = np.maximum(0.0, 1.0 - own_y * g.values(own_X)).sum()
+            assert certificate.mistakes <= certificate.bound(g.norm(), losses)
+            checks += 1
+    assert checks == 2000
+
+
+def test_the_bound_is_that_of_the_perceptron_without_removals():
+    assert bounds.removals_at_any_time(3.0, 10.0, 0.0, 0.0) == bounds.perceptron(3.0, 10.0)
+    assert bounds.removals_at_any_time(3.0, 10.0, 2.0, 0.5) == 9.0 * 1.5 + 20.0 + 2.0
+    with pytest.raises(bounds.AssumptionError):
+        bounds.removals_at_any_time(3.0, 10.0, 2.0, 0.5, radius=2.0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "learner",
+    [
+        Forgetron(8, gamma=GAMMA),
+        RemoveOldestPerceptron(8, gamma=GAMMA),
+        RandomizedBudgetPerceptron(8, gamma=GAMMA, random_state=0),
+        Forgetron(80, kernel="poly", gamma=0.1),
+    ],
+    ids=lambda learner: type(learner).__name__,
+)
+def test_the_result_does_not_depend_on_cuts_or_files(learner, dtype, tmp_path):
+    keys, X, y = stream(6000, seed=3, dtype=dtype)
+    memory, _ = small_memory(learner, keys, X, y, 120)
+    whole = Fleet(learner, memory=memory, idle=2000)
+    margins = whole.play(keys, X, y, classes=[0, 1])
+    cut, found = Fleet(learner, memory=memory, idle=2000), []
+    for part in np.array_split(np.arange(len(y)), [1, 17, 1000, 3500]):
+        found.append(cut.play(keys[part], X[part], y[part], classes=[0, 1]))
+        assert cut.nbytes_ <= memory
+        budgetron.save(cut, tmp_path / "fleet")
+        cut = budgetron.load(tmp_path / "fleet")
+    np.testing.assert_array_equal(np.concatenate(found), margins)
+    assert cut.evicted_ == whole.evicted_ > 100
+    assert sorted(cut.keys_.tolist()) == sorted(whole.keys_.tolist())
+
+
+def test_text_keys_count_in_the_memory():
+    keys, X, y = stream(4000, seed=2)
+    names = np.array([f"{'long name ' * 10}{key}" for key in keys], object)
+    memory, _ = small_memory(Forgetron(8, gamma=GAMMA), keys, X, y, 200)
+    memory += 60 * 150
+    fleet = Fleet(Forgetron(8, gamma=GAMMA), memory=memory).partial_fit(names, X, y, classes=[0, 1])
+    assert fleet.nbytes_ <= memory
+    assert fleet.evicted_ > 0
+
+
+def test_enough_memory_changes_nothing():
+    keys, X, y = stream(3000)
+    limited = Fleet(Forgetron(8, gamma=GAMMA), memory="64MB")
+    plain = Fleet(Forgetron(8, gamma=GAMMA))
+    np.testing.assert_array_equal(
+        limited.play(keys, X, y, classes=[0, 1]), plain.play(keys, X, y, classes=[0, 1])
+    )
+    assert limited.evicted_ == plain.evicted_ == 0
+
+
+def test_more_keys_than_the_memory_holds_are_refused():
+    keys, X, y = np.arange(3000), np.zeros((3000, D)), np.arange(3000) % 2
+    fleet = Fleet(Forgetron(4, gamma=GAMMA), memory="64kB")
+    fleet.partial_fit(keys[:100], X[:100], y[:100])
+    before = fleet.to_bytes()
+    with pytest.raises(MemoryTooSmallError, match=r"3,000 keys take .* memory is 64 kB"):
+        fleet.partial_fit(keys, X, y)
+    assert fleet.to_bytes() == before
+    fleet.partial_fit(keys[:200], X[:200], y[:200])
+    assert len(fleet) == 200
+
+
+def test_memory_that_is_too_small_for_one_key_is_refused():
+    with pytest.raises(MemoryTooSmallError, match="memory must be at least"):
+        Fleet(Forgetron(50, gamma=GAMMA), memory=2000).partial_fit([1, 2], np.zeros((2, D)), [0, 1])
+
+
+@pytest.mark.parametrize("learner", [budgetron.KernelPerceptron(), linear.AROW()])
+def test_memory_needs_a_budget(learner):
+    with pytest.raises(ValueError, match="kernel learners with a budget"):
+        Fleet(learner, memory="1MB").partial_fit([1, 2], np.zeros((2, D)), [0, 1])
+
+
+def test_learners_that_do_not_shrink_have_no_certificate():
+    fleet = Fleet(RemoveOldestPerceptron(4)).partial_fit([1, 2], np.eye(2), [0, 1])
+    with pytest.raises(ValueError, match="use Forgetron"):
+        fleet.certificate(1)
+    with pytest.raises(KeyError):
+        Fleet(Forgetron(4)).partial_fit([1, 2], np.eye(2), [0, 1]).certificate(3)
