@@ -29,6 +29,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "fleet-figures.md"
 BUDGET, GAMMA = 20, 0.1
 SEEDS = (101, 102, 103, 104, 105)
 MOST = 400  # supports of one key in a shared memory
+COMMON = 200  # supports of the common learner
 
 HEAD = """\
 # Fleets: figures
@@ -70,7 +71,7 @@ def full_fleet(keys: int) -> tuple[Fleet, float]:
     return fleet, first
 
 
-def size_and_speed(keys: int, loop: bool) -> dict[str, float]:
+def size_and_speed(keys: int) -> dict[str, float]:
     """Return bytes per key, microseconds of a new key, and rows per second in random order of the keys."""
     random_rows(1000, 10, 0)
     Fleet(learner()).partial_fit([1], np.zeros((1, FEATURES), np.float32), [0], classes=[0, 1])
@@ -83,16 +84,32 @@ def size_and_speed(keys: int, loop: bool) -> dict[str, float]:
     drawn, X, y = random_rows(rows, keys, 7)
     start = time.perf_counter()
     fleet.play(drawn, X, y)
-    found["speed"] = rows / (time.perf_counter() - start)
-    if loop:
-        models = [fleet[key] for key in range(keys)]
-        some = 40_000
-        codes = y.tolist()
-        start = time.perf_counter()
-        for i, key in enumerate(drawn[:some].tolist()):
-            models[key].play(X[i], codes[i])
-        found["loop"] = some / (time.perf_counter() - start)
-    return found
+    return found | {"speed": rows / (time.perf_counter() - start)}
+
+
+def loop_speeds(keys: int, rows: int) -> list[tuple[str, float, float]]:
+    """Return the rows per second of a fleet and of a loop, from the start and with full budgets."""
+    drawn, X, y = random_rows(rows, keys, 5)
+    codes = y.tolist()
+    start = time.perf_counter()
+    Fleet(learner()).play(drawn, X, y, classes=[0, 1])
+    middle = time.perf_counter()
+    models: dict[int, Forgetron] = {}
+    for i, key in enumerate(drawn.tolist()):
+        if key not in models:
+            models[key] = learner()
+        models[key].play(X[i], codes[i], classes=[0, 1])
+    end = time.perf_counter()
+    found = [("from the first row on", rows / (middle - start), rows / (end - middle))]
+    fleet, _ = full_fleet(keys)
+    models = {key: fleet[key] for key in range(keys)}
+    start = time.perf_counter()
+    fleet.play(drawn, X, y)
+    middle = time.perf_counter()
+    for i, key in enumerate(drawn.tolist()):
+        models[key].play(X[i], codes[i])
+    end = time.perf_counter()
+    return [*found, ("all budgets full", rows / (middle - start), rows / (end - middle))]
 
 
 def in_own_process(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -105,18 +122,25 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def speed_section(sizes: Sequence[int]) -> str:
-    rows = []
+def speed_section(sizes: Sequence[int], loop: tuple[int, int]) -> str:
+    lines = []
     for keys in sizes:
-        found = in_own_process(size_and_speed, keys, keys <= 20_000)
-        ratio = f"{found['speed'] / found['loop']:.0f} times" if "loop" in found else ""
+        found = in_own_process(size_and_speed, keys)
         cells = [f"{keys:,}", f"{found['bytes']:,.0f}", f"{found['process']:,.0f}", f"{found['first']:.2f}"]
-        rows.append([*cells, f"{found['speed']:,.0f}", ratio])
+        lines.append([*cells, f"{found['speed']:,.0f}"])
     columns = ("keys", "`nbytes_` per key", "process memory per key", "new key, µs", "rows per second")
+    compared = [
+        [name, f"{fleet:,.0f}", f"{estimators:,.0f}", f"{fleet / estimators:.1f}"]
+        for name, fleet, estimators in in_own_process(loop_speeds, *loop)
+    ]
     return (
-        f"\n## Size and speed\n\n`Forgetron({BUDGET})`, {FEATURES} features, float32. Every key has {BUDGET} "
-        "supports, rows come in random order of the keys, and labels are random, so that half of the rows are "
-        "updates. One core.\n\n" + table((*columns, "compared with a loop over estimators"), rows)
+        f"\n## Size and speed\n\n`Forgetron({BUDGET})`, {FEATURES} features, float32. Every key has "
+        f"{BUDGET} supports, rows come in random order of the keys, and labels are random, so that half "
+        "of the rows are updates. One core.\n\n"
+        + table(columns, lines)
+        + f"\nCompared with a dict of estimators and `play`, {loop[1]:,} rows of {loop[0]:,} keys. From "
+        "the first row on, the loop also makes the estimators.\n\n"
+        + table(("", "fleet, rows per second", "loop, rows per second", "ratio"), compared)
     )
 
 
@@ -160,15 +184,43 @@ def pool_section(keys: int, rows: int, supports: int, seeds: Sequence[int]) -> s
         *(f"{name}, %" for name in names),
         "difference of the first two",
         "evictions",
-        "expired keys",
+        "expired",
     )
     return (
-        f"\n## One memory for all keys\n\n{keys:,} keys, {rows:,} rows, {FEATURES} features, {len(seeds)} seeds. "
-        f"Equal shares are {supports // keys} supports per key. The shared memory has as many bytes, and a key may "
-        f"have up to {MOST} supports. Errors are those of predictions before learning; a margin of 0 counts as half "
-        "an error. The difference is in points, with the range over the seeds.\n\n"
+        f"\n## One memory for all keys\n\n{keys:,} keys, {rows:,} rows, {FEATURES} features, "
+        f"{len(seeds)} seeds. Equal shares are {supports // keys} supports per key. The shared memory "
+        f"has as many bytes, and a key may have up to {MOST} supports. Errors are those of predictions "
+        "before learning; a margin of 0 counts as half an error. The difference is in points, with the "
+        "range over the seeds.\n\n"
         + table(columns, lines)
         + f"\nThe largest difference of all runs is {worst:+.2f} points.\n"
+    )
+
+
+def common_errors(share: float, keys: int, rows: int, seed: int) -> tuple[float, float]:
+    """Return the share of mistakes, in percent, without and with a common learner."""
+    chosen, X, y = stream(TRAFFICS[2], keys, rows, seed, common=share)
+    found = []
+    for common in (None, learner(COMMON)):
+        margins = Fleet(learner(), common=common).play(chosen, X, y, classes=[0, 1])
+        found.append(100 * np.where(margins == 0, 0.5, (margins > 0) != (y == 1)).mean())
+    return found[0], found[1]
+
+
+def common_section(keys: int, rows: int, seeds: Sequence[int]) -> str:
+    lines = []
+    for share in (0.0, 0.25, 0.5, 0.9):
+        found = np.array([common_errors(share, keys, rows, seed) for seed in seeds])
+        gains = found[:, 1] - found[:, 0]
+        means = [f"{mean:.2f}" for mean in found.mean(axis=0)]
+        lines.append(
+            [f"{share:g}", *means, f"{gains.mean():+.2f} ({gains.min():+.2f} to {gains.max():+.2f})"]
+        )
+    return (
+        f"\n## A common learner\n\n{keys:,} keys of `Forgetron({BUDGET})`, {rows:,} rows with Zipf 1.0 "
+        f"traffic, and `common=Forgetron({COMMON})`. The first column is the share of each concept that "
+        "all keys have in "
+        "common.\n\n" + table(("common share", "without, %", "with, %", "difference, points"), lines)
     )
 
 
@@ -180,9 +232,11 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer keys, rows and seeds")
     given = parser.parse_args()
     if given.quick:
-        text = HEAD + speed_section([1000]) + pool_section(200, 10_000, 800, SEEDS[:2])
+        text = HEAD + speed_section([1000], (500, 2000)) + pool_section(200, 10_000, 800, SEEDS[:2])
+        text += common_section(200, 5000, SEEDS[:2])
     else:
-        text = HEAD + speed_section([20_000, 1_000_000]) + pool_section(5000, 300_000, 20_000, SEEDS)
+        text = HEAD + speed_section([20_000, 1_000_000], (20_000, 100_000))
+        text += pool_section(5000, 300_000, 20_000, SEEDS) + common_section(5000, 100_000, SEEDS)
     print(text, end="")
     if given.write:
         PAGE.write_text(text, encoding="utf-8")

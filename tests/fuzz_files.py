@@ -138,6 +138,8 @@ def models():
     )
     yield Fleet(budgetron.KernelPerceptron(gamma=0.5)).partial_fit(names, single, y)
     yield Fleet(budgetron.Forgetron(3, gamma=0.5), memory="10kB", idle=25).partial_fit(keys, single, y)
+    shared = budgetron.RemoveOldestPerceptron(3, gamma=0.5)
+    yield Fleet(budgetron.Forgetron(2, gamma=0.5), common=shared).partial_fit(keys, X, y)
     yield budgetron.Forgetron()
     yield AveragedClassifier(linear.AROW())
     for scaler in (StandardScaler(), MinMaxScaler(), MaxAbsScaler(), RobustScaler(), Normalizer()):

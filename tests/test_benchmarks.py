@@ -312,3 +312,18 @@ def test_a_run_on_quality(tmp_path):
     again = json.loads(path.read_text())["digits-10"]
     assert math.isfinite(again["previous label"]["0"].pop("seconds"))
     assert again == found, "only the times are new"
+
+
+def test_the_benchmark_of_fleets_runs():
+    run = subprocess.run(
+        [sys.executable, str(BENCHMARKS / "fleet.py"), "--quick"],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        env=os.environ | {"PYTHONIOENCODING": "utf-8"},
+        timeout=300,
+    )
+    assert run.returncode == 0, run.stderr
+    for section in ("Size and speed", "One memory for all keys", "A common learner"):
+        assert f"## {section}" in run.stdout
+    assert "nan" not in run.stdout

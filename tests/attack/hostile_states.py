@@ -82,6 +82,7 @@ def fleet_calls(fleet):
     keys = ([*known[:3], *(["other"] if known and isinstance(known[0], str) else [-5])] * 40)[:40]
     y = getattr(fleet, "classes_", np.array([0, 1]))[np.arange(40) % 2]
     yield fleet.stats
+    yield lambda: fleet.common_
     yield lambda: fleet.predict(keys, X)
     yield lambda: [fleet[key].partial_fit(X, y) for key in fleet.keys_.tolist()[:3]]
     yield lambda: fleet.play(keys, X, y)

@@ -163,10 +163,10 @@ cdef class KernelFleet:
             self.remove(self.n - 1)
 
     def play(self, int64_t[::1] numbers, BatchRows rows, double[::1] labels, double[::1] margins,
-             double[::1] offsets=None):
+             double[::1] offsets=None, int64_t[::1] sizes=None):
         """Play one round per row, with the learner of its key. `offsets` are added to the margins.
 
-        All arguments must have been checked: numbers of keys, rows, and labels of -1 or +1.
+        `sizes` are filled with the numbers of supports before each round. All arguments must have been checked: numbers of keys, rows, and labels of -1 or +1.
         """
         cdef Py_ssize_t i, n = rows.n
         cdef double offset = 0.0
@@ -179,6 +179,8 @@ cdef class KernelFleet:
                     self.reset(numbers[i])
                 if offsets is not None:
                     offset = offsets[i]
+                if sizes is not None:
+                    sizes[i] = self.records[numbers[i]].m
                 margins[i] = self.margin(numbers[i], rows, i) + offset
                 self.learn(numbers[i], labels[i], offset)
 
@@ -198,11 +200,12 @@ cdef class KernelFleet:
     def idle_keys(self):
         """Return the numbers of the keys that are to be forgotten, in descending order."""
         cdef Py_ssize_t i
-        found = []
-        for i in range(self.n - 1, -1, -1):
-            if self.idle and self.records[i].last + self.idle < self.rows:
-                found.append(i)
-        return found
+        return [i for i in range(self.n - 1, -1, -1) if self.is_idle(i)]
+
+    def is_idle(self, Py_ssize_t number):
+        """Return whether a key is to be forgotten, or has been."""
+        cdef Record* record = self.records + number
+        return self.idle > 0 and (record.rounds == 0 or record.last + self.idle < self.rows)
 
     def copy_to(self, Py_ssize_t number, Learner learner):
         """Give another learner of the same kind, before its first round, the state of a key."""

@@ -55,7 +55,7 @@ def buckets(keys, Py_ssize_t n):
     """Return the bucket of each key, from 0 to n - 1: it depends on the key and on n only."""
     cdef Py_ssize_t i, length
     cdef const char* text
-    cdef int64_t[::1] numbers
+    cdef const int64_t[::1] numbers
     cdef int64_t[::1] out = np.empty(len(keys), np.int64)
     if isinstance(keys, np.ndarray):
         numbers = keys
@@ -108,7 +108,8 @@ cdef class KeyIndex:
         `keys` is a contiguous array of int64, or a list of texts.
         """
         cdef Py_ssize_t i, n = len(keys), length, before = self.n
-        cdef int64_t[::1] given, found = np.empty(n, np.int64)
+        cdef const int64_t[::1] given
+        cdef int64_t[::1] found = np.empty(n, np.int64)
         cdef const char* text
         try:
             if not self.text:

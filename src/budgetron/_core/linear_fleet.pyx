@@ -171,11 +171,12 @@ cdef class LinearFleet:
     def idle_keys(self):
         """Return the numbers of the keys that are to be forgotten, in descending order."""
         cdef Py_ssize_t i
-        found = []
-        for i in range(self.n - 1, -1, -1):
-            if self.idle and self.records[i].last + self.idle < self.rows:
-                found.append(i)
-        return found
+        return [i for i in range(self.n - 1, -1, -1) if self.is_idle(i)]
+
+    def is_idle(self, Py_ssize_t number):
+        """Return whether a key is to be forgotten, or has been."""
+        cdef Record* record = self.records + number
+        return self.idle > 0 and (record.rounds == 0 or record.last + self.idle < self.rows)
 
     def copy_to(self, Py_ssize_t number, LinearRule rule):
         """Give another rule of the same kind, before its first round, the state of a key."""

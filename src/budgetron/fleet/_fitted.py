@@ -9,11 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from budgetron._base.access import row_dtype
+from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._base.stateful_estimator import StatefulEstimator
 from budgetron._core.pooled_fleet import PooledFleet
 from budgetron._util.checks import MOST_ROUNDS, State, require, require_int, require_names
 from budgetron._util.types import Labels
 from budgetron._util.units import parse_bytes
+from budgetron.fleet._common import CommonLearner, check_common
 from budgetron.fleet._learners import Learner, check_learner, check_started
 from budgetron.fleet._state import checked_index, checked_states
 from budgetron.fleet._store import FleetStore
@@ -26,6 +29,7 @@ class FittedFleet(StatefulEstimator):
 
     learner: Learner
     memory: int | str | None
+    common: KernelClassifier | None
     idle: int | None
     random_state: int
     _store: FleetStore
@@ -54,6 +58,14 @@ class FittedFleet(StatefulEstimator):
     def expired_(self) -> int:
         """Keys that were forgotten because they had no rows for too long."""
         return self._collected().states.expired
+
+    @property
+    def common_(self) -> KernelClassifier:
+        """The learner that all keys have in common, as an ordinary estimator: a copy."""
+        common = self._started().common
+        if common is None:
+            raise AttributeError("this Fleet has no common learner")
+        return common.copied_model()
 
     @property
     def evicted_(self) -> int:
@@ -89,6 +101,8 @@ class FittedFleet(StatefulEstimator):
 
     def _validate_params(self) -> None:
         check_learner(self.learner)
+        if self.common is not None:
+            check_common(self.common)
         super()._validate_params()
         if self.memory is not None:
             parse_bytes(self.memory)
@@ -104,6 +118,7 @@ class FittedFleet(StatefulEstimator):
         unchanged = {
             "learner": same(self.learner, store.model),
             "memory": memory == store.memory,
+            "common": same(self.common, None if store.common is None else store.common.model),
             "idle": (self.idle or 0) == store.states.idle,
             "random_state": self.random_state == store.seed,
         }
@@ -137,10 +152,18 @@ class FittedFleet(StatefulEstimator):
         )
         check_started(model)
         text, keys = checked_index(found["_store"].get("index"))
-        store = self._new_store(copy.deepcopy(model), text)
-        state = require_names(
-            found["_store"], {"model", "index", "states", *store.counter_names}, "the keys of a fleet"
-        )
+        common = None
+        if self.common is not None:
+            common = CommonLearner.from_state(found["_store"].get("common"), self.common)
+            alike = same(common.model.get_params(), self.common.get_params())
+            require(alike, "the common model should have the parameters of the common learner")
+            kinds = [
+                (list(one.classes_), one.n_features_in_, row_dtype(one)) for one in (model, common.model)
+            ]
+            require(kinds[0] == kinds[1], "the common learner should learn the rows and classes of the keys")
+        store = self._new_store(copy.deepcopy(model), text, common)
+        names = {"model", "index", "states", *store.counter_names} | ({"common"} if common else set())
+        state = require_names(found["_store"], names, "the keys of a fleet")
         counters = {
             name: require_int(state[name], 0, 2**64 - 1 if name == "random" else MOST_ROUNDS, name)
             for name in store.counter_names
@@ -152,9 +175,9 @@ class FittedFleet(StatefulEstimator):
         store.set_counters(counters)
         self._store = store
 
-    def _new_store(self, model: Learner, text: bool) -> FleetStore:
+    def _new_store(self, model: Learner, text: bool, common: CommonLearner | None) -> FleetStore:
         memory = 0 if self.memory is None else parse_bytes(self.memory)
-        return FleetStore(model, text, self.idle or 0, memory, self.random_state)
+        return FleetStore(model, text, self.idle or 0, memory, self.random_state, common)
 
 
 def same(a: object, b: object) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -14,23 +14,24 @@ from sklearn.utils._param_validation import Interval
 
 from budgetron._base.access import checked_rows, open_batch
 from budgetron._base.batches import Batch, predicted_codes
+from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._base.large_values import name_large_value
 from budgetron._base.parameters import Constraints
 from budgetron._core.kernel_fleet import KernelFleet
-from budgetron._util.checks import MOST_ROUNDS, State
+from budgetron._util.checks import MOST_ROUNDS
 from budgetron._util.interrupts import defer_interrupts
-from budgetron._util.types import Floats, Labels, Rows
+from budgetron._util.types import Floats, Labels, Matrix, Rows
 from budgetron.fleet._certificate import KeyCertificate
-from budgetron.fleet._fitted import FittedFleet, same
+from budgetron.fleet._common import CommonLearner
+from budgetron.fleet._division import DivisibleFleet
 from budgetron.fleet._keys import checked_key, checked_keys, is_text
 from budgetron.fleet._learners import Learner, check_started
-from budgetron.fleet._state import checked_index
 from budgetron.kernelized import Forgetron
 
 __all__ = ["Fleet"]
 
 
-class Fleet(FittedFleet):
+class Fleet(DivisibleFleet):
     """Many learners of one kind, one for each key, in one structure of arrays.
 
     Use it for one small model per customer, device or merchant. Each key learns exactly as a learner of its
@@ -49,6 +50,10 @@ class Fleet(FittedFleet):
         then one pool. When it is full, the key that benefits least from its supports loses one; see *Many
         models in one memory* in the documentation. The budget of the learner is the most that one key may
         have. For kernel learners with a budget. By default there is no limit.
+    common : estimator, default=None
+        A kernel learner with a budget that learns the rows of all keys, for keys with few rows of their own.
+        Its margin, divided by the square root of its number of supports, is added to that of each key, and
+        the key learns from the mistakes of the sum. See *Keys with few rows* in the documentation.
     idle : int, default=None
         A key is forgotten if none of the last `idle` rows of the fleet was its own. By default no key is
         forgotten.
@@ -101,24 +106,23 @@ class Fleet(FittedFleet):
     _parameter_constraints: ClassVar[Constraints] = {
         "learner": [BaseEstimator],
         "memory": [Interval(Integral, 1, None, closed="left"), str, None],
+        "common": [BaseEstimator, None],
         "idle": [Interval(Integral, 1, MOST_ROUNDS, closed="both"), None],
         "random_state": [Interval(Integral, 0, 2**64 - 1, closed="both")],
     }
-
-    # How a fleet becomes a file. The package of model files, which is above this one, sets them.
-    _to_bytes: ClassVar[Callable[[Any], bytes]]
-    _from_bytes: ClassVar[Callable[[bytes], Any]]
 
     def __init__(
         self,
         learner: Learner,
         *,
         memory: int | str | None = None,
+        common: KernelClassifier | None = None,
         idle: int | None = None,
         random_state: int = 0,
     ) -> None:
         self.learner = learner
         self.memory = memory
+        self.common = common
         self.idle = idle
         self.random_state = random_state
 
@@ -146,9 +150,10 @@ class Fleet(FittedFleet):
         """
         model, batch = self._open(X, y, classes)
         checked = checked_keys(keys, len(batch.codes))
-        store = self._store if self._is_started() else self._new_store(model, is_text(checked))
+        common, common_batch = self._open_common(batch.X, y, model.classes_)
+        store = self._store if self._is_started() else self._new_store(model, is_text(checked), common)
         with name_large_value(batch.X), defer_interrupts():
-            margins = store.play(checked, batch)
+            margins = store.play(checked, batch, common_batch)
             self._store = store
         if self.idle and 4 * len(margins) >= store.index.n:
             store.forget_idle_keys()
@@ -180,6 +185,21 @@ class Fleet(FittedFleet):
         check_started(model)
         return model, batch
 
+    def _open_common(
+        self, X: Matrix, y: ArrayLike, classes: Labels
+    ) -> tuple[CommonLearner | None, Batch | None]:
+        """Return the common learner, and the batch as it takes it; None if there is no such learner."""
+        if self.common is None:
+            return None, None
+        if self._is_started():
+            common = self._store.common
+            assert common is not None
+            return common, open_batch(common.model, X, y, classes)
+        model: KernelClassifier = clone(self.common)
+        batch = open_batch(model, X, y, classes)
+        check_started(model)
+        return CommonLearner(model), batch
+
     # ------------------------------------------------------------------ predictions
 
     def decision_function(self, keys: ArrayLike, X: Rows) -> Floats:
@@ -188,7 +208,7 @@ class Fleet(FittedFleet):
         Parameters
         ----------
         keys : array-like of shape (n_samples,)
-            The key of each row. A key without rows so far has the margin 0.
+            The key of each row. A key without rows so far has the margin 0, or that of the common learner.
         X : array-like or CSR matrix of shape (n_samples, n_features)
 
         Returns
@@ -206,20 +226,25 @@ class Fleet(FittedFleet):
         Parameters
         ----------
         keys : array-like of shape (n_samples,)
-            The key of each row. For a key without rows so far, the first class is predicted.
+            The key of each row. For a key without rows so far, the common learner predicts, or if there is
+            none, it is the first class.
         X : array-like or CSR matrix of shape (n_samples, n_features)
 
         Returns
         -------
         ndarray of shape (n_samples,)
         """
-        labels: Labels = self.classes_[predicted_codes(self.decision_function(keys, X))]
+        codes = predicted_codes(self.decision_function(keys, X))
+        labels: Labels = self.classes_[codes]
         return labels
 
     # ------------------------------------------------------------------ keys
 
     def __getitem__(self, key: object) -> Learner:
-        """Return the model of a key as an ordinary estimator: a copy, which the fleet does not use."""
+        """Return the model of a key as an ordinary estimator: a copy, which the fleet does not use.
+
+        With a common learner, it is the part of the margin that the key adds.
+        """
         store = self._started()
         number = store.number(checked_key(key))
         if number < 0:
@@ -274,6 +299,8 @@ class Fleet(FittedFleet):
         KeyCertificate
         """
         store = self._started()
+        if self.common is not None:
+            raise ValueError("keys with a common learner learn from mistakes of a sum, and have no guarantee")
         if not isinstance(self.learner, Forgetron):
             raise ValueError(
                 f"{type(self.learner).__name__} removes supports without shrinking, and has no guarantee; "
@@ -287,103 +314,3 @@ class Fleet(FittedFleet):
         assert isinstance(store.states, KernelFleet)
         damage, shrinking = store.states.guarantees(place)[0].tolist()
         return KeyCertificate(store.index.key(number), rows, mistakes, damage, shrinking)
-
-    # ------------------------------------------------------------------ whole fleets
-
-    def split(self, n: int) -> list[Self]:
-        """Return n fleets, each with a part of the keys. This fleet does not change.
-
-        The part of a key depends only on the key and on n, so that all fleets are split in the same way.
-
-        Parameters
-        ----------
-        n : int
-
-        Returns
-        -------
-        list of Fleet
-        """
-        if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
-            raise ValueError(f"n must be an integer above 0; got {n!r}")
-        parts = [self._unlearned() for _ in range(int(n))]
-        if self._is_started():
-            store = self._collected()
-            for part, numbers in zip(parts, store.parts(int(n)), strict=True):
-                part.set_learned_state({"_store": store.state(numbers) | store.no_removals()})
-        return parts
-
-    def merge(self, *others: Fleet) -> Self:
-        """Add the keys of other fleets, which do not change. No key may be in two of them.
-
-        Parameters
-        ----------
-        *others : Fleet
-            Fleets of the same learner, classes and features; the parts of a split fleet, for example.
-
-        Returns
-        -------
-        self
-        """
-        for other in others:
-            if not isinstance(other, Fleet):
-                raise TypeError(f"merge takes fleets; got {type(other).__name__}")
-            if not same(other.get_params(), self.get_params()):
-                raise ValueError("fleets with different parameters cannot be merged")
-        merged = self._unlearned()
-        if self._is_started():
-            merged.set_learned_state(self._copied_state())
-        for other in others:
-            if other._is_started():
-                merged._add(other._copied_state()["_store"])
-        if merged._is_started():
-            self._store = merged._store
-        return self
-
-    def _add(self, state: State) -> None:
-        """Add the keys of a state."""
-        if not self._is_started():
-            self.set_learned_state({"_store": state})
-            return
-        store, model = self._store, state["model"]
-        if not same(store.model.learned_state(), model.learned_state()):
-            raise ValueError(
-                "fleets can be merged only if their keys start alike: with the same classes, features, type "
-                "of rows, width of the kernel and random seed"
-            )
-        text, keys = checked_index(state["index"])
-        if text != store.index.text:
-            raise ValueError("fleets with keys of different kinds cannot be merged")
-        twice = store.index.numbers(keys).max(initial=-1)
-        if twice >= 0:
-            raise ValueError(f"key {store.index.key(int(twice))!r} is in two of the fleets")
-        store.append(keys, state["states"])
-        store.add_counters(state)
-
-    def _unlearned(self) -> Self:
-        return type(self)(**self.get_params(deep=False))
-
-    def to_bytes(self) -> bytes:
-        """Return the fleet as bytes, in the format of model files.
-
-        Returns
-        -------
-        bytes
-        """
-        return type(self)._to_bytes(self)
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Fleet:
-        """Return the fleet that `to_bytes` was called for, after checking the bytes. They contain no code.
-
-        Parameters
-        ----------
-        data : bytes
-
-        Returns
-        -------
-        Fleet
-        """
-        fleet = cls._from_bytes(data)
-        if not isinstance(fleet, Fleet):
-            raise ValueError(f"these bytes are a {type(fleet).__name__}, not a fleet")
-        return fleet

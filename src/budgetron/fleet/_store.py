@@ -20,6 +20,7 @@ from budgetron._core.rows import BatchRows
 from budgetron._util.checks import State
 from budgetron._util.types import Floats, Ints, Matrix
 from budgetron._util.units import format_bytes
+from budgetron.fleet._common import CommonLearner
 from budgetron.fleet._keys import Keys, is_text
 from budgetron.fleet._learners import Learner, States, states_for
 
@@ -41,26 +42,46 @@ class FleetStore:
         The most bytes that the fleet may keep; 0 for no limit.
     seed : int
         Seed of the samples with which a fleet with a limit chooses what to remove.
+    common : CommonLearner, optional
+        The learner of all keys, whose margins are added to those of each key.
     """
 
-    def __init__(self, model: Learner, text: bool, idle: int, memory: int, seed: int) -> None:
+    def __init__(
+        self, model: Learner, text: bool, idle: int, memory: int, seed: int, common: CommonLearner | None
+    ) -> None:
         self.model, self.index, self.memory, self.seed = model, KeyIndex(text), memory, seed
+        self.common = common
+        self._pool = max(1, memory - common.most_bytes) if memory and common is not None else memory
         self.states = self._empty_states(idle)
         self.largest_square = 0.0  # of all rows so far
 
     def _empty_states(self, idle: int) -> States:
-        return states_for(copy.deepcopy(self.model), idle, self.memory, self.seed, self.index)
+        return states_for(copy.deepcopy(self.model), idle, self._pool, self.seed, self.index)
 
     @property
     def nbytes(self) -> int:
         """Bytes of all numbers that the fleet keeps."""
-        return self.index.nbytes + self.states.nbytes
+        return self.index.nbytes + self.states.nbytes + (0 if self.common is None else self.common.nbytes)
 
     # ------------------------------------------------------------------ rounds
 
-    def play(self, keys: Keys, batch: Batch) -> Floats:
-        """Play the rounds of a checked batch; return the margins."""
+    def play(self, keys: Keys, batch: Batch, common: Batch | None) -> Floats:
+        """Play the rounds of a checked batch; return the margins.
+
+        `common` is the same batch as the common learner takes it.
+        """
+        with self._common_unchanged_on_error():
+            offsets = None
+            if self.common is not None and common is not None:
+                offsets = self.common.play(common)
+            return self._play(keys, batch, offsets)
+
+    def _play(self, keys: Keys, batch: Batch, offsets: Floats | None) -> Floats:
         rows, margins = BatchRows(batch.X, self._dtype), np.empty(len(batch.codes))
+        if isinstance(self.states, PooledFleet) and self.states.idle:
+            most = self.states.bytes_of_keys(self.index.n + len(keys), self.index.text_bytes)
+            if most > self._pool:
+                self.forget_idle_keys()
         before = self.index.n
         try:
             numbers = self._numbers(keys, add=True)
@@ -68,9 +89,9 @@ class FleetStore:
             self.states.resize(self.index.n)
             with self._unchanged_on_error(batch, numbers):
                 if isinstance(self.states, LinearFleet):
-                    self.states.play(numbers, rows, batch.labels[0], margins, None, batch.importances)
+                    self.states.play(numbers, rows, batch.labels[0], margins, offsets, batch.importances)
                 else:
-                    self.states.play(numbers, rows, batch.labels[0], margins)
+                    self.states.play(numbers, rows, batch.labels[0], margins, offsets)
         except BaseException:
             self.states.truncate(before)
             self.index.truncate(before)
@@ -84,16 +105,16 @@ class FleetStore:
         """Raise `MemoryTooSmallError` if the memory is too small even for the keys without supports."""
         if isinstance(self.states, PooledFleet):
             needed = self.states.bytes_of_keys(self.index.n, self.index.text_bytes)
-            if needed > self.memory:
+            if needed > self._pool:
                 raise MemoryTooSmallError(
                     f"{self.index.n:,} keys take {format_bytes(needed)} without any supports, and memory is "
                     f"{format_bytes(self.memory)}; use a larger memory, or let keys expire with idle"
                 )
 
     def decide(self, keys: Keys, X: Matrix) -> Floats:
-        """Return the margin of each row; 0 for a key without rows."""
-        margins = np.empty(X.shape[0])
-        self.states.decide(self._numbers(keys), BatchRows(X, self._dtype), margins)
+        """Return the margin of each row; for a key without rows, that of the common learner or 0."""
+        margins, offsets = np.empty(X.shape[0]), None if self.common is None else self.common.decide(X)
+        self.states.decide(self._numbers(keys), BatchRows(X, self._dtype), margins, offsets)
         return margins
 
     def forget_idle_keys(self) -> None:
@@ -114,6 +135,17 @@ class FleetStore:
     def _dtype(self) -> np.dtype[Any]:
         dtype: np.dtype[Any] = hypotheses_of(self.model)[0].dtype
         return dtype
+
+    @contextmanager
+    def _common_unchanged_on_error(self) -> Iterator[None]:
+        """Restore the common learner if a batch fails."""
+        before = None if self.common is None else self.common.state()
+        try:
+            yield
+        except BaseException:
+            if self.common is not None and before is not None:
+                self.common.restore(before)
+            raise
 
     @contextmanager
     def _unchanged_on_error(self, batch: Batch, numbers: Ints) -> Iterator[None]:
@@ -143,8 +175,9 @@ class FleetStore:
     # ------------------------------------------------------------------ single keys
 
     def number(self, key: Keys) -> int:
-        """Return the number of a key, or -1."""
-        return int(self._numbers(key)[0]) if is_text(key) == self.index.text else -1
+        """Return the number of a key; -1 if it is not known, or to be forgotten."""
+        number = int(self._numbers(key)[0]) if is_text(key) == self.index.text else -1
+        return -1 if number >= 0 and self.states.is_idle(number) else number
 
     def model_of(self, number: int) -> Learner:
         """Return a model with the state of a key."""
@@ -161,6 +194,7 @@ class FleetStore:
             "model": self.model,
             "index": self.index.state(chosen),
             "states": self.states.state(chosen),
+            **({} if self.common is None else {"common": self.common.state()}),
             **self._counters(),
         }
 
