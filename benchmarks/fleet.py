@@ -144,17 +144,25 @@ def speed_section(sizes: Sequence[int], loop: tuple[int, int]) -> str:
     )
 
 
+def memory_for(supports: int, keys: int) -> int:
+    """Return the bytes of a shared memory for this many keys and supports of keys with a few of them."""
+    memory = 1 << 30
+    for _ in range(5):  # in a smaller memory pages are smaller
+        probe = Fleet(learner(MOST), memory=memory)
+        probe.partial_fit([0], np.zeros((1, FEATURES), np.float32), [0], classes=[0, 1])
+        states, share = probe._store.states, supports // keys
+        memory = int(states.bytes_of_keys(keys, 0) + keys * states.store.cost(share - 1) * 64 / 63 + 64)
+    return memory
+
+
 def errors(traffic: Traffic, keys: int, rows: int, supports: int, seed: int) -> dict[str, float]:
-    """Return the share of mistakes, in percent, with each way to divide the memory."""
+    """Return the share of mistakes, in percent, with each way to divide the memory, and bytes."""
     chosen, X, y = stream(traffic, keys, rows, seed)
     idle = rows // 10 if traffic.life else None
-    share = supports // keys
-    # As much memory as the keys with equal shares take.
-    probe = Fleet(learner(share)).partial_fit(chosen, X, y, classes=[0, 1])
-    memory = probe.nbytes_
+    memory = memory_for(supports, keys)
     found = {}
     for name, fleet in (
-        ("equal shares", Fleet(learner(share))),
+        ("equal shares", Fleet(learner(supports // keys))),
         ("shared memory", Fleet(learner(MOST), memory=memory, idle=idle)),
         ("no limit", Fleet(learner(MOST))),
     ):
@@ -162,6 +170,7 @@ def errors(traffic: Traffic, keys: int, rows: int, supports: int, seed: int) -> 
         # A margin of 0 is half a mistake: nothing was predicted.
         wrong = (margins > 0) != (y == 1)
         found[name] = 100 * np.where(margins == 0, 0.5, wrong).mean()
+        found[f"{name}, bytes"] = fleet.nbytes_
         if name == "shared memory":
             assert fleet.nbytes_ <= memory, (fleet.nbytes_, memory)
             found["evicted"], found["expired"] = fleet.evicted_, fleet.expired_
@@ -178,20 +187,24 @@ def pool_section(keys: int, rows: int, supports: int, seeds: Sequence[int]) -> s
         means = [f"{np.mean([one[name] for one in found]):.2f}" for name in names]
         spread = f"{np.mean(gains):+.2f} ({min(gains):+.2f} to {max(gains):+.2f})"
         counts = [f"{np.mean([one[name] for one in found]):,.0f}" for name in ("evicted", "expired")]
-        lines.append([traffic.name, *means, spread, *counts])
+        sizes = " / ".join(
+            f"{np.mean([one[f'{name}, bytes'] for one in found]) / 2**20:.2f}" for name in names
+        )
+        lines.append([traffic.name, *means, spread, sizes, *counts])
     columns = (
         "traffic",
         *(f"{name}, %" for name in names),
         "difference of the first two",
+        "MB",
         "evictions",
         "expired",
     )
     return (
         f"\n## One memory for all keys\n\n{keys:,} keys, {rows:,} rows, {FEATURES} features, "
-        f"{len(seeds)} seeds. Equal shares are {supports // keys} supports per key. The shared memory "
-        f"has as many bytes, and a key may have up to {MOST} supports. Errors are those of predictions "
-        "before learning; a margin of 0 counts as half an error. The difference is in points, with the "
-        "range over the seeds.\n\n"
+        f"{len(seeds)} seeds. Equal shares are {supports // keys} supports per key, {supports:,} in all. The "
+        f"shared memory has room for as many, and a key may have up to {MOST}. Errors are those of "
+        "predictions before learning; a margin of 0 counts as half an error. The difference is in points, "
+        "with the range over the seeds. MB are those of all three fleets at the end.\n\n"
         + table(columns, lines)
         + f"\nThe largest difference of all runs is {worst:+.2f} points.\n"
     )

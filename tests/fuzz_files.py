@@ -376,6 +376,8 @@ def try_out(data, path):
         steps = uses_of_algorithm(model)
     elif isinstance(model, river.RiverClassifier):
         steps = uses_of_adapter(model)
+    elif isinstance(model, Fleet):
+        steps = uses_of_fleet(model)
     else:
         steps = uses_of_classifier(model)
     outcome = "used"
@@ -420,6 +422,23 @@ def uses_of_pipeline(model):
     else:
         X = np.random.default_rng(0).normal(size=(12, getattr(first, "n_features_in_", 3)))
     return [lambda: model.decision_function(X), lambda: model.predict(X)]
+
+
+def uses_of_fleet(fleet):
+    learned = hasattr(fleet, "classes_")
+    d = fleet.n_features_in_ if learned else 3
+    known = fleet.keys_.tolist() if learned else []
+    keys = ([*known[:4], "new" if known and isinstance(known[0], str) else -7] * 40)[:40]
+    X = np.random.default_rng(0).normal(size=(40, d if d <= 2000 else 3))
+    y = (fleet.classes_ if learned else np.array([0, 1]))[np.arange(40) % 2]
+    return (
+        lambda: fleet.decision_function(keys, X) if learned else None,
+        lambda: [fleet[key].partial_fit(X, y) for key in known[:2] if key in fleet],
+        lambda: fleet.play(keys, X, y),
+        lambda: [part.partial_fit(keys, X, y) for part in fleet.split(3)],
+        lambda: fleet.stats(),
+        lambda: fleet.nbytes_,
+    )
 
 
 def uses_of_classifier(model):

@@ -32,7 +32,7 @@ def small_memory(learner, keys, X, y, supports):
             Fleet(learner, memory=memory).partial_fit(keys[:2], X[:2], y[:2], classes=[0, 1])._store.states
         )
         memory = int(
-            states.bytes_of_keys(len(np.unique(keys)), 0) + supports * states.support_bytes * 32 / 31
+            states.bytes_of_keys(len(np.unique(keys)), 0) + supports * states.support_bytes * 64 / 63
         )
     return memory, states
 
@@ -47,7 +47,7 @@ def test_the_shared_memory_is_that_of_the_reference(budget, seed):
     fixed = None
 
     def limit(n):
-        return max(0, memory - fixed - n * each) // 32 * 31
+        return max(0, memory - fixed - n * each) // 64 * 63
 
     def block_bytes(m):
         return states.store.cost(m - 1)

@@ -2,10 +2,9 @@
 """Blocks of memory in several sizes, for objects that change their size.
 
 The blocks of one size class have the numbers 0, 1, ... without gaps: when one is given back, the last one moves to its
-place. So memory is never fragmented: at most one page of each class is partly used, and one may be empty. Pages of all
-classes are multiples of one size, so that the system can use memory that one class has freed for another. The first four
-bytes of each block are the number of its owner, so that the user of the store can correct a reference to a block that was
-moved.
+place. So memory is never fragmented: at most one page of each class is partly used. Pages of all classes are multiples of
+one size, so that the system can use memory that one class has freed for another. The first four bytes of each block are
+the number of its owner, so that the user of the store can correct a reference to a block that was moved.
 """
 
 from libc.stdint cimport uint32_t
@@ -62,10 +61,10 @@ cdef class BlockStore:
 
     @property
     def slack(self):
-        """Bytes that pages may take in addition to `used`: in each class one is partly used, and one empty."""
+        """Bytes that pages may take in addition to `used`: in each class one is partly used."""
         cdef Py_ssize_t c, total = 0
         for c in range(self.classes):
-            total += 2 * self.page_bytes[c] if self.per_page[c] > 1 else 0
+            total += self.page_bytes[c] if self.per_page[c] > 1 else 0
         return total
 
     def cost(self, Py_ssize_t size_class):
@@ -107,18 +106,24 @@ cdef class BlockStore:
 
     cdef Py_ssize_t give_back(self, Py_ssize_t size_class, Py_ssize_t i) noexcept nogil:
         """Free block i of a class. Return the owner of the block that has this number now, or -1 if there is none."""
-        cdef Py_ssize_t c = size_class, last = self.counts[c] - 1, owner = -1, needed
+        cdef Py_ssize_t c = size_class, last = self.counts[c] - 1, owner = -1, needed, room
+        cdef void* shorter
         if i != last:
             memcpy(self.block(c, i), self.block(c, last), self.sizes[c])
             owner = (<uint32_t*> self.block(c, i))[0]
         self.counts[c] = last
         self.used -= self.costs[c]
-        # One empty page of several blocks is kept, so that a class does not allocate and free a page in turns.
         needed = (last + self.per_page[c] - 1) // self.per_page[c]
-        while self.n_pages[c] > needed + (self.per_page[c] > 1) or (last == 0 and self.n_pages[c] > 0):
+        while self.n_pages[c] > needed:
             self.n_pages[c] -= 1
             PyMem_RawFree(self.pages[c][self.n_pages[c]])
             self.held -= self.page_bytes[c]
+        if self.page_rooms[c] > self.n_pages[c] + self.n_pages[c] // 8 + 16:
+            room = self.n_pages[c] + self.n_pages[c] // 16 + 4
+            shorter = PyMem_RawRealloc(self.pages[c], room * sizeof(char*))
+            if shorter != NULL:
+                self.held -= (self.page_rooms[c] - room) * sizeof(char*)
+                self.pages[c], self.page_rooms[c] = <char**> shorter, room
         return owner
 
 

@@ -74,8 +74,8 @@ cdef class PooledFleet(KernelFleet):
     def __init__(self, Learner learner, int64_t idle, Py_ssize_t page, KeyIndex index, Py_ssize_t memory,
                  uint64_t seed):
         self.index, self.memory, self.random = index, memory, seed
-        # Arrays have room for 16 more keys, and each class has a table of at least 8 pages.
-        self.fixed = self.learner.nbytes + 72 * self.classes + self.store.held + 16 * (8 + self.record_bytes) + 256
+        # Arrays have room for 16 more keys, and the table of each class for 16 more pages.
+        self.fixed = self.learner.nbytes + 136 * self.classes + self.store.held + 16 * (8 + self.record_bytes) + 256
         self.fixed += self.store.slack
 
     def __dealloc__(self):
@@ -149,7 +149,7 @@ cdef class PooledFleet(KernelFleet):
 
     cdef Py_ssize_t limit(self) noexcept nogil:
         """Return the bytes that blocks may take; the rest is for the tables of their pages."""
-        return max(0, self.memory - self.fixed - self.taken) // 32 * 31
+        return max(0, self.memory - self.fixed - self.taken) // 64 * 63
 
     cdef double decay_time(self) noexcept nogil:
         """Return the rows over which statistics decay: half of the supports of the pool."""

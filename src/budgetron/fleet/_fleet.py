@@ -99,7 +99,7 @@ class Fleet(DivisibleFleet):
     >>> len(fleet)
     100
     >>> model = fleet[7]
-    >>> model.rounds_ == np.sum(keys == 7)
+    >>> model.rounds_ == int(np.sum(keys == 7))
     True
     """
 

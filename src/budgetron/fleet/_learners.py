@@ -32,7 +32,7 @@ KERNEL = (KernelPerceptron, RemoveOldestPerceptron, Forgetron, RandomizedBudgetP
 LINEAR = (Perceptron, PassiveAggressive, AROW)
 
 # Bytes of the pages of large and of small fleets.
-LARGEST_PAGE, SMALLEST_PAGE = 1 << 14, 1 << 9
+LARGEST_PAGE, SMALLEST_PAGE = 1 << 14, 640
 
 # The variants of these classes that are supported.
 VARIANTS: dict[type, str] = {Forgetron: "self-tuned", RandomizedBudgetPerceptron: "original"}
@@ -89,7 +89,7 @@ def states_for(model: Learner, idle: int, memory: int, seed: int, index: KeyInde
         return LinearFleet(hypothesis, idle)
     if not memory:
         return KernelFleet(hypothesis, idle)
-    # Each size class has a page that is only partly used, and an empty one.
+    # Each size class has a page that is only partly used.
     page = max(SMALLEST_PAGE, min(LARGEST_PAGE, memory // (64 * len(capacities_for(hypothesis.budget)))))
     states = PooledFleet(hypothesis, idle, page, index, memory, seed)
     if memory < states.least_memory:
