@@ -1,4 +1,4 @@
-from typing import Any
+from typing import Any, Self
 
 from numpy.typing import NDArray
 
@@ -21,7 +21,7 @@ class KernelFleet:
     next_scan: int
     store: BlockStore
     block_bytes: list[int]
-    def __init__(self, learner: Learner, idle: int = ..., page: int = ..., *args: object) -> None: ...
+    def __new__(cls, learner: Learner, idle: int = ..., page: int = ..., *args: object) -> Self: ...
     def connect_parts(self) -> None: ...
     @property
     def support_bytes(self) -> int: ...

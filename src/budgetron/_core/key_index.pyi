@@ -1,4 +1,4 @@
-from typing import Any
+from typing import Any, Self
 
 from numpy.typing import NDArray
 
@@ -10,7 +10,7 @@ _Keys = Any
 class KeyIndex:
     text: bool
     n: int
-    def __init__(self, text: bool = ...) -> None: ...
+    def __new__(cls, text: bool = ...) -> Self: ...
     def __len__(self) -> int: ...
     @property
     def nbytes(self) -> int: ...

@@ -1,4 +1,4 @@
-from typing import Any
+from typing import Any, Self
 
 from numpy.typing import NDArray
 
@@ -13,7 +13,7 @@ class LinearFleet:
     idle: int
     expired: int
     next_scan: int
-    def __init__(self, rule: LinearRule, idle: int = ...) -> None: ...
+    def __new__(cls, rule: LinearRule, idle: int = ...) -> Self: ...
     @property
     def record_bytes(self) -> int: ...
     @property
