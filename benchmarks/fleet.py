@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import gc
 import multiprocessing
+import textwrap
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -58,9 +59,9 @@ def full_fleet(keys: int) -> tuple[Fleet, float]:
     """Return a fleet all of whose keys have a full budget, and the seconds that a new key takes."""
     fleet = Fleet(learner())
     _, X, y = random_rows(keys, keys, 0)
-    start = time.perf_counter()
+    start = time.process_time()
     fleet.play(np.arange(keys), X, y, classes=[0, 1])
-    first = (time.perf_counter() - start) / keys
+    first = (time.process_time() - start) / keys
     for seed in range(1, 200):
         _, X, _ = random_rows(keys, keys, seed)
         margins = fleet.decision_function(np.arange(keys), X)
@@ -82,34 +83,38 @@ def size_and_speed(keys: int) -> dict[str, float]:
     found = {"bytes": fleet.nbytes_ / keys, "process": (resident() - before) / keys, "first": 1e6 * first}
     rows = 400_000
     drawn, X, y = random_rows(rows, keys, 7)
-    start = time.perf_counter()
+    start = time.process_time()
     fleet.play(drawn, X, y)
-    return found | {"speed": rows / (time.perf_counter() - start)}
+    return found | {"speed": rows / (time.process_time() - start)}
 
 
 def loop_speeds(keys: int, rows: int) -> list[tuple[str, float, float]]:
     """Return the rows per second of a fleet and of a loop, from the start and with full budgets."""
     drawn, X, y = random_rows(rows, keys, 5)
     codes = y.tolist()
-    start = time.perf_counter()
+    start = time.process_time()
     Fleet(learner()).play(drawn, X, y, classes=[0, 1])
-    middle = time.perf_counter()
+    middle = time.process_time()
     models: dict[int, Forgetron] = {}
     for i, key in enumerate(drawn.tolist()):
         if key not in models:
             models[key] = learner()
         models[key].play(X[i], codes[i], classes=[0, 1])
-    end = time.perf_counter()
+    end = time.process_time()
     found = [("from the first row on", rows / (middle - start), rows / (end - middle))]
     fleet, _ = full_fleet(keys)
     models = {key: fleet[key] for key in range(keys)}
-    start = time.perf_counter()
+    start = time.process_time()
     fleet.play(drawn, X, y)
-    middle = time.perf_counter()
+    middle = time.process_time()
     for i, key in enumerate(drawn.tolist()):
         models[key].play(X[i], codes[i])
-    end = time.perf_counter()
+    end = time.process_time()
     return [*found, ("all budgets full", rows / (middle - start), rows / (end - middle))]
+
+
+def paragraph(text: str) -> str:
+    return textwrap.fill(text, 118, break_long_words=False, break_on_hyphens=False) + "\n\n"
 
 
 def in_own_process(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -134,12 +139,18 @@ def speed_section(sizes: Sequence[int], loop: tuple[int, int]) -> str:
         for name, fleet, estimators in in_own_process(loop_speeds, *loop)
     ]
     return (
-        f"\n## Size and speed\n\n`Forgetron({BUDGET})`, {FEATURES} features, float32. Every key has "
-        f"{BUDGET} supports, rows come in random order of the keys, and labels are random, so that half "
-        "of the rows are updates. One core.\n\n"
+        "\n## Size and speed\n\n"
+        + paragraph(
+            f"`Forgetron({BUDGET})`, {FEATURES} features, float32. Every key has {BUDGET} supports, "
+            "rows come in random order of the keys, and labels are random, so that half of the rows "
+            "are updates. One core; seconds are those of the processor."
+        )
         + table(columns, lines)
-        + f"\nCompared with a dict of estimators and `play`, {loop[1]:,} rows of {loop[0]:,} keys. From "
-        "the first row on, the loop also makes the estimators.\n\n"
+        + "\n"
+        + paragraph(
+            f"Compared with a dict of estimators and `play`, {loop[1]:,} rows of {loop[0]:,} keys. "
+            "From the first row on, the loop also makes the estimators."
+        )
         + table(("", "fleet, rows per second", "loop, rows per second", "ratio"), compared)
     )
 
@@ -200,11 +211,14 @@ def pool_section(keys: int, rows: int, supports: int, seeds: Sequence[int]) -> s
         "expired",
     )
     return (
-        f"\n## One memory for all keys\n\n{keys:,} keys, {rows:,} rows, {FEATURES} features, "
-        f"{len(seeds)} seeds. Equal shares are {supports // keys} supports per key, {supports:,} in all. The "
-        f"shared memory has room for as many, and a key may have up to {MOST}. Errors are those of "
-        "predictions before learning; a margin of 0 counts as half an error. The difference is in points, "
-        "with the range over the seeds. MB are those of all three fleets at the end.\n\n"
+        "\n## One memory for all keys\n\n"
+        + paragraph(
+            f"{keys:,} keys, {rows:,} rows, {FEATURES} features, {len(seeds)} seeds. Equal shares are "
+            f"{supports // keys} supports per key, {supports:,} in all. The shared memory has room for "
+            f"as many, and a key may have up to {MOST}. Errors are those of predictions before "
+            "learning; a margin of 0 counts as half an error. The difference is in points, with the "
+            "range over the seeds. MB are those of all three fleets at the end."
+        )
         + table(columns, lines)
         + f"\nThe largest difference of all runs is {worst:+.2f} points.\n"
     )
@@ -230,10 +244,13 @@ def common_section(keys: int, rows: int, seeds: Sequence[int]) -> str:
             [f"{share:g}", *means, f"{gains.mean():+.2f} ({gains.min():+.2f} to {gains.max():+.2f})"]
         )
     return (
-        f"\n## A common learner\n\n{keys:,} keys of `Forgetron({BUDGET})`, {rows:,} rows with Zipf 1.0 "
-        f"traffic, and `common=Forgetron({COMMON})`. The first column is the share of each concept that "
-        "all keys have in "
-        "common.\n\n" + table(("common share", "without, %", "with, %", "difference, points"), lines)
+        "\n## A common learner\n\n"
+        + paragraph(
+            f"{keys:,} keys of `Forgetron({BUDGET})`, {rows:,} rows with Zipf 1.0 traffic, and "
+            f"`common=Forgetron({COMMON})`. The first column is the share of each concept that all "
+            "keys have in common."
+        )
+        + table(("common share", "without, %", "with, %", "difference, points"), lines)
     )
 
 

@@ -35,7 +35,7 @@ class Fleet(DivisibleFleet):
     """Many learners of one kind, one for each key, in one structure of arrays.
 
     Use it for one small model per customer, device or merchant. Each key learns exactly as a learner of its
-    own would that sees only the rows of this key. A fleet takes a tenth of the memory of as many estimators
+    own would that sees only the rows of this key. A fleet takes an eighth of the memory of as many estimators
     and is many times as fast, because its keys have no Python objects. It learns two classes.
 
     Parameters
