@@ -12,6 +12,9 @@ Internal. The learners build on it. It imports `_core`, `_util`, `kernels` and `
 `kernel_classifier`    the same for kernel learners: kernel parameters and supports
 `linear_classifier`    the same for linear learners: weights
 `weighted_classifier`  sample weights and class weights
+`loss_classifier`      losses, forgetting and probabilities of the second-order learners
+`mergeable`            models that learned different rows, merged; `delta` and `natural` are its parts
+`unmergeable`          why other models cannot be merged
 `learner_wrapper`      classifiers around another learner
 `sizes`                bytes of a hypothesis that does not exist yet
 `theorems`             how a learner declares its theorems

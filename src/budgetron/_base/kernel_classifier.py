@@ -16,9 +16,9 @@ from budgetron._base.batches import Batch
 from budgetron._base.compiled_state import kernel_hypothesis
 from budgetron._base.fitted_estimator import UNUSED, FittedEstimator
 from budgetron._base.large_values import refuse_large_squares
-from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.parameters import MOST_SUPPORTS, Constraints
 from budgetron._base.sizes import SLOTS, Prepare, as_it_is, bytes_of_budget, with_params
+from budgetron._base.unmergeable import MERGEABLE, UnmergeableClassifier
 from budgetron._core.group import LearnerGroup
 from budgetron._core.kernel import Kernel
 from budgetron._core.rounds import Learner
@@ -42,7 +42,7 @@ BLOCK_ROWS = 128
 SHARED_ROWS = 32
 
 
-class KernelClassifier(OnlineClassifier):
+class KernelClassifier(UnmergeableClassifier):
     """The base of the kernel learners. A subclass defines which rule it follows (`_rule`).
 
     Parameters
@@ -162,6 +162,13 @@ class KernelClassifier(OnlineClassifier):
             one += 2 * X.shape[1] * X.dtype.itemsize
             one += round(1.5 * (slots + BLOCK_ROWS) * X.nnz / X.shape[0] * (4 + X.dtype.itemsize))
         return hypotheses * one
+
+    def _why_not_mergeable(self) -> str:
+        return (
+            f"{type(self).__name__} cannot be merged: learners of different rows store different supports. "
+            "Their sum has the supports of all of them, and averages that were projected onto one budget "
+            f"always made more mistakes than merging over fixed supports; {MERGEABLE}"
+        )
 
     def _refuse_large(self, X: Matrix, square: float) -> None:
         if not square < np.inf:  # a support is stored with its squared norm

@@ -9,8 +9,8 @@ import numpy as np
 
 from budgetron._base.compiled_state import linear_hypothesis
 from budgetron._base.large_values import refuse_large_features
-from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.sizes import Prepare, as_it_is, bytes_of_width
+from budgetron._base.unmergeable import UnmergeableClassifier
 from budgetron._core.linear import LinearRule
 from budgetron._util.checks import State
 from budgetron._util.types import Floats, Matrix
@@ -21,7 +21,7 @@ __all__ = ["LinearClassifier"]
 LARGEST = 1e75
 
 
-class LinearClassifier(OnlineClassifier):
+class LinearClassifier(UnmergeableClassifier):
     """The base of the linear learners.
 
     A subclass defines which rule it follows (`_rule`), or if one hypothesis has all outputs, `_joint_rule`.

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import cython
 import numpy as np
@@ -12,10 +12,13 @@ from cython.cimports.budgetron._core.losses import SQUARED, Loss, choose_steps, 
 from cython.cimports.budgetron._core.rule import DELTA, TAU, VARIANCE, Rule
 from cython.cimports.libc.math import fabs, isfinite, sqrt
 from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
 
 from budgetron._base.images import check_second_order, row_images, span_images
 from budgetron._base.kernel_classifier import BudgetedClassifier
-from budgetron._base.loss_classifier import LOSS_PARAMETERS, LossClassifier
+from budgetron._base.loss_classifier import LOSS_PARAMETERS
+from budgetron._base.mergeable import MergeableClassifier
+from budgetron._base.natural import Natural, digest_of_rows, kernel_gaussian, kernel_natural
 from budgetron._base.theorems import DeclaredTheorem, Images, ImageTheorem, Run
 from budgetron._core.losses import LOSSES
 from budgetron._core.rounds import Learner
@@ -53,6 +56,7 @@ class SecondOrderRule(Rule):
     usage: object
     _usage: cython.p_double
     refused: cython.Py_ssize_t
+    fixed: cython.bint  # whether supports are neither added nor removed any more
 
     def __init__(
         self,
@@ -114,17 +118,20 @@ class SecondOrderRule(Rule):
         return arrays
 
     def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = Rule.__getstate__(self) | {"usage": self.usage, "refused": self.refused}
+        own = {"usage": self.usage, "refused": self.refused, "fixed": bool(self.fixed)}
+        state: dict[str, Any] = Rule.__getstate__(self) | own
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.usage, self.refused = writeable(state["usage"]), state["refused"]
+        self.set_fixed(state["fixed"])
         Rule.__setstate__(self, state)
         self.gaussian_round = GaussianRound(self.gaussian, self.keep)
 
     def check_own_state(self, state: dict[str, Any], capacity: int) -> dict[str, Any]:
-        """Check the usage of the supports, which the oldest files lack."""
-        state = {"usage": None, "refused": 0} | state
+        """Check the entries that older files lack: the usage of the supports, and whether they are fixed."""
+        state = {"usage": None, "refused": 0, "fixed": False} | state
+        require(type(state["fixed"]) is bool, "fixed should be true or false")
         usage = np.zeros(capacity) if state["usage"] is None else state["usage"]
         usage = require_array(usage, np.float64, (capacity,), "usage of the supports")
         require(np.all(usage >= 0.0), "usage of the supports should not be below 0")
@@ -134,6 +141,15 @@ class SecondOrderRule(Rule):
             "usage": usage,
             "refused": require_int(state["refused"], 0, rounds, "supports refused"),
         }
+
+    def set_fixed(self, fixed: bool) -> None:
+        """Set whether supports are neither added nor removed from now on."""
+        self.fixed = fixed
+        self.adds_supports = self.threshold < np.inf and not fixed
+
+    def has_fixed_supports(self) -> bool:
+        """Return whether supports are neither added nor removed any more."""
+        return bool(self.fixed)
 
     def keep_average(self, limit: int = 0) -> None:
         """Raise an error: the hypothesis is not a sum of steps over supports."""
@@ -159,7 +175,7 @@ class SecondOrderRule(Rule):
         delta2: cython.double = self.novelty()
         # With the squared loss every row is learned, but only a margin error may become a support.
         error: cython.bint = self.loss != SQUARED or self.y * self.margin < 1.0
-        novel: cython.bint = error and delta2 > self.threshold
+        novel: cython.bint = error and delta2 > self.threshold and not self.fixed
         full: cython.bint = self.size() >= self.budget
         # v = phi' Sigma phi; a new coordinate has the variance of the prior, and is ||delta|| in phi
         v: cython.double = self.gaussian_round.variance_at(self.projection.row_z, self.rows, self.row, single)
@@ -188,7 +204,7 @@ class SecondOrderRule(Rule):
         # w_c += step_c Sigma phi, Sigma -= Sigma phi phi' Sigma / (v + noise); then a part is forgotten
         self.gaussian_round.step(self._steps, noise, v, self.rows, self.row, single)
         self.update_norm_and_coefficients()
-        if full and error:
+        if full and error and not self.fixed:
             self.count_usage(novel)
         return 1
 
@@ -298,7 +314,7 @@ class SecondOrderRule(Rule):
 
 
 @cython.annotation_typing(False)  # annotations for readers; Cython ignores them
-class SecondOrderProjectron(LossClassifier, BudgetedClassifier):
+class SecondOrderProjectron(MergeableClassifier, BudgetedClassifier):
     """A second-order learner in the span of a few supports and of the features.
 
     It is the most accurate single kernel learner here. It stores rows that are novel: far from the span of
@@ -406,6 +422,17 @@ class SecondOrderProjectron(LossClassifier, BudgetedClassifier):
     (`bounds.second_order_rows`). `certify` evaluates both after a run with ``ledger=True``. Not proven:
     bounds for other losses and for more classes, and bounds under drift. These cases are only measured.
 
+    `fix_supports` ends the search for supports. From then on the run is one of AROW on the vectors phi, and
+    models that learned different rows can be merged (`delta`, `merge`).
+
+    Proven for two classes, the hinge loss and forget = 1, up to 1000 features and before the first exchange:
+    the run is a run of AROW on the vectors phi, padded with zeros. So AROW's bound on mistakes holds against
+    every function of the final span, and every linear function, with its losses at the images of the rows in
+    the span at their time. Before the budget is reached, these are within sqrt(threshold) ||u|| of its losses
+    at margin errors. Not proven: bounds for other losses and more classes, bounds against
+    functions outside of that span once the budget is reached, and bounds after an exchange or under drift.
+    These cases are only measured.
+
     References
     ----------
     Orabona, Keshet, Caputo: The Projectron (2008), for the test. Crammer, Kulesza, Dredze: Adaptive
@@ -508,3 +535,40 @@ class SecondOrderProjectron(LossClassifier, BudgetedClassifier):
             least = LEAST_THRESHOLD * run.radius**2
             text = f"a threshold of at least {least:.3g} for float32 rows"
             assume(check, self.threshold >= least, text, self.threshold)
+
+    def fix_supports(self) -> "SecondOrderProjectron":
+        """Add and remove no supports from now on; only the Gaussian over their span is learned.
+
+        Models with the same fixed supports can be merged. Choose the supports with the first rows of a
+        stream: learn these, then fix the supports. `fit` starts again without fixed supports.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        cast(SecondOrderRule, self._learners[0].rule).set_fixed(True)
+        return self
+
+    def _natural(self) -> Natural:
+        if not cast(SecondOrderRule, self._learners[0].rule).has_fixed_supports():
+            raise ValueError(
+                "SecondOrderProjectron can be merged over fixed supports only: learners that choose their "
+                "own supports learn in different spans, and a Gaussian over one span says nothing about "
+                "the other; call fix_supports() after the first rows"
+            )
+        return kernel_natural(self._learners[0].state())
+
+    def _state_of(self, natural: Natural) -> State:
+        return kernel_gaussian(self._learners[0].state(), natural, self._prior_for(self.loss_))
+
+    def _set_hypothesis(self, hypothesis: Learner) -> None:
+        MergeableClassifier._set_hypothesis(self, hypothesis)
+        self._learners[0].rule.update_coefficients()
+
+    def _coordinates(self) -> dict[str, str]:
+        rows = self._learners[0].supports.rows(self._learners[0].supports.order[: self.n_support_])
+        return MergeableClassifier._coordinates(self) | {
+            "gamma_": repr(self.gamma_),
+            "supports": digest_of_rows(rows),
+        }

@@ -14,7 +14,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from budgetron._base.images import check_second_order, linear_images
 from budgetron._base.linear_classifier import LinearClassifier
-from budgetron._base.loss_classifier import LOSS_PARAMETERS, LossClassifier
+from budgetron._base.loss_classifier import LOSS_PARAMETERS
+from budgetron._base.mergeable import MergeableClassifier
+from budgetron._base.natural import Natural, linear_gaussian, linear_natural
 from budgetron._base.parameters import Constraints
 from budgetron._base.sizes import with_params
 from budgetron._base.theorems import DeclaredTheorem, Images, ImageTheorem, Run
@@ -268,7 +270,7 @@ def address(array: object) -> cython.p_double:
 
 
 @cython.annotation_typing(False)  # annotations for readers; Cython ignores them
-class AROW(LossClassifier, LinearClassifier):
+class AROW(MergeableClassifier, LinearClassifier):
     """Adaptive regularization of weights: smaller steps along directions that were updated often.
 
     It keeps a Gaussian distribution over weight vectors. Each margin error moves its mean and reduces its
@@ -419,6 +421,12 @@ class AROW(LossClassifier, LinearClassifier):
         if self._started_with["covariance"] == "auto" and self.n_features_in_ <= MOST_FULL < d:
             self._learners = [diagonal_rule(rule) for rule in self._learners]
         LinearClassifier._add_features(self, d)
+
+    def _natural(self) -> Natural:
+        return linear_natural(self._learners[0].state())
+
+    def _state_of(self, natural: Natural) -> State:
+        return linear_gaussian(self._learners[0].state(), natural, self._prior_for(self.loss_))
 
 
 @cython.annotation_typing(False)

@@ -16,6 +16,7 @@ from budgetron._base.batches import Batch
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.sizes import MemoryTooSmallError, Prepare, as_it_is, with_params
 from budgetron._base.theorems import DeclaredTheorem, ImageTheorem, Run, SequenceTheorem, VoteTheorem
+from budgetron._base.unmergeable import UnmergeableClassifier
 from budgetron._base.weighted_classifier import CLASS_WEIGHT, WeightedClassifier
 from budgetron._core.calibration import calibrate, log_odds, sigmoids, sound
 from budgetron._util.blocks import row_blocks
@@ -48,7 +49,7 @@ class ExpertSummary(TypedDict):
     active: bool
 
 
-class BudgetClassifier(WeightedClassifier):
+class BudgetClassifier(WeightedClassifier, UnmergeableClassifier):
     """A classifier with one parameter to choose, its memory.
 
     Linear and kernel experts of several kinds and widths learn the same stream, on raw rows, on standardised

@@ -1,0 +1,119 @@
+"""Compare one model that learns a whole stream with workers that learn parts of it and are merged.
+
+    python benchmarks/merging.py                        print the table
+    python benchmarks/merging.py --json results.json    also write it to a file
+
+The workers are copies of one model in this process. In each period every worker learns as many rows as
+`merge_period` says, dealt in turn, and then all of them are merged. Errors are progressive: every row is
+predicted by the worker that learns it, before it learns it. `BUDGETRON_DATA` names the folder of the data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from budgetron import SecondOrderProjectron
+from budgetron.linear import AROW
+from budgetron.merging import merge_period
+from quality_streams import load
+
+STREAMS = ("letter", "ijcnn1", "a9a", "covertype")
+WORKERS = 16
+# One model learns these rows and chooses the supports, which are then fixed.
+FIRST, BUDGET = 1000, 100
+
+# Returns a model, the rows that it has learned, and its mistakes.
+Start = Callable[[Any, np.ndarray], tuple[Any, int, int]]
+
+
+def linear(X: Any, y: np.ndarray) -> tuple[Any, int, int]:
+    model = AROW().partial_fit(X[:1], y[:1], classes=[-1, 1])
+    return model, 1, model.mistakes_
+
+
+def fixed_supports(X: Any, y: np.ndarray) -> tuple[Any, int, int]:
+    model = SecondOrderProjectron(BUDGET).partial_fit(X[:FIRST], y[:FIRST], classes=[-1, 1])
+    return model.fix_supports(), FIRST, model.mistakes_
+
+
+def one_pass(model: Any, X: Any, y: np.ndarray) -> Any:
+    return copy.deepcopy(model).partial_fit(X, y)
+
+
+def merged(model: Any, X: Any, y: np.ndarray, workers: int, **limits: int | None) -> tuple[Any, int]:
+    """Return a model that learned the rows with workers, and how often it was merged."""
+    model, start, merges = copy.deepcopy(model), 0, 0
+    while start < len(y):
+        end = min(len(y), start + workers * merge_period(model.rounds_, workers, **limits))  # type: ignore[arg-type]
+        copies = [copy.deepcopy(model) for _ in range(min(workers, end - start))]
+        for k, worker in enumerate(copies):
+            rows = slice(start + k, end, len(copies))
+            worker.partial_fit(X[rows], y[rows])
+        model.merge([worker.delta(since=model) for worker in copies])
+        start, merges = end, merges + 1
+    return model, merges
+
+
+def alone(model: Any, X: Any, y: np.ndarray, workers: int) -> int:
+    """Return the mistakes of workers that are never merged."""
+    copies = [copy.deepcopy(model) for _ in range(workers)]
+    for k, worker in enumerate(copies):
+        worker.partial_fit(X[k::workers], y[k::workers])
+    return sum(worker.mistakes_ - model.mistakes_ for worker in copies)
+
+
+def measure(stream: str, make: Start, seed: int) -> dict[str, float]:
+    X, y = load(stream, seed)
+    model, first, mistakes = make(X, y)
+    rest = X[first:], y[first:]
+    begin = time.process_time()
+    sequential = one_pass(model, *rest)
+    seconds = time.process_time() - begin
+    with_rule, merges = merged(model, *rest, WORKERS)
+    without_limit, few = merged(model, *rest, WORKERS, most=None)
+    begin = time.process_time()
+    copy.deepcopy(with_rule).merge([with_rule.delta(since=model)])
+    one_merge = time.process_time() - begin
+    n = len(y)
+    return {
+        "rows": n,
+        "sequential": 100 * sequential.mistakes_ / n,
+        "merged": 100 * with_rule.mistakes_ / n,
+        "merges": merges,
+        "without limit": 100 * without_limit.mistakes_ / n,
+        "merges without limit": few,
+        "never merged": 100 * (mistakes + alone(model, *rest, WORKERS)) / n,
+        "delta bytes": with_rule.delta(since=model).nbytes,
+        "rows per merge": one_merge / (seconds / len(rest[1])),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--json", type=Path, help="write the results to this file")
+    parser.add_argument("--seeds", type=int, default=3, help="permutations of each stream")
+    arguments = parser.parse_args()
+    results: dict[str, dict[str, float]] = {}
+    for kind, make in (("linear.AROW", linear), ("fixed supports", fixed_supports)):
+        for stream in STREAMS:
+            runs = [measure(stream, make, seed) for seed in range(arguments.seeds)]
+            mean = {name: float(np.mean([run[name] for run in runs])) for name in runs[0]}
+            mean["worst loss"] = max(run["merged"] - run["sequential"] for run in runs)
+            results[f"{kind}, {stream}"] = mean
+            print(f"{kind}, {stream}: " + ", ".join(f"{name} {value:.2f}" for name, value in mean.items()))
+    if arguments.json is not None:
+        arguments.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
