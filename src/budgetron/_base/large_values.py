@@ -52,7 +52,11 @@ class LargeValueError(ValueError):
         except OverflowError:
             shown = "an integer beyond 1.8e308"
         super().__init__(f"{place} is {shown}, which is too large{reason}")
-        self.feature, self.row, self.value, self.reason = feature, row, value, reason
+        self.feature, self.row, self.value, self.reason, self.name = feature, row, value, reason, name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Errors of other processes are pickled; the message alone could not make the error again.
+        return LargeValueError, (self.feature, self.row, self.value, self.reason, self.name)
 
     def at(self, *, name: str | None = None, after: int = 0) -> LargeValueError:
         """Return the error with a name of the feature, and with the number of a row after so many others."""

@@ -50,7 +50,7 @@ def traces_its_predictions(model: Classifier) -> bool:
 def margins_before_label(model: OnlineClassifier, row: Matrix) -> Floats:
     """Return the margin of each output for one checked row; 0 before the first round."""
     if not model.rounds_:
-        return np.zeros(len(access.hypotheses_of(model)))
+        return np.zeros(len(model.classes_) if len(model.classes_) > 2 else 1)
     return access.margins_of(model, row)[:, 0]
 
 

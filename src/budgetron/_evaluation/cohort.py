@@ -100,6 +100,10 @@ class Cohort:
         yield
         self.seconds[i] += time.perf_counter() - start
 
+    def __getstate__(self) -> dict[str, object]:
+        # The groups are found again: they are compiled objects over the hypotheses of this process.
+        return {"models": self.models, "seconds": self.seconds, "_groups": [], "_alone": [], "_grouped": []}
+
     def _identities(self) -> list[int]:
         return [id(hypothesis) for model in self.models for hypothesis in hypotheses(model)]
 

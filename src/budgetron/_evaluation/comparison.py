@@ -125,6 +125,13 @@ class Comparison:
         for name, packed in state["waiting"].items():
             self._waiting[name] = DelayedRows(packed)
 
+    def gather(self, parts: Sequence[Comparison]) -> None:
+        """Take the results of comparisons that each have some of the learners of this one."""
+        found = {result.name: result for part in parts for result in part.results}
+        self.results = [found[result.name] for result in self.results]
+        self._waiting = {name: rows for part in parts for name, rows in part._waiting.items()}
+        self._cohort, self._sharing = None, []  # these learners are not the ones that were shared here
+
     def learn(self, X: Rows, y: ArrayLike, own_rows: Mapping[str, Rows] | None = None) -> None:
         """Play the rounds of a block with every learner: predict, then learn.
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any, Protocol
 
 import numpy as np
+from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import check_consistent_length
@@ -14,17 +16,16 @@ from budgetron._base.batches import label_array
 from budgetron._evaluation.classifier import Estimator
 from budgetron._evaluation.comparison import Comparison
 from budgetron._evaluation.names import Learners, named_learners
+from budgetron._evaluation.parallel import Watch, groups_of, run_in_parallel
 from budgetron._evaluation.progress import Progress
 from budgetron._evaluation.result import Result
 from budgetron._util.blocks import row_blocks
 from budgetron._util.types import Labels, Rows
 
-__all__ = ["compare", "progressive"]
+__all__ = ["compare", "progressive", "tune"]
 
 # Rows per block of a pair of arrays. The first block determines gamma="scale".
 BLOCK = 4096
-
-Watch = Callable[[Comparison], object]
 
 
 class LabelledBlocks(Protocol):
@@ -96,6 +97,7 @@ def compare(
     share: bool = True,
     watch: Watch | None = None,
     verbose: bool = False,
+    n_jobs: int | None = None,
 ) -> Comparison:
     """Run several learners over a stream in one pass.
 
@@ -109,6 +111,11 @@ def compare(
     share : bool, default=True
         Whether kernel learners with the same kernel compute its values once for all. Up to rounding, the
         results are the same: only the sign of a margin that is 0 up to rounding may differ.
+    n_jobs : int, default=None
+        Jobs of joblib among which the learners are divided: processes, threads or machines, as
+        `joblib.parallel_config` says. None is 1 unless such a context is active, and -1 is all cores. The
+        stream is read once, in this process. Learners with the same kernel stay in one job if there are
+        enough others. With more than one job, `watch` is called about every 65,000 rows.
 
     Returns
     -------
@@ -128,7 +135,77 @@ def compare(
     blocks, classes = _blocks(stream, classes)
     names = getattr(stream, "feature_names", None)  # arrays have none, nor need other streams
     comparison = Comparison(clones, classes, window=window, delay=delay, share=share, feature_names=names)
-    return _run(comparison, blocks, watch, _progress(stream) if verbose else None)
+    progress = _progress(stream) if verbose else None
+    jobs = min(effective_n_jobs(n_jobs), len(clones))
+    if jobs > 1:
+        parts = [
+            Comparison(group, classes, window=window, delay=delay, share=share)
+            for group in groups_of(clones, jobs, share and not delay)
+        ]
+        return run_in_parallel(comparison, parts, blocks, watch, progress, n_jobs)
+    return _run(comparison, blocks, watch, progress)
+
+
+def tune(
+    learner: Estimator,
+    stream: Source,
+    grid: Mapping[str, Sequence[Any]],
+    *,
+    classes: ArrayLike | None = None,
+    window: int = 1000,
+    delay: int = 0,
+    share: bool = True,
+    watch: Watch | None = None,
+    verbose: bool = False,
+    n_jobs: int | None = None,
+) -> Comparison:
+    """Run a learner with every combination of parameters over a stream, in one pass.
+
+    Parameters
+    ----------
+    learner : classifier
+        Clones of it learn.
+    stream : Stream, or pair of arrays (X, y)
+    grid : mapping of parameter names to sequences of values
+    classes, window, delay, share, watch, verbose, n_jobs
+        As in `compare`.
+
+    Returns
+    -------
+    Comparison
+        One result per combination, named like ``"budget=50, gamma=0.1"``. Its `best()` has the fewest
+        mistakes.
+
+    Examples
+    --------
+    >>> from budgetron import Forgetron
+    >>> from budgetron.evaluate import tune
+    >>> from budgetron.streams import two_gaussians
+    >>> grid = {"budget": [20, 200], "gamma": [0.01, 1.0]}
+    >>> tune(Forgetron(), two_gaussians(5000, random_state=0), grid).best().name
+    'budget=200, gamma=0.01'
+    """
+    if not grid:
+        raise ValueError("grid must have at least one parameter, with the values to try")
+    # Not by ParameterGrid, which sorts the parameters by name.
+    combinations = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
+    if not combinations:
+        raise ValueError("grid must have at least one value for each parameter")
+    learners = {
+        ", ".join(f"{name}={value!r}" for name, value in chosen.items()): clone(learner).set_params(**chosen)
+        for chosen in combinations
+    }
+    return compare(
+        learners,
+        stream,
+        classes=classes,
+        window=window,
+        delay=delay,
+        share=share,
+        watch=watch,
+        verbose=verbose,
+        n_jobs=n_jobs,
+    )
 
 
 def _blocks(stream: Source, classes: ArrayLike | None) -> tuple[Iterable[tuple[Rows, Labels]], ArrayLike]:
