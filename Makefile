@@ -120,6 +120,10 @@ clean:
 	$(BIN)/pip install --quiet --group bench
 	touch $@
 
+.venv/spark-tools: .venv/tools
+	$(BIN)/pip install --quiet --group spark
+	touch $@
+
 # The build folder is kept, so that only changed files are compiled again.
 .venv/installed: .venv/tools $(SOURCES)
 	$(BIN)/pip install --quiet --no-build-isolation --no-deps --force-reinstall -Cbuild-dir=.venv/build .

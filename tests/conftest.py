@@ -21,6 +21,7 @@ settings.load_profile("budgetron")
 
 # The longest tests. They start first: if one started last, the other processors would wait for it.
 LONGEST = (
+    "test_on_spark",
     "test_no_work_has_become_more_expensive",
     "test_interrupted_by_ctrl_c",
     "test_killed_at_random_moments",

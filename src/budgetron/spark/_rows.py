@@ -1,0 +1,117 @@
+"""Rows of Spark frames: the columns of a stream, why a row is invalid, and rows as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
+from pyspark.sql import types as T  # noqa: N812 - the usual name
+
+from budgetron._util.types import Floats, Labels
+
+__all__ = [
+    "BAD_ROWS",
+    "check_bad_rows",
+    "check_columns",
+    "feature_column",
+    "feature_reason",
+    "label_reason",
+    "label_type",
+    "matrix_of",
+]
+
+BAD_ROWS = ("quarantine", "fail")
+
+# The library computes with smaller values only.
+LARGEST = 1e75
+
+NUMERIC = (T.NumericType, T.BooleanType)
+# For each kind of NumPy array, the types of a label column and the type of predictions.
+LABELS: dict[str, tuple[tuple[type, ...], str]] = {
+    "i": ((T.IntegralType,), "bigint"),
+    "u": ((T.IntegralType,), "bigint"),
+    "f": ((T.FractionalType,), "double"),
+    "b": ((T.BooleanType,), "boolean"),
+    "U": ((T.StringType,), "string"),
+    "O": ((T.StringType,), "string"),
+}
+
+
+def check_bad_rows(bad_rows: str) -> None:
+    """Raise `ValueError` unless this is a known way to treat invalid rows."""
+    if bad_rows not in BAD_ROWS:
+        raise ValueError(f"bad_rows must be one of {BAD_ROWS}; got {bad_rows!r}")
+
+
+def check_columns(df: DataFrame, names: Sequence[str]) -> None:
+    """Raise `ValueError` unless the frame has these columns."""
+    missing = [name for name in names if name not in df.columns]
+    if missing:
+        raise ValueError(f"the frame has no column {missing[0]!r}; it has {', '.join(df.columns[:20])}")
+
+
+def feature_column(df: DataFrame, features: str | Sequence[str]) -> Column:
+    """Return the features as one column of arrays of doubles: one array column, or several numeric ones."""
+    if isinstance(features, str):
+        check_columns(df, [features])
+        kind = df.schema[features].dataType
+        if not isinstance(kind, T.ArrayType) or not isinstance(kind.elementType, NUMERIC):
+            raise ValueError(
+                f"features must be a column of arrays of numbers, or a list of numeric columns; {features!r} "
+                f"is {kind.simpleString()}"
+            )
+        return F.col(f"`{features}`").cast("array<double>")
+    names = list(features)
+    if not names:
+        raise ValueError("features must name at least one column")
+    check_columns(df, names)
+    for name in names:
+        if not isinstance(df.schema[name].dataType, NUMERIC):
+            raise ValueError(
+                f"features must be numeric columns; {name!r} is {df.schema[name].dataType.simpleString()}"
+            )
+    return F.array(*(F.col(f"`{name}`").cast("double") for name in names))
+
+
+def feature_reason(features: Column, d: int) -> Column:
+    """Return why an array of features is invalid; null if it is valid."""
+    wrong = F.exists(features, lambda x: x.isNull() | F.isnan(x) | (F.abs(x) == float("inf")))
+    return (
+        F.when(features.isNull(), F.lit("the features are null"))
+        .when(
+            F.size(features) != d,
+            F.concat(F.size(features).cast("string"), F.lit(f" features instead of {d}")),
+        )
+        .when(wrong, F.lit("a feature is null or not finite"))
+        .when(F.exists(features, lambda x: F.abs(x) >= LARGEST), F.lit("a feature is too large"))
+    )
+
+
+def label_type(classes: Labels) -> str:
+    """Return the type of a column of predictions."""
+    return LABELS[classes.dtype.kind][1]
+
+
+def label_reason(df: DataFrame, label: str, classes: Labels) -> Column:
+    """Return why a label is invalid; null if it is valid."""
+    kinds, _ = LABELS[classes.dtype.kind]
+    found = df.schema[label].dataType
+    if not isinstance(found, kinds):
+        raise ValueError(
+            f"the label column {label!r} is {found.simpleString()}, and the classes of the model are of "
+            f"{classes.dtype}; cast the column"
+        )
+    column = F.col(f"`{label}`")
+    known = column.isin(classes.tolist())
+    return F.when(column.isNull(), F.lit("the label is null")).when(
+        ~known, F.concat(F.lit("unknown label "), column.cast("string"))
+    )
+
+
+def matrix_of(arrays: Any, d: int) -> Floats:
+    """Return an Arrow column of arrays of d doubles as a matrix."""
+    flat = arrays.combine_chunks().flatten() if hasattr(arrays, "combine_chunks") else arrays.flatten()
+    return np.ascontiguousarray(flat.to_numpy(zero_copy_only=False), np.float64).reshape(-1, d)
