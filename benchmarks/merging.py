@@ -23,10 +23,16 @@ import numpy as np
 from budgetron import SecondOrderProjectron
 from budgetron.linear import AROW
 from budgetron.merging import merge_period
-from quality_streams import load
+from quality_streams import load, read
 
 STREAMS = ("letter", "ijcnn1", "a9a", "covertype")
+# All rows of covertype, so that periods reach their limit.
+LONG = "covertype, all rows"
 WORKERS = 16
+COLUMNS = (
+    *("learner and stream", "rows", "one pass", "merged (merges)", "without limit (merges)", "never merged"),
+    *("worst loss", "delta, kB", "rows that a merge costs"),
+)
 # One model learns these rows and chooses the supports, which are then fixed.
 FIRST, BUDGET = 1000, 100
 
@@ -70,8 +76,14 @@ def alone(model: Any, X: Any, y: np.ndarray, workers: int) -> int:
     return sum(worker.mistakes_ - model.mistakes_ for worker in copies)
 
 
+def long_stream(seed: int) -> tuple[Any, np.ndarray]:
+    X, y = read("covertype")
+    order = np.random.default_rng(seed).permutation(len(y))
+    return X[order], np.where(y == 2, 1, -1)[order]
+
+
 def measure(stream: str, make: Start, seed: int) -> dict[str, float]:
-    X, y = load(stream, seed)
+    X, y = long_stream(seed) if stream == LONG else load(stream, seed)
     model, first, mistakes = make(X, y)
     rest = X[first:], y[first:]
     begin = time.process_time()
@@ -96,6 +108,19 @@ def measure(stream: str, make: Start, seed: int) -> dict[str, float]:
     }
 
 
+def row(name: str, mean: dict[str, float]) -> str:
+    """Return a row of the table in Markdown."""
+    merged, limitless = (f"{mean[kind]:.2f}" for kind in ("merged", "without limit"))
+    cells = [name, f"{mean['rows']:,.0f}", f"{mean['sequential']:.2f}", f"{merged} ({mean['merges']:.0f})"]
+    cells += [f"{limitless} ({mean['merges without limit']:.0f})", f"{mean['never merged']:.2f}"]
+    cells += [
+        f"{mean['worst loss']:.2f}",
+        f"{mean['delta bytes'] / 1000:.1f}",
+        f"{mean['rows per merge']:,.0f}",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -104,13 +129,14 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3, help="permutations of each stream")
     arguments = parser.parse_args()
     results: dict[str, dict[str, float]] = {}
+    print(f"| {' | '.join(COLUMNS)} |\n|{' --- |' * len(COLUMNS)}")
     for kind, make in (("linear.AROW", linear), ("fixed supports", fixed_supports)):
-        for stream in STREAMS:
+        for stream in (*STREAMS, *([LONG] if make is linear else [])):
             runs = [measure(stream, make, seed) for seed in range(arguments.seeds)]
             mean = {name: float(np.mean([run[name] for run in runs])) for name in runs[0]}
             mean["worst loss"] = max(run["merged"] - run["sequential"] for run in runs)
-            results[f"{kind}, {stream}"] = mean
-            print(f"{kind}, {stream}: " + ", ".join(f"{name} {value:.2f}" for name, value in mean.items()))
+            results[f"{kind}: {stream}"] = mean
+            print(row(f"{kind}: {stream}", mean), flush=True)
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 

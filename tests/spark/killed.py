@@ -1,9 +1,9 @@
 """Learn a stream on Spark until a chosen moment, and then kill this process and the JVM with SIGKILL.
 
-    python killed.py MASTER FOLDER "after 1" | "before 3" | "never"
+    python killed.py MASTER FOLDER "after 0" | "before 1" | "never"
 
-"after 1" is after the state of batch 1 was written, before Spark records that the batch is complete;
-"before 3" is when batch 3 was learned, and its state is to be written. FOLDER has the rows and the start.
+"after 0" is after the state of batch 0 was written, before Spark records that the batch is complete;
+"before 1" is when batch 1 was learned, and its state is to be written. FOLDER has the rows and the start.
 """
 
 import os

@@ -16,7 +16,7 @@ from budgetron.linear import AROW, Perceptron
 pytest.importorskip("budgetron.spark", reason="PySpark is not installed")
 
 from budgetron.spark import learn, read_model
-from budgetron.spark._versions import ModelVersions
+from budgetron.spark._versions import versions_of
 
 SCHEMA = "time bigint, x array<double>, y bigint"
 COLUMNS = {"features": "x", "label": "y", "order": "time"}
@@ -87,7 +87,7 @@ def test_a_batch_frame(spark, tmp_path, n_classes, workers):
     assert np.array_equal(model.coef_, before)
     again = learn(frame(spark, X, y), model, checkpoint=tmp_path, workers=workers, **COLUMNS)
     assert again.rounds_ == 600
-    assert ModelVersions(tmp_path).ids() == [-1, 0, 1]
+    assert versions_of(tmp_path).ids() == [-1, 0, 1]
 
 
 def test_a_young_model_learns_in_the_driver(spark, tmp_path):
@@ -129,6 +129,20 @@ def test_rows_with_the_same_order(spark, tmp_path):
         df = frame(spark, X[place], y[place], times[place])
         coefs.append(learn(df, started(), checkpoint=tmp_path / str(run), workers=3, **COLUMNS).coef_)
     assert np.array_equal(*coefs)
+
+
+@pytest.mark.parametrize(
+    "kind", ["timestamp_micros(time)", "cast(time as string)", "cast(time as decimal(20, 3))", "time / 7"]
+)
+def test_orders_of_any_type(spark, tmp_path, kind):
+    """With one worker, rows are learned in their order. With several, each is learned once."""
+    X, y = data(100)
+    times = 1000 + np.arange(100)  # as many digits each, so that texts have the same order
+    df = frame(spark, X, y, times).selectExpr(f"{kind} as time", "x", "y")
+    model = started()
+    one = learn(df, model, checkpoint=tmp_path / "one", workers=1, **COLUMNS)
+    same(one, copy.deepcopy(model).partial_fit(X, y))
+    assert learn(df, model, checkpoint=tmp_path / "many", workers=3, **COLUMNS).rounds_ == 500
 
 
 # ---------------------------------------------------------------------- streams
@@ -185,7 +199,7 @@ def test_a_stream_in_two_runs(spark, tmp_path):
     write_batches(spark, rows, BATCHES[3:])
     model = run_stream(spark, rows, checkpoint, started(rows=1000), workers=3)
     same(model, expected_stream(spark, BATCHES))
-    assert ModelVersions(checkpoint).ids() == [1, 2, 3, 4, 5, 6]
+    assert versions_of(checkpoint).ids() == [1, 2, 3, 4, 5, 6]
 
 
 def test_killed_and_resumed(spark, tmp_path):
@@ -194,18 +208,18 @@ def test_killed_and_resumed(spark, tmp_path):
     A last run goes on to the end. The states are those of an uninterrupted run, bit for bit.
     """
     rows, checkpoint = tmp_path / "rows", tmp_path / "checkpoint"
-    write_batches(spark, rows, BATCHES[:4])
+    write_batches(spark, rows, BATCHES[:3])
     budgetron.save(started(rows=1000), tmp_path / "start.budgetron")
-    for moment, newest in (("after 1", 1), ("before 3", 2)):
+    for moment, newest in (("after 0", 0), ("before 1", 0)):
         command = [sys.executable, str(KILLED), "local[2]", str(tmp_path), moment]
         done = subprocess.run(command, start_new_session=True, capture_output=True, timeout=200)
         assert done.returncode == -9, done.stderr.decode()[-3000:]
-        assert ModelVersions(checkpoint).ids()[-1] == newest
+        assert versions_of(checkpoint).ids()[-1] == newest
     whole = tmp_path / "whole"
     for folder in (checkpoint, whole):
         run_stream(spark, rows, folder, started(rows=1000), workers=3)
-    for batch in range(4):
-        ours, theirs = (ModelVersions(folder).path(batch).read_bytes() for folder in (checkpoint, whole))
+    for batch in range(3):
+        ours, theirs = (versions_of(folder).path(batch).read_bytes() for folder in (checkpoint, whole))
         assert ours == theirs
 
 
@@ -216,7 +230,7 @@ BAD = [
     (100, [0.0, NAN, 0.0, 0.0], 1, "a feature is null or not finite"),
     (101, [0.0, 0.0, 0.0, float("inf")], 1, "a feature is null or not finite"),
     (102, [0.0, None, 0.0, 0.0], 1, "a feature is null or not finite"),
-    (103, [0.0, 0.0, 0.0], 1, "3 features instead of 4"),
+    (103, [0.0, 0.0, 0.0], 1, "the number of features is 3 instead of 4"),
     (104, None, 1, "the features are null"),
     (105, [0.0, 0.0, 1e100, 0.0], 1, "a feature is too large"),
     (106, [0.0, 0.0, 0.0, 0.0], 7, "unknown label 7"),
@@ -239,8 +253,23 @@ def test_invalid_rows_never_reach_the_model(spark, tmp_path):
     }
     with pytest.raises(ValueError, match=r"9 rows of batch 0 are invalid.*bad_rows=.quarantine"):
         learn(both, started(), checkpoint=tmp_path / "fail", bad_rows="fail", **COLUMNS)
-    assert ModelVersions(tmp_path / "fail").ids() == [-1]
+    assert versions_of(tmp_path / "fail").ids() == [-1]
     same(learn(good, started(), checkpoint=tmp_path / "fail", bad_rows="fail", **COLUMNS), clean)
+
+
+def test_a_stream_stops_at_an_invalid_row(spark, tmp_path):
+    rows, checkpoint = tmp_path / "rows", tmp_path / "checkpoint"
+    write_batches(spark, rows, BATCHES[:2])
+    with (rows / "0001.json").open("a") as file:
+        file.write('{"time": 199, "x": [0.0], "y": 1}\n')
+    with pytest.raises(Exception, match=r"1 rows of batch 1 are invalid; the first, with time 199"):
+        run_stream(spark, rows, checkpoint, started(rows=1000), workers=3, bad_rows="fail")
+    assert versions_of(checkpoint).ids() == [-1, 0]
+    same(read_model(checkpoint), expected_stream(spark, BATCHES[:1]))
+    # The same query goes on if the rows may be quarantined.
+    model = run_stream(spark, rows, checkpoint, started(rows=1000), workers=3)
+    same(model, expected_stream(spark, BATCHES[:2]))
+    assert spark.read.parquet(str(checkpoint / "quarantine")).count() == 1
 
 
 def test_only_invalid_rows(spark, tmp_path):

@@ -74,8 +74,8 @@ BAD = {
         [float("-inf"), 0.0, 0.0],
         [0.0, None, 0.0],
     ],
-    "2 features instead of 3": [[0.0, 1.0]],
-    "0 features instead of 3": [[]],
+    "the number of features is 2 instead of 3": [[0.0, 1.0]],
+    "the number of features is 0 instead of 3": [[]],
     "the features are null": [None],
     "a feature is too large": [[0.0, 1e100, 0.0]],
 }
@@ -92,7 +92,9 @@ def test_invalid_rows_say_why(spark):
         assert found[i]["reason"] == expected
         assert (found[i]["margin"] is None) == (found[i]["prediction"] is None) == (expected is not None)
     assert [found[i]["margin"] for i in range(5)] == model.decision_function(X[:5]).tolist()
-    with pytest.raises(Exception, match="a row cannot be predicted: 2 features instead of 3"):
+    with pytest.raises(
+        Exception, match="a row cannot be predicted: the number of features is 2 instead of 3"
+    ):
         predict(df.where("size(x) = 2"), model, features="x", bad_rows="fail").collect()
     valid = predict(df.where("expected is null"), model, features="x", bad_rows="fail")
     assert valid.where("reason is null").count() == 5

@@ -183,7 +183,7 @@ def tune(
     >>> from budgetron.streams import two_gaussians
     >>> grid = {"budget": [20, 200], "gamma": [0.01, 1.0]}
     >>> tune(Forgetron(), two_gaussians(5000, random_state=0), grid).best().name
-    'budget=200, gamma=0.01'
+    'budget=200, gamma=1.0'
     """
     if not grid:
         raise ValueError("grid must have at least one parameter, with the values to try")

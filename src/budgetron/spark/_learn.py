@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
@@ -22,8 +21,9 @@ from budgetron.spark._rows import (
     feature_reason,
     label_reason,
     matrix_of,
+    sorted_places,
 )
-from budgetron.spark._versions import ModelVersions, local_folder, model_from_bytes, model_to_bytes
+from budgetron.spark._versions import local_folder, model_from_bytes, model_to_bytes, versions_of
 
 __all__ = ["learn"]
 
@@ -125,7 +125,7 @@ class _Run:
         feature_column(df, features)
         label_reason(df, label, self.classes)
         self.folder = local_folder(checkpoint)
-        self.versions = ModelVersions(checkpoint)
+        self.versions = versions_of(checkpoint)
 
     def learn_batch(self, df: DataFrame, batch: int) -> None:
         """Learn a micro-batch from the state before it, and write the state after it."""
@@ -213,9 +213,5 @@ def sorted_rows(table: pa.Table, d: int) -> tuple[Floats, Labels]:
     """Return the features and labels of a table, sorted by order, then label, then features."""
     X = matrix_of(table["x"], d)
     y = np.asarray(table["label"].to_pylist())
-    ranks = pc.rank(table["order"], tiebreaker="dense").to_numpy()
-    if len(ranks) and ranks.max() == len(ranks):
-        place = np.argsort(ranks)
-    else:
-        place = np.lexsort((*X.T[::-1], np.unique(y, return_inverse=True)[1], ranks))
-    return X[place], y[place]
+    places = sorted_places(table["order"], y, X)
+    return X[places], y[places]

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql import types as T  # noqa: N812 - the usual name
 
-from budgetron._util.types import Floats, Labels
+from budgetron._util.types import Floats, Labels, Positions
 
 __all__ = [
     "BAD_ROWS",
@@ -21,6 +22,7 @@ __all__ = [
     "label_reason",
     "label_type",
     "matrix_of",
+    "sorted_places",
 ]
 
 BAD_ROWS = ("quarantine", "fail")
@@ -79,12 +81,10 @@ def feature_column(df: DataFrame, features: str | Sequence[str]) -> Column:
 def feature_reason(features: Column, d: int) -> Column:
     """Return why an array of features is invalid; null if it is valid."""
     wrong = F.exists(features, lambda x: x.isNull() | F.isnan(x) | (F.abs(x) == float("inf")))
+    found = F.concat(F.size(features).cast("string"), F.lit(f" instead of {d}"))
     return (
         F.when(features.isNull(), F.lit("the features are null"))
-        .when(
-            F.size(features) != d,
-            F.concat(F.size(features).cast("string"), F.lit(f" features instead of {d}")),
-        )
+        .when(F.size(features) != d, F.concat(F.lit("the number of features is "), found))
         .when(wrong, F.lit("a feature is null or not finite"))
         .when(F.exists(features, lambda x: F.abs(x) >= LARGEST), F.lit("a feature is too large"))
     )
@@ -115,3 +115,11 @@ def matrix_of(arrays: Any, d: int) -> Floats:
     """Return an Arrow column of arrays of d doubles as a matrix."""
     flat = arrays.combine_chunks().flatten() if hasattr(arrays, "combine_chunks") else arrays.flatten()
     return np.ascontiguousarray(flat.to_numpy(zero_copy_only=False), np.float64).reshape(-1, d)
+
+
+def sorted_places(order: Any, y: Labels, X: Floats) -> Positions:
+    """Return the places of rows, sorted by order (an Arrow column), then by label, then by features."""
+    ranks = np.asarray(pc.rank(order, tiebreaker="dense"))
+    if len(ranks) and ranks.max() == len(ranks):
+        return np.argsort(ranks)
+    return np.lexsort((*X.T[::-1], np.unique(y, return_inverse=True)[1], ranks))

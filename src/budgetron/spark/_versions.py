@@ -9,8 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from budgetron import files
+from budgetron._util.atomic import atomic_write
 
-__all__ = ["ModelVersions", "model_from_bytes", "model_to_bytes", "read_model"]
+__all__ = [
+    "ModelVersions",
+    "local_folder",
+    "model_from_bytes",
+    "model_to_bytes",
+    "read_model",
+    "versions_of",
+]
 
 FOLDER = "models"
 # The state before the first batch.
@@ -27,8 +35,8 @@ class ModelVersions:
     and writes the same file again.
     """
 
-    def __init__(self, checkpoint: str | os.PathLike[str]) -> None:
-        self.folder = local_folder(checkpoint) / FOLDER
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
 
     def ids(self) -> list[int]:
         """Return the batches whose state is stored, in order; -1 is the state before the first batch."""
@@ -59,6 +67,17 @@ class ModelVersions:
         """Write the state after a batch, atomically, and remove old states."""
         self.folder.mkdir(parents=True, exist_ok=True)
         files.save(model, self.path(batch))
+        self.remove_old(batch)
+
+    def write_bytes(self, batch: int, data: bytes) -> None:
+        """Write the bytes of a model file as the state after a batch, as `write` does."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with atomic_write(self.path(batch)) as file:
+            file.write(data)
+        self.remove_old(batch)
+
+    def remove_old(self, batch: int) -> None:
+        """Remove states that are so old that no batch will start from them."""
         for old in [found for found in self.ids() if found < batch][:-KEPT]:
             self.path(old).unlink(missing_ok=True)
 
@@ -73,6 +92,11 @@ class ModelVersions:
                 f"{self.folder} has states of {stored!r}, and the model is {model!r}; give the same model, "
                 "or another checkpoint"
             )
+
+
+def versions_of(checkpoint: str | os.PathLike[str]) -> ModelVersions:
+    """Return the states of the model that `learn` keeps in a checkpoint."""
+    return ModelVersions(local_folder(checkpoint) / FOLDER)
 
 
 def local_folder(checkpoint: str | os.PathLike[str]) -> Path:
@@ -97,7 +121,7 @@ def read_model(checkpoint: str | os.PathLike[str]) -> Any:
     -------
     estimator
     """
-    versions = ModelVersions(checkpoint)
+    versions = versions_of(checkpoint)
     if not versions.ids():
         raise ValueError(f"{versions.folder} has no model; give the checkpoint of budgetron.spark.learn")
     return versions.newest()
