@@ -1,7 +1,8 @@
 """Learn and predict on Apache Spark, with streaming and batch frames.
 
 `predict` applies a frozen model. `learn` learns one model with several workers, which are merged once per
-micro-batch, and `read_model` reads the newest state of it. It needs PySpark 4 and Java 17 or newer:
+micro-batch, and `read_model` reads the newest state of it. `learn_fleet` learns one small model per key, and
+`read_fleet` or `read_buckets` read all of them. It needs PySpark 4 and Java 17 or newer:
 ``pip install budgetron[spark]``.
 
 Nothing else in the library imports this package.
@@ -14,8 +15,9 @@ except ImportError:
         "budgetron.spark needs PySpark: pip install budgetron[spark]; Spark needs Java 17 or newer"
     ) from None
 
+from budgetron.spark._fleet import learn_fleet, read_buckets, read_fleet
 from budgetron.spark._learn import learn
 from budgetron.spark._predict import predict
 from budgetron.spark._versions import read_model
 
-__all__ = ["learn", "predict", "read_model"]
+__all__ = ["learn", "learn_fleet", "predict", "read_buckets", "read_fleet", "read_model"]

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
+from budgetron import files
 from budgetron._util.types import Floats, Labels
 from budgetron.merging import Delta
 from budgetron.spark._rows import (
@@ -23,7 +24,7 @@ from budgetron.spark._rows import (
     matrix_of,
     sorted_places,
 )
-from budgetron.spark._versions import local_folder, model_from_bytes, model_to_bytes, versions_of
+from budgetron.spark._versions import local_folder, versions_of
 
 __all__ = ["learn"]
 
@@ -190,10 +191,10 @@ class _Run:
         model.partial_fit(X, y)
 
     def learn_with_workers(self, model: Any, rows: DataFrame) -> None:
-        data, d = model_to_bytes(model), self.d
+        data, d = files.to_bytes(model), self.d
 
         def delta_of(key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
-            base, worker = model_from_bytes(data), model_from_bytes(data)
+            base, worker = files.from_bytes(data), files.from_bytes(data)
             X, y = sorted_rows(table, d)
             delta = worker.partial_fit(X, y).delta(since=base).to_bytes()
             return pa.table({"worker": pa.array([key[0].as_py()], pa.int64()), "delta": pa.array([delta])})

@@ -10,9 +10,9 @@ import pandas as pd
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
+from budgetron import files
 from budgetron._base.batches import predicted_codes
 from budgetron.spark._rows import check_bad_rows, feature_column, feature_reason, label_type
-from budgetron.spark._versions import model_from_bytes, model_to_bytes
 
 __all__ = ["predict"]
 
@@ -49,12 +49,12 @@ def predict(
         raise ValueError(f"the frame has a column {taken[0]!r} already; rename it")
     d, classes = int(model.n_features_in_), model.classes_
     several = len(classes) > 2
-    data = model_to_bytes(model)
+    data = files.to_bytes(model)
     kind = f"margin {'array<double>' if several else 'double'}, prediction {label_type(classes)}"
 
     @F.pandas_udf(kind)  # type: ignore[untyped-decorator]  # the type hints say how it is called
     def predicted(parts: Iterator[pd.Series]) -> Iterator[pd.DataFrame]:
-        own = model_from_bytes(data)
+        own = files.from_bytes(data)
         for part in parts:
             yield predictions(own, part, d, several)
 

@@ -22,6 +22,7 @@ __all__ = [
     "label_reason",
     "label_type",
     "matrix_of",
+    "row_dtype",
     "sorted_places",
 ]
 
@@ -76,6 +77,13 @@ def feature_column(df: DataFrame, features: str | Sequence[str]) -> Column:
                 f"features must be numeric columns; {name!r} is {df.schema[name].dataType.simpleString()}"
             )
     return F.array(*(F.col(f"`{name}`").cast("double") for name in names))
+
+
+def row_dtype(df: DataFrame, features: str | Sequence[str]) -> np.dtype[Any]:
+    """Return float32 if all features are floats of 32 bits, and float64 otherwise."""
+    kinds = [df.schema[name].dataType for name in ([features] if isinstance(features, str) else features)]
+    kinds = [kind.elementType if isinstance(kind, T.ArrayType) else kind for kind in kinds]
+    return np.dtype(np.float32 if all(isinstance(kind, T.FloatType) for kind in kinds) else np.float64)
 
 
 def feature_reason(features: Column, d: int) -> Column:

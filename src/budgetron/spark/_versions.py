@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,6 @@ from budgetron._util.atomic import atomic_write
 __all__ = [
     "ModelVersions",
     "local_folder",
-    "model_from_bytes",
-    "model_to_bytes",
     "read_model",
     "versions_of",
 ]
@@ -125,19 +122,3 @@ def read_model(checkpoint: str | os.PathLike[str]) -> Any:
     if not versions.ids():
         raise ValueError(f"{versions.folder} has no model; give the checkpoint of budgetron.spark.learn")
     return versions.newest()
-
-
-def model_to_bytes(model: Any) -> bytes:
-    """Return the bytes of a model file."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model"
-        files.save(model, path)
-        return path.read_bytes()
-
-
-def model_from_bytes(data: bytes) -> Any:
-    """Return the model of a model file, after checking it."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model"
-        path.write_bytes(data)
-        return files.load(path)
