@@ -195,6 +195,10 @@ def test_wrong_arguments(spark, tmp_path):
             learn_fleet(df, new_fleet(), **{"checkpoint": tmp_path / "wrong"} | OPTIONS | arguments)
     with pytest.raises(ValueError, match="gamma of the learner must be a number"):
         learn_fleet(df, Fleet(Forgetron(8)), checkpoint=tmp_path, **OPTIONS)
+    with pytest.raises(ValueError, match="common learner needs the rows of all keys"):
+        learn_fleet(
+            df, Fleet(Forgetron(8, gamma=0.5), common=Forgetron(8, gamma=0.5)), checkpoint=tmp_path, **OPTIONS
+        )
     with pytest.raises(ValueError, match="learned nothing"):
         learn_fleet(df, new_fleet().partial_fit(keys, X, y), checkpoint=tmp_path, **OPTIONS)
     with pytest.raises(TypeError, match="must be a Fleet"):

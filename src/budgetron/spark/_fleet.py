@@ -65,7 +65,8 @@ def learn_fleet(
     fleet : Fleet
         A fleet that has learned nothing. Each bucket has a fleet with its parameters: `memory` is the limit
         of one bucket, and `idle` counts the rows of one bucket. The kernel's `gamma` must be a number: by
-        "scale", every bucket would choose another one.
+        "scale", every bucket would choose another one. There must be no `common` learner, because buckets
+        are learned apart.
     key, order : str
         The columns of the keys, which are integers or text, and of a time or number by which the rows of each
         micro-batch are sorted. Spark guarantees no order by itself. Rows of one key with the same order are
@@ -191,6 +192,11 @@ def _job(
         raise TypeError(f"fleet must be a Fleet; got {type(fleet).__name__}")
     if len(fleet):
         raise ValueError("fleet must have learned nothing; give a new one with the same parameters")
+    if fleet.common is not None:
+        raise ValueError(
+            "a fleet with a common learner cannot be learned on Spark: the common learner needs the rows of "
+            "all keys in one order, and buckets are learned apart; use common=None"
+        )
     if isinstance(fleet.learner.get_params().get("gamma"), str):
         raise ValueError("the gamma of the learner must be a number: each bucket would choose another one")
     if int(buckets) != buckets or buckets < 1:
