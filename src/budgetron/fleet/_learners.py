@@ -95,6 +95,7 @@ def states_for(model: Learner, idle: int, memory: int, seed: int, index: KeyInde
     if memory < states.least_memory:
         raise MemoryTooSmallError(
             f"memory must be at least {format_bytes(states.least_memory)} for one key of this learner and "
-            f"{model.n_features_in_} features; got {format_bytes(memory)}"
+            f"{model.n_features_in_} features; got {format_bytes(memory)}",
+            states.least_memory,
         )
     return states

@@ -108,7 +108,8 @@ class FleetStore:
             if needed > self._pool:
                 raise MemoryTooSmallError(
                     f"{self.index.n:,} keys take {format_bytes(needed)} without any supports, and memory is "
-                    f"{format_bytes(self.memory)}; use a larger memory, or let keys expire with idle"
+                    f"{format_bytes(self.memory)}; use a larger memory, or let keys expire with idle",
+                    needed,
                 )
 
     def decide(self, keys: Keys, X: Matrix) -> Floats:
