@@ -129,7 +129,7 @@ def models():
         yield adapter
     many = rng.normal(size=(70, 3))
     yield budgetron.BudgetClassifier("120kB", random_state=0).fit(many, np.where(many[:, 0] > 0, "yes", "no"))
-    yield budgetron.BudgetClassifier("120kB", random_state=0).fit(wide, y)
+    yield budgetron.BudgetClassifier("128kB", random_state=0).fit(wide, y)
     keys, names = np.arange(30) % 4, [f"key {i % 3} ☃" for i in range(30)]
     for learner in (budgetron.Forgetron(3, gamma=0.5), linear.AROW(), linear.AROW(forget=0.9)):
         yield Fleet(learner).partial_fit(keys, X, y)

@@ -460,7 +460,7 @@ def test_wide_rows_get_only_linear_experts():
     model = BudgetClassifier("2MB").fit(X, y)
     assert model.nbytes_ <= 2 << 20
     assert all(e["supports"] == 0 for e in model.experts_)
-    assert len(model.experts_) == 8
+    assert len(model.experts_) == 9
     assert model.mistakes_ < 300
     with pytest.raises(ValueError, match=r"memory must be at least 1,\d+,\d+ bytes.*hash the features"):
         BudgetClassifier("1MB").fit(X, y)

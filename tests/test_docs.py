@@ -98,10 +98,11 @@ def pages_with_examples():
 def test_examples_of_the_pages(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # the blocks of a page may share files
     codes, outputs = blocks(path, "python"), blocks(path, "text")
+    names: dict[str, object] = {}  # a block may use what the blocks before it have defined
     for code, output in zip(codes, outputs, strict=True):
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(compile(code, path, "exec"), {})
+            exec(compile(code, path, "exec"), names)
         assert printed.getvalue() == output
 
 

@@ -159,7 +159,7 @@ def test_rows_far_from_all_supports(run):
     # Kernel values are too small for float32, and experts vote by the sign of their sum.
     for dtype in (np.float64, np.float32):
         for labels in ("two texts", "four texts"):
-            model = fitted(300, labels, dtype, memory="200kB")
+            model = fitted(300, labels, dtype, memory="300kB")
             recent = [e for e in portfolio_of(model).pool.experts if e.design.kind == "recent"]
             X = stream(200, 4, seed=1)[0]
             X[:, :4] *= np.linspace(1.0, 8.0, 200, dtype=np.float32)[:, None]

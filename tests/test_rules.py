@@ -14,7 +14,6 @@ from budgetron._core.linear import LinearRule
 from budgetron._core.rounds import Learner
 from budgetron._core.rule import Rule
 from budgetron.kernelized._cks import CKSRule
-from budgetron.kernelized._perceptron import PerceptronRule
 from budgetron.kernelized._randomized import RandomRule
 from budgetron.kernelized._remove_oldest import RemoveOldestRule
 from budgetron.kernelized._stoptron import StoptronRule
@@ -33,7 +32,6 @@ OPTIONS = {
 }
 # Rules without a constructor of their own, with a budget and the options that they need.
 RULES = {
-    PerceptronRule: (0, {}),
     StoptronRule: (8, {}),
     RemoveOldestRule: (8, {"ledger": ("psi", "removed", "norm")}),
     CKSRule: (8, {"gram": True}),

@@ -28,7 +28,8 @@ VALUES = {
 }
 WHOLE_VALUES = {"int": int, "numpy int": np.int16, "bool": bool}
 
-BAD_VALUES = [np.nan, np.inf, -np.inf, None, "text", "", [1.0], {}, 1j, np.array([1.0, 2.0]), pd.NA]
+# None, NaN and NA are missing values, which are allowed.
+BAD_VALUES = [np.inf, -np.inf, "text", "", [1.0], {}, 1j, np.array([1.0, 2.0])]
 BAD_LABELS = [None, np.nan, pd.NA, pd.NaT, [1], {}, np.zeros(2)]
 
 batches = st.tuples(

@@ -115,7 +115,7 @@ class MergeableClassifier(LossClassifier):
         >>> model.merge(deltas).rounds_
         1700
         >>> round(model.score(X[1700:], y[1700:]), 2)
-        0.86
+        0.87
         """
         self._require_mergeable()
         if isinstance(deltas, Delta):

@@ -63,7 +63,6 @@ from budgetron._persistence.writer import DTYPE_KINDS, Array, Tree, Writer
 from budgetron._util.atomic import atomic_write
 from budgetron._util.blocks import row_blocks
 from budgetron._util.checks import require, require_int
-from budgetron.fleet import Fleet
 
 __all__ = ["ModelFileError", "from_bytes", "load", "load_extras", "load_with_extras", "save", "to_bytes"]
 
@@ -278,11 +277,6 @@ def load_with_extras(path: Path) -> tuple[Any, dict[str, Tree] | None]:
     return model, extras
 
 
-def _use_in_fleets() -> None:
-    """Let fleets become bytes. They are below this package, and cannot import it."""
-    Fleet._to_bytes, Fleet._from_bytes = staticmethod(to_bytes), staticmethod(from_bytes)
-
-
 # ---------------------------------------------------------------------- writing
 
 
@@ -494,6 +488,3 @@ def _allocate(stream: _Hashed, length: int, i: int) -> Array:
         return np.empty(shape, dtype)
     except MemoryError as error:
         raise ValueError(f"array {i} does not fit in memory: {error}") from None
-
-
-_use_in_fleets()

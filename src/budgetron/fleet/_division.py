@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from importlib import import_module
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from budgetron._util.checks import State
 from budgetron.fleet._fitted import FittedFleet, same
@@ -15,10 +15,6 @@ __all__ = ["DivisibleFleet"]
 
 class DivisibleFleet(FittedFleet):
     """A fleet that can be divided into several, and joined with others."""
-
-    # How a fleet becomes a file. The package of model files, which is above this one, sets them.
-    _to_bytes: ClassVar[Callable[[Any], bytes]]
-    _from_bytes: ClassVar[Callable[[bytes], Any]]
 
     def split(self, n: int) -> list[Self]:
         """Return n fleets, each with a part of the keys. This fleet does not change.
@@ -100,7 +96,8 @@ class DivisibleFleet(FittedFleet):
         -------
         bytes
         """
-        return type(self)._to_bytes(self)
+        data: bytes = _files().to_bytes(self)
+        return data
 
     @classmethod
     def from_bytes(cls, data: bytes) -> DivisibleFleet:
@@ -114,7 +111,12 @@ class DivisibleFleet(FittedFleet):
         -------
         Fleet
         """
-        fleet = cls._from_bytes(data)
+        fleet = _files().from_bytes(data)
         if not isinstance(fleet, DivisibleFleet):
             raise ValueError(f"these bytes are a {type(fleet).__name__}, not a fleet")
         return fleet
+
+
+def _files() -> Any:
+    """The module of model files. It is above this package, and is imported only when it is used."""
+    return import_module("budgetron.files")
