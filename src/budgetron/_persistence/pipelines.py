@@ -85,6 +85,9 @@ def steps_of(pipeline: Pipeline) -> list[tuple[str, object]]:
         raise TypeError("the memory of a pipeline cannot be stored in a file; set it to None")
     if getattr(pipeline, "transform_input", None) is not None:
         raise TypeError("transform_input of a pipeline cannot be stored in a file; set it to None")
+    for pair in pipeline.steps:
+        if not isinstance(pair, tuple | list) or len(pair) != 2 or not isinstance(pair[0], str):
+            raise TypeError("each step of a pipeline should be a pair of a name and an estimator")
     for name, step in pipeline.steps[:-1]:
         if step not in (None, "passthrough") and type(step).__name__ not in STEPS:
             raise TypeError(

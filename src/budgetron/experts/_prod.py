@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from budgetron._util.checks import State, require
 from budgetron.experts._base import BLOCK, LOSSES, Constraints, ExpertAlgorithm, Loss, Vector, before_each
 from budgetron.experts._periods import period_beta, rounds_left, starts_period
 
@@ -60,6 +61,11 @@ class Prod(ExpertAlgorithm):
 
     def _start(self) -> None:
         self._logs = np.zeros(self.n_experts_)
+
+    def _check_own_state(self, found: State, rounds: int) -> None:
+        logs = found["_logs"]
+        least = rounds * np.log(0.5) * (1.0 + 1e-9)  # for any beta: it may have been changed
+        require(np.all((logs <= 0.0) & (logs >= least)), "weights should be products of factors")
 
     def _block_rounds(self, rounds: int) -> int:
         left = rounds_left(self.rounds_ + 1) if self.beta == "doubling" else rounds
