@@ -20,6 +20,7 @@ from pathlib import Path
 from budgetron._util.units import format_bytes
 from choices import RESULTS as CHOICES
 from choices import STREAMS, summary
+from single_rounds import RESULTS as SINGLE_ROUNDS
 
 ROOT = Path(__file__).parent.parent
 MARKED = re.compile(r"(<!-- generated: ([\w-]+) -->\n)(.*?)(<!-- end -->)", re.S)
@@ -71,6 +72,22 @@ def choices_speed() -> str:
     return f"In the runs below, it takes {low:.0f} to {high:.0f} µs per row in batches with 16 MB.\n"
 
 
+def single_rounds() -> str:
+    results = json.loads(SINGLE_ROUNDS.read_text())
+    rows = [
+        [
+            classes,
+            f"{found['play']:.0f} µs",
+            f"{found['experts']:.0f} µs",
+            f"{found['river']:.0f} µs",
+            f"{found['limit']:.0f} µs for {format_bytes(round(found['bytes']))}",
+        ]
+        for classes, found in results.items()
+    ]
+    head = ["classes", "`play`", "its experts alone", "`learn_one` of the river adapter", "reading once"]
+    return table(head, rows)
+
+
 def adult() -> dict[str, dict[str, object]]:
     results: dict[str, dict[str, object]] = json.loads((ROOT / "docs" / "adult" / "results.json").read_text())
     return results
@@ -109,6 +126,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "choices-table": choices_table,
     "choices-short": choices_short,
     "choices-speed": choices_speed,
+    "single-rounds": single_rounds,
     "adult-online": adult_online,
     "adult-averages": adult_averages,
     "published": published,

@@ -58,7 +58,9 @@ def experts_alone(model: BudgetClassifier, X: np.ndarray, labels: np.ndarray) ->
 def bytes_read(model: BudgetClassifier) -> int:
     """Return the bytes of the factors and covariances of the second-order experts with supports."""
     learners = (e.learner for e in hypotheses_of(model)[0].pool.experts if e.design.second_order)
-    sizes = ((n.rule.gaussian.sigma.nbytes, n.rule.projection.factor.nbytes) for n in learners if n is not None)
+    sizes = (
+        (n.rule.gaussian.sigma.nbytes, n.rule.projection.factor.nbytes) for n in learners if n is not None
+    )
     return sum(map(sum, sizes))
 
 
