@@ -101,6 +101,8 @@ def run(table, options, folder, stops=None):
     kills = []
     while True:
         signals = [] if stops is None else next(stops)
+        # A run that was killed may have left files. The next one may get its signal before it removes them.
+        before = set(folder.rglob(".budgetron-*.tmp"))
         code = end_of(start([*arguments, "--save", model, "--json"], output), signals)
         errors = Path(f"{output}.err")
         messages = errors.read_text() if errors.exists() else ""
@@ -108,7 +110,7 @@ def run(table, options, folder, stops=None):
             return model.read_bytes(), without_times(json.loads(output.read_text())), kills
         numbers = [number for _, number in signals]
         assert code in [-number for number in numbers] + [128 + number for number in numbers], messages
-        temporary = len(list(folder.rglob(".budgetron-*.tmp")))
+        temporary = len(set(folder.rglob(".budgetron-*.tmp")) - before)
         if code > 0:  # the signal was handled
             check_handled(messages, model, output if len(signals) == 1 else None, temporary)
         kills.append(

@@ -27,8 +27,11 @@ FAULTS = {
     ),
     "the larger root of (43)": (
         "_forgetron",
-        "        phi = -2.0 * c / (b + root(d))",
-        "        phi = (-b - root(d)) / (2.0 * a) if a < 0.0 else -2.0 * c / (b + root(d))",
+        "        return largest_phi(fabs(self.weight(0)), mu, ",
+        # With a < 0 in (44), the larger root is above 1, and phi is 1.
+        "        if fabs(self.weight(0)) < 2.0 * mu:\n"
+        "            return 1.0\n"
+        "        return largest_phi(fabs(self.weight(0)), mu, ",
     ),
     "max for min in tau": (
         "_projectron",
