@@ -28,8 +28,10 @@ __all__ = ["ExpertPool", "TooLittleMemoryError"]
 
 # Rows of the reservoir, at most and at least.
 MOST_ROWS, FEWEST_ROWS = 64, 16
-# Rows of the window, at most and at least; the window takes at most 1 / WINDOW_SHARE of the memory.
-MOST_WINDOW, FEWEST_WINDOW, WINDOW_SHARE = 1024, 128, 16
+# Rows of the window, at most and at least; the window takes at most 1 / WINDOW_SHARE of the memory. If it had
+# fewer rows, there is none: experts with scales from so few rows are often worse than those with equal
+# scales, and take their memory.
+MOST_WINDOW, FEWEST_WINDOW, WINDOW_SHARE = 1024, 256, 16
 # The smallest number of rows per block; the largest is CHUNK.
 SHORTEST_BLOCK = 16
 

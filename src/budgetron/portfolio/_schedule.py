@@ -15,13 +15,17 @@ from budgetron import relevance
 from budgetron._util.types import Floats, Ints
 from budgetron.portfolio._changes import CHUNK, ChangeDetector
 from budgetron.portfolio._experts import MOST_RECENT, UNLIMITED, Expert, most_supports
-from budgetron.portfolio._pool import FEWEST_WINDOW, ExpertPool, median_distance
+from budgetron.portfolio._pool import ExpertPool, median_distance
 from budgetron.portfolio._views import Scaler, Views
 
 __all__ = ["CHANGED", "NO_TARGET", "ScheduledPool"]
 
-# Rows that one step of learning the feature scales uses, and the number of steps.
-SCALE_ROWS, SCALE_STEPS = 250, 25
+# The number of steps that learn the feature scales, and the rows that one step uses, at least and at most. In
+# between, the rows grow with the square root of the memory: the matrices of a step then take an eighth of it.
+SCALE_STEPS = 25
+FEWEST_IN_STEP, MOST_IN_STEP = 250, 500
+# Feature scales are learned from at least this many rows.
+FEWEST_SCALED = 128
 # The first review is after this many rounds, and the next ones after twice as many each.
 FIRST_REVIEW = 256
 # For the first reviews, the largest number of second-order experts without learned scales that stay. After
@@ -36,8 +40,9 @@ ROUNDS_AFTER_CHANGE = (128, 384, 1024)
 SIGNIFICANT = 3.0
 # From the review after LAST rounds on, the best expert may have `most_supports`. The others have at most FEW.
 # One that was the best before keeps its supports until it is worse than the best by more than PROBABLE
-# standard deviations.
-LAST, FEW, PROBABLE = 1024, 350, 2.0
+# standard deviations. At a review, memory is reserved for at most GROWTH times the supports of the best one:
+# some experts need few supports, and the others can use the rest.
+LAST, FEW, PROBABLE, GROWTH = 1024, 350, 2.0, 2
 # A new expert that is compared with one of another kind ends if it is worse by more than CLEAR standard
 # deviations.
 CLEAR = 1.0
@@ -117,9 +122,12 @@ class ScheduledPool(ExpertPool):
         changes = self._end_weak() if self.plan.moving else []
         if self.seen >= LAST and self.plan.moving:  # the best one grows first, and new ones get what is left
             changes += self._grow()
+        may_restart = self.seen > max(MOST_KEPT) and self.plan.restarts and self.plan.moving
         if self.alarm_at < 0 and (self.plan.restarts or self.seen <= LAST):
-            changes += self._start_scaled(min(self.seen, len(self.window)))
-        if self.seen > max(MOST_KEPT) and self.plan.restarts and self.plan.moving:
+            # An expert that restarts gets the other half of the free memory.
+            parts = 2 if may_restart and self._expert_to_restart() is not None else 1
+            changes += self._start_scaled(min(self.seen, len(self.window)), parts=parts)
+        if may_restart:
             changes += self._restart_an_ended_one()
         if self.seen < LAST and self.plan.moving:
             changes += self._grow()
@@ -172,29 +180,34 @@ class ScheduledPool(ExpertPool):
 
     def _restart_an_ended_one(self) -> Changes:
         """Restart the best of the ended experts without learned scales; compare it with one that stayed."""
-        ended = [e for e in self.experts if e.design.kind == "kernel" and e.ended and e.rounds]
-        active = self._second_order("kernel")
-        if not ended or len(active) > 1 or not self._second_order():
+        expert = self._expert_to_restart()
+        if expert is None:
             return []
-        rival = active[0] if active else self._best()
-        expert = min(ended, key=lambda expert: expert.error_rate)
+        rival = next(iter(self._second_order("kernel")), self._best())
         started = self._start_late(expert, min(self.seen, len(self.window)))
         if started:
             self._start_trial(started[0][0], self.experts.index(rival))
         return started
+
+    def _expert_to_restart(self) -> Expert | None:
+        """The best of the ended experts without learned scales, if at most one such expert is active."""
+        ended = [e for e in self.experts if e.design.kind == "kernel" and e.ended and e.rounds]
+        if not ended or len(self._second_order("kernel")) > 1 or not self._second_order():
+            return None
+        return min(ended, key=lambda expert: expert.error_rate)
 
     def _start_trial(self, new: int, previous: int) -> None:
         until = self.seen + max(TRIAL, self.seen // TRIAL_SHARE // CHUNK * CHUNK)
         self.trials.append((new, previous, until))
 
     def _start_late(
-        self, expert: Expert, n_rows: int, scales: Floats | None = None, changed: bool = False
+        self, expert: Expert, n_rows: int, scales: Floats | None = None, changed: bool = False, parts: int = 1
     ) -> Changes:
-        """Start an expert with the last rows, if there is memory for it."""
+        """Start an expert with the last rows, if one of this many parts of the free memory is enough."""
         assert self.scaler is not None
         if not n_rows or not expert.set_width(self.medians[int(expert.design.standardised)], self.row.dtype):
             return []
-        if not expert.start(self.row, self.outputs, self.free - 8 * self.d, FEW):  # with room for scales
+        if not expert.start(self.row, self.outputs, self.free // parts - 8 * self.d, FEW):  # room for scales
             return []
         expert.late = True
         if scales is not None:
@@ -220,6 +233,7 @@ class ScheduledPool(ExpertPool):
                 expert.grow(self.row, self.outputs, own + share, max(min(FEW, most), expert.budget))
             return []
         best = self._best()
+        most = max(min(most, GROWTH * best.n_supports), best.budget)
         for expert in active:
             if expert.allowed > FEW and expert is not best and self._is_worse(expert, best, PROBABLE):
                 expert.shrink(self.row, self.outputs, UNLIMITED, FEW)
@@ -274,8 +288,8 @@ class ScheduledPool(ExpertPool):
             changes += self._start_scaled(min(passed + CHUNK, len(self.window)), changed=True)
         return changes
 
-    def _start_scaled(self, n_rows: int, changed: bool = False) -> Changes:
-        """Learn feature scales from the last rows, and start an expert with them.
+    def _start_scaled(self, n_rows: int, changed: bool = False, parts: int = 1) -> Changes:
+        """Learn feature scales from the last rows, and start an expert in one part of the free memory.
 
         If the stream has changed and there is no memory for the new expert, older experts end, the largest
         first.
@@ -283,7 +297,7 @@ class ScheduledPool(ExpertPool):
         rows, labels, weights = self._last_rows(n_rows)
         rows, labels = rows[weights > 0.0], labels[weights > 0.0]
         places = [i for i, expert in enumerate(self.experts) if expert.design.kind == "scaled"]
-        if len(labels) < FEWEST_WINDOW or not places or self.scaler is None:
+        if len(labels) < FEWEST_SCALED or not places or self.scaler is None:
             return []
         on_trial = {new for new, _, _ in self.trials}
         stays = next((i for i in places if self.experts[i].learner is not None and i not in on_trial), -1)
@@ -297,10 +311,11 @@ class ScheduledPool(ExpertPool):
         others = self._second_order("kernel")
         if others:  # the loss of the expert with the fewest errors
             expert.loss = min(others, key=lambda other: other.error_rate).loss
+        in_step = int(np.clip(np.sqrt(self.memory) / 8, FEWEST_IN_STEP, MOST_IN_STEP))
         self.scales = relevance.feature_scales(
-            self.scaler.apply(rows), labels, expert.gamma, max_rows=SCALE_ROWS, steps=SCALE_STEPS
+            self.scaler.apply(rows), labels, expert.gamma, max_rows=in_step, steps=SCALE_STEPS
         )
-        started = self._start_late(expert, n_rows, self.scales, changed)
+        started = self._start_late(expert, n_rows, self.scales, changed, parts)
         while changed and not started and self._second_order():
             changes.append(self._end(max(self._second_order(), key=lambda other: other.nbytes), None))
             started = self._start_late(expert, n_rows, self.scales, changed)
