@@ -56,20 +56,21 @@ def test_equals_reference(outputs):
     kinds = {i: pool.experts[i].design.kind for i in places}
     assert sorted(kinds.values()) == ["kernel"] * 8 + ["linear"] * 3 + ["recent"] * 2
 
-    def fresh(i):
-        expert = pool.experts[i]
-        budget = 300 if kinds[i] == "kernel" else expert.budget
-        learner = expert.new_learner(pool.row, outputs, budget)
-        return learner, expert.design.standardised, expert.score_factor
+    def fresh(pool, linear):
+        experts = [pool.experts[i] for i in places if (kinds[i] == "linear") == linear]
+        budgets = [300 if expert.design.kind == "kernel" else expert.budget for expert in experts]
+        learners = [e.new_learner(pool.row, outputs, n) for e, n in zip(experts, budgets, strict=True)]
+        return [(a, e.design.standardised, e.score_factor) for a, e in zip(learners, experts, strict=True)]
 
+    early = BudgetClassifier("8MB", random_state=0)
+    early.partial_fit(X[:16], codes[:16], classes=model.classes_)
     reference = Reference(
         FirstOrder(_experts.FIRST_ORDER, 7, outputs),
-        [fresh(i) for i in places if kinds[i] == "linear"],
-        [fresh(i) for i in places if kinds[i] != "linear"],
+        fresh(pool, linear=True),
+        {16: fresh(hypotheses_of(early)[0].pool, linear=False), 64: fresh(pool, linear=False)},
         places,
         len(pool.experts),
         outputs,
-        64,
         RefCombination(len(pool.experts), outputs, (1.0, 0.9999), 0.1, 3e-4),
     )
     expected = [reference.play(x, code) for x, code in zip(X, codes, strict=True)]
@@ -144,11 +145,11 @@ def test_support_sizes_are_those_after_each_round():
     X, y = noisy(600)
     one, many = (BudgetClassifier("1MB", random_state=0) for _ in range(2))
     sizes = one.progressive_fit(X, y).support_sizes
-    cuts = [0, 1, 2, 60, 64, 65, 300, 301, 600]
+    cuts = [0, 1, 2, 15, 16, 60, 64, 65, 300, 301, 600]
     parts = [many.progressive_fit(X[a:b], y[a:b], classes=[-1, 1]) for a, b in itertools.pairwise(cuts)]
     np.testing.assert_array_equal(np.concatenate([part.support_sizes for part in parts]), sizes)
-    assert not sizes[:63].any()
-    assert sizes[63] > 0
+    assert not sizes[:15].any()
+    assert sizes[15] > 0
     assert sizes[-1] == hypotheses_of(one)[0].n_supports
     supports = hypotheses_of(BudgetClassifier("1MB", random_state=0).fit(X[:400], y[:400]))[0].n_supports
     assert sizes[399] == supports

@@ -100,15 +100,16 @@ def margins_from_votes(votes, winner, combined):
 class Portfolio:
     """A portfolio before its first review.
 
-    `linear` and `kernels` are lists of (learner, standardised, factor of the scores). Kernel experts start at
-    round `first`, with the rows seen so far. The order of the experts is first order, linear, kernel.
-    `places` gives the places of the linear and kernel experts among all `n_experts`.
+    `linear` is a list of (learner, standardised, factor of the scores). `kernels` has such a list for each
+    round after which kernel experts start, with the rows seen so far, in place of the former ones. The order
+    of the experts is first order, linear, kernel. `places` gives the places of the linear and kernel experts
+    among all `n_experts`.
     """
 
-    def __init__(self, first_order, linear, kernels, places, n_experts, outputs, first, combination):
+    def __init__(self, first_order, linear, kernels, places, n_experts, outputs, combination):
         self.first_order, self.linear, self.kernels = first_order, linear, kernels
-        self.places, self.n_experts, self.outputs, self.first = places, n_experts, outputs, first
-        self.combination = combination
+        self.places, self.n_experts, self.outputs = places, n_experts, outputs
+        self.combination, self.started = combination, []
         self.rows, self.labels = [], []
 
     def standardised(self, x):
@@ -126,18 +127,17 @@ class Portfolio:
         n = len(factors)
         scores[:n] = factors * self.first_order.play(np.concatenate([[1.0], views[True]]), signs)
         active[:n] = True
-        started = self.kernels if len(self.rows) >= self.first else []
-        for (learner, st, factor), i in zip([*self.linear, *started], self.places, strict=False):
+        for (learner, st, factor), i in zip([*self.linear, *self.started], self.places, strict=False):
             scores[i] = factor * np.asarray(learner.play(views[st], label))
             active[i] = True
         margins = self.combination.play(scores, active, code)
         self.rows.append(x)
         self.labels.append(label)
-        if len(self.rows) == self.first:
-            rows = np.array(self.rows)
+        if len(self.rows) in self.kernels:
+            self.started, rows = self.kernels[len(self.rows)], np.array(self.rows)
             mean, deviation = self.next_statistics(rows)
-            for learner, st, _ in self.kernels:
-                for t in range(self.first):
+            for learner, st, _ in self.started:
+                for t in range(len(rows)):
                     learner.play((rows[t] - mean[t]) / deviation[t] if st else rows[t], self.labels[t])
         return margins
 

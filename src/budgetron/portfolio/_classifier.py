@@ -91,24 +91,25 @@ class BudgetClassifier(WeightedClassifier, UnmergeableClassifier):
     `budgetron.relevance`). All have one output for each class, if there are more than two, with the same
     supports for all classes.
 
-    Kernel experts start after 64 rows, or after fewer rows (at least 16) if 64 would take more than a
-    sixteenth of the memory. A width w stands for gamma = w / m, where m is the median squared distance
-    between these first rows: a larger w is a narrower kernel.
+    Kernel experts start after 16 rows. They start again, with all rows so far, after 64 rows, or after fewer
+    rows if 64 would take more than a sixteenth of the memory. A width w stands for gamma = w / m, where m is
+    the median squared distance between these first rows: a larger w is a narrower kernel.
 
     Reviews take place after 256, 512, 1024, ... rounds. They compare the second-order kernel experts without
     learned scales, and from 4096 rounds on all second-order kernel experts. Let a be the number of rounds in
     which only expert i made a mistake, and b the number in which only the best one did: expert i is worse by
     (a - b) / sqrt(a + b) standard deviations. It ends if this is more than 3. At most 5, 3 and 2 of the
     experts without learned scales stay after the first three reviews, then one. From 1024 rounds on, the best
-    second-order expert may have 800 supports if the memory is 16 MB. This limit is proportional to the square
-    root of the memory, but at least 400 and at most 1200. The others grow to at most 350 supports, and a
+    second-order expert may double its supports from one review to the next, up to 800 if the memory is 16 MB.
+    This limit is proportional to the square root of the memory, but at least 400 and at most 1200. The others
+    grow to at most 350 supports, and a
     former best one that is worse by more than 2 standard deviations shrinks to this number. They end if the
     best one needs their memory. From 2048 rounds on, each review starts the best of the ended experts again,
     if there is memory for it.
 
     Feature scales are learned from a window of up to 1024 recent rows, at the reviews, and 128, 384 and 1024
     rounds after a change. The window takes at most a sixteenth of the memory. If this is too small for
-    128 rows, there is no window: no scales are learned, and no expert starts again. A change is an increase
+    256 rows, there is no window: no scales are learned, and no expert starts again. A change is an increase
     of the error rate of the best second-order expert. The test for it runs every 64 rounds, with a
     probability of a false alarm of about 0.0005. New experts first learn recent rows of the window. After a
     trial of 512 rounds, or an eighth of all rounds so far if this is longer, the worse of the new and the old
@@ -145,7 +146,7 @@ class BudgetClassifier(WeightedClassifier, UnmergeableClassifier):
     >>> model = BudgetClassifier(memory="4MB", random_state=0)
     >>> trace = model.progressive_fit(X, y % 2)
     >>> print(f"{trace.mistakes.mean():.2f}")
-    0.03
+    0.02
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = CLASS_WEIGHT | {

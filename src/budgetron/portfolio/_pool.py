@@ -80,7 +80,7 @@ class ExpertPool:
         self.seen = 0  # rounds that were learned
         wide = d > WIDE
         self.scaler = None if wide else Scaler.for_features(d)
-        # A sample of all rows so far, with the labels of the first ones until kernel experts start
+        # A sample of all rows so far, with the labels of the first ones until it is full
         rows = 0 if wide else self._reservoir_rows(d)
         self.reservoir: Floats = np.zeros((rows, d), dtype)
         self.first_labels, self.first_weights = np.zeros(rows), np.ones(rows)
@@ -189,7 +189,7 @@ class ExpertPool:
         self.scales = np.pad(self.scales, (0, more if len(self.scales) else 0), constant_values=1.0)
         self.scaler.add_features(more)
         self.row, self.d = np.pad(self.row, (0, more)), d
-        # A smaller sample of wider rows; until kernel experts start, with room for one more row.
+        # A smaller sample of wider rows; until it is full, with room for one more row.
         started = self.seen >= len(self.reservoir)
         rows = max(self._reservoir_rows(d), 0 if started else self.seen + 1)
         self.first_labels, self.first_weights = (
@@ -230,7 +230,8 @@ class ExpertPool:
         done, before = 0, self.seen
         while done < n_rows:
             at = before + done
-            event = len(self.reservoir) if at < len(self.reservoir) else (at // CHUNK + 1) * CHUNK
+            full = FEWEST_ROWS if at < FEWEST_ROWS else len(self.reservoir)
+            event = full if at < len(self.reservoir) else (at // CHUNK + 1) * CHUNK
             room = min((expert.room for expert in self._second_order()), default=UNLIMITED)
             done = min(n_rows, done + max(1, min(self.block_rows(), event - at, room)))
             yield done

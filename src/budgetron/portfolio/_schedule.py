@@ -1,7 +1,8 @@
 """The schedule by which the experts of a pool start, end and grow.
 
-Kernel experts start when the reservoir is full of the first rows: their median distance sets the kernel
-widths. Reviews take place after FIRST_REVIEW rounds, twice as many, and so on. A review ends the experts that
+Kernel experts start after FEWEST_ROWS rounds. The median distance of the rows so far sets the kernel widths.
+They start again with all rows so far when the reservoir is full, because more rows give a better median.
+Reviews take place after FIRST_REVIEW rounds, twice as many, and so on. A review ends the experts that
 were significantly worse than the best one, starts new experts, and gives the free memory to those that stay.
 Feature scales are learned from a window of recent rows: at reviews, and after a change of the stream (see
 `_changes`).
@@ -15,7 +16,7 @@ from budgetron import relevance
 from budgetron._util.types import Floats, Ints
 from budgetron.portfolio._changes import CHUNK, ChangeDetector
 from budgetron.portfolio._experts import MOST_RECENT, UNLIMITED, Expert, most_supports
-from budgetron.portfolio._pool import ExpertPool, median_distance
+from budgetron.portfolio._pool import FEWEST_ROWS, ExpertPool, median_distance
 from budgetron.portfolio._views import Scaler, Views
 
 __all__ = ["CHANGED", "NO_TARGET", "ScheduledPool"]
@@ -72,7 +73,7 @@ class ScheduledPool(ExpertPool):
             return []
         changes: Changes = []
         self.chunk_errors += int(wrong[self.watched]) if self.watched >= 0 else 0
-        if self.seen == len(self.reservoir):
+        if self.seen in (FEWEST_ROWS, len(self.reservoir)):
             self._start_kernel_experts(self.scaler)
         elif self.seen % CHUNK == 0 and self.plan.second_order:
             changes += self._end_chunk()
@@ -84,29 +85,33 @@ class ScheduledPool(ExpertPool):
         return changes
 
     def _start_kernel_experts(self, scaler: Scaler) -> None:
-        """Start the kernel experts, and let them learn the rows so far."""
+        """Start the kernel experts, also those that are active, and let them learn the rows so far."""
         self.medians = self._measure(scaler)
+        self.only_first[:] = 0
         for expert in self._kernel_experts():
-            if not expert.set_width(self.medians[int(expert.design.standardised)], self.row.dtype):
-                expert.end()
+            median = self.medians[int(expert.design.standardised)]
+            expert.learner, expert.ended = None, not expert.set_width(median, self.row.dtype)
         waiting = [e for e in self._kernel_experts() if not e.ended and e.design.kind != "scaled"]
         recent = [expert for expert in waiting if not expert.design.second_order]
         second = [expert for expert in waiting if expert.design.second_order]
-        labels, self.first_labels = self.first_labels, np.zeros(0)
-        weights, self.first_weights = self.first_weights, np.zeros(0)
+        rows, labels, weights = (
+            array[: self.seen] for array in (self.reservoir, self.first_labels, self.first_weights)
+        )
+        if self.seen == len(self.reservoir):
+            self.first_labels = self.first_weights = np.zeros(0)
         self._start_with_shares(recent, self.free // 8, MOST_RECENT)
         # As many as can have enough supports each, in the order of `designs_for`.
         while second and not self._start_with_shares(second, self.free, self._most_supports()):
             second.pop().end()
         if not second:  # the memory is too small for any of these
             self._start_with_shares(recent, self.free, MOST_RECENT)
-        views = Views(self.reservoir, scaler.apply(self.reservoir))
+        views = Views(rows, scaler.apply(rows))
         for expert in self._kernel_experts():
             self._replay(expert, views, labels, weights)
 
     def _measure(self, scaler: Scaler) -> Floats:
-        standardised = scaler.apply(self.reservoir)
-        return np.array([median_distance(self.reservoir), median_distance(standardised)])
+        rows = self.reservoir[: self.seen]
+        return np.array([median_distance(rows), median_distance(scaler.apply(rows))])
 
     def _most_supports(self) -> int:
         """The most supports of an expert: no more than the rounds until memory is reassigned."""

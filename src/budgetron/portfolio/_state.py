@@ -113,7 +113,7 @@ def _restore_rows(pool: ExpertPool, state: State, dtype: np.dtype[Any]) -> None:
     classes = (-1.0, 0.0, 1.0) if pool.outputs == 1 else tuple(range(pool.outputs))
     for values in (pool.first_labels, pool.window_labels):
         require(bool(np.isin(values, classes).all()), "labels of rows should be classes")
-    started = seen >= size and pool.scaler is not None
+    started = seen >= FEWEST_ROWS and pool.scaler is not None
     pool.medians = require_array(state["medians"], np.float64, (2,), "medians")
     require(np.all(np.isfinite(pool.medians) & (pool.medians >= 0.0)), "medians should not be below 0")
     require(not started or np.all(pool.medians > 0.0), "medians should be above 0")
