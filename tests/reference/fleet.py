@@ -15,6 +15,7 @@ import numpy as np
 
 SAMPLES = 16
 LEAST_PHI = 1e-6
+NEGLIGIBLE = 0.01
 MASK = 2**64 - 1
 
 
@@ -88,6 +89,8 @@ class SharedMemory:
             if len(key.supports) > self.budget:
                 self.shrink_and_remove(key)
             self.resize(name, before)
+            if self.evicted:
+                self.remove_negligible(name)
         while self.used() > self.limit(self.seen()):
             self.evict(name)
         return f
@@ -102,6 +105,15 @@ class SharedMemory:
         key.damage += psi(abs(key.supports[0][2]), y * self.value(key.supports, x))
         key.shrinking += (1 - phi) / (1 + phi)
         del key.supports[0]
+
+    def remove_negligible(self, name: object) -> None:
+        """Remove old supports with negligible coefficients, after a mistake has added a support."""
+        key = self.keys[name]
+        before = len(key.supports)
+        while len(key.supports) > 1 and abs(key.supports[0][2]) < NEGLIGIBLE:
+            self.shrink_and_remove(key)
+            self.evicted += 1
+        self.resize(name, before)
 
     def seen(self) -> int:
         return sum(key.rounds > 0 for key in self.keys.values())

@@ -12,7 +12,9 @@ of the key that asks for room; of their owners the one with the lowest value los
 
 The self-tuned Forgetron is shrunk before a support is removed, as it does itself when its budget is full. So the damage of
 all removals stays within its share of the mistakes, unless a key that makes no mistakes loses several supports. `removal`
-has the formulas.
+has the formulas. A key that loses several supports between two mistakes may be shrunk to nearly 0. Its predictions are
+still the same, because only their sign counts, until its next mistake adds a support with the coefficient 1. Then supports
+whose coefficients are negligible are removed, because they would only take memory.
 """
 
 from libc.math cimport exp, fabs
@@ -43,6 +45,9 @@ cdef double PER_ROW = 0.05, PER_KEY = 0.1
 
 # A hypothesis is never shrunk to 0.
 cdef double LEAST_PHI = 1e-6
+
+# Coefficients below this are negligible beside that of a new support, which is 1.
+cdef double NEGLIGIBLE = 0.01
 
 ctypedef struct Statistics:
     float rows, mistakes, half_mistakes
@@ -173,6 +178,8 @@ cdef class PooledFleet(KernelFleet):
         return 0
 
     cdef int limit_memory(self, Py_ssize_t number) except -1 nogil:
+        if self.evicted and self.shrinks and self.rule.added >= 0:
+            self.remove_negligible(number)
         while self.store.used > self.limit():
             self.evict(number)
         return 0
@@ -229,9 +236,21 @@ cdef class PooledFleet(KernelFleet):
 
     cdef int remove_oldest(self, Py_ssize_t number) except -1 nogil:
         """Remove the oldest support of a key; shrink its hypothesis before, if it is a Forgetron."""
-        cdef Record* record = self.records + number
-        cdef double phi = 1.0, mu
         self.load(number)
+        self.shrink_and_remove(self.records + number)
+        return self.pack(number, True)
+
+    cdef int remove_negligible(self, Py_ssize_t number) except -1 nogil:
+        """Remove the oldest supports of a key, which is loaded, as long as their coefficients are negligible."""
+        cdef int64_t before = self.evicted
+        while self.supports.m > 1 and fabs(self.rule.weight(0)) < NEGLIGIBLE:
+            self.shrink_and_remove(self.records + number)
+            self.evicted += 1
+        return self.pack(number, True) if self.evicted > before else 0
+
+    cdef int shrink_and_remove(self, Record* record) except -1 nogil:
+        """Remove the oldest support of the loaded key."""
+        cdef double phi = 1.0, mu
         # The rule updates the value at its last row, which does not matter here but must be readable.
         self.rule.k = self.single.wide if self.supports.single else <double*> self.single.values
         if self.shrinks:
@@ -244,7 +263,6 @@ cdef class PooledFleet(KernelFleet):
         self.rule.added = -1
         if self.supports.m == 0:
             self.rule.factor, self.rule.norm2, self.rule.peak = 1.0, 0.0, 0.0
-        self.pack(number, True)
         record.shrinking += (1.0 - phi) / (1.0 + phi)
         return 0
 
