@@ -12,29 +12,26 @@ from libc.string cimport memcpy, memset
 import numpy as np
 
 from budgetron._core.covariance cimport FactoredCovariance, ForgettingCovariance
+from budgetron._core.fleet_states cimport FleetStates, KeyRecord, resized
 from budgetron._core.linear cimport LinearRule, finish_round, score_row, set_label
 from budgetron._core.rows cimport BatchRows, address
 
 cdef extern from "Python.h" nogil:
-    void* PyMem_RawRealloc(void*, size_t)
     void PyMem_RawFree(void*)
 
 cdef extern from "prefetch.h" nogil:
     void bt_prefetch(const void*)
-
-# Rows between the one that is played and the ones whose records and whose numbers are prefetched
-cdef Py_ssize_t RECORDS_AHEAD = 16, BLOCKS_AHEAD = 6
 
 # At most this many arrays belong to a rule.
 cdef enum:
     MOST_ARRAYS = 4
 
 ctypedef struct Record:
-    int64_t rounds, mistakes, updates, last
-    double factor, norm2, peak
+    KeyRecord key
+    int64_t updates
 
 
-cdef class LinearFleet:
+cdef class LinearFleet(FleetStates):
     """The states of many linear learners.
 
     Parameters
@@ -46,9 +43,6 @@ cdef class LinearFleet:
     """
 
     cdef readonly LinearRule learner
-    cdef readonly Py_ssize_t n
-    cdef Py_ssize_t room
-    cdef Record* records
     # Each key has `width` numbers: the arrays of the rule one after the other, and the factor of a covariance
     cdef double* blocks
     cdef double* first
@@ -58,17 +52,13 @@ cdef class LinearFleet:
     cdef Py_ssize_t lengths[<int> MOST_ARRAYS]
     cdef ForgettingCovariance forgetting
     cdef double* wide
-    cdef public int64_t rows
-    cdef readonly int64_t idle
-    cdef public int64_t expired
-    cdef public int64_t next_scan
     cdef double largest_norm2  # of all keys so far
     # The states before their first rounds in this batch, to be restored after an error
     cdef object backup_numbers, backup_records, backup_blocks
 
     def __cinit__(self, LinearRule rule, int64_t idle=0):
         cdef Py_ssize_t i
-        self.learner, self.idle, self.next_scan = rule, idle, 1024
+        self.learner, self.idle, self.record_size = rule, idle, sizeof(Record)
         kept = [rule.weights, *rule.extra.values()]
         if isinstance(rule.covariance, ForgettingCovariance):
             self.forgetting = rule.covariance
@@ -81,13 +71,10 @@ cdef class LinearFleet:
             self.places[i], self.lengths[i] = <double*> address(array), array.size
             self.width += array.size
         self.wide = <double*> address(rule.wide)
-        self.first = <double*> PyMem_RawRealloc(NULL, 8 * self.width)
-        if self.first == NULL:
-            raise MemoryError(f"cannot allocate {8 * self.width:,} bytes")
+        self.first = <double*> resized(NULL, 8 * self.width)
         self.store(self.first)
 
     def __dealloc__(self):
-        PyMem_RawFree(self.records)
         PyMem_RawFree(self.blocks)
         PyMem_RawFree(self.first)
 
@@ -101,101 +88,13 @@ cdef class LinearFleet:
         """Bytes that the fleet keeps."""
         return self.room * self.record_bytes + 8 * self.width + self.learner.nbytes
 
-    def resize(self, Py_ssize_t n):
-        """Have n keys: new ones, which have learned nothing, are added at the end. There must be at least as many."""
-        cdef Py_ssize_t room, i
-        cdef void* fresh
-        if n > self.room:
-            room = n + n // 16 + 16
-            fresh = PyMem_RawRealloc(self.records, room * sizeof(Record))
-            if fresh == NULL:
-                raise MemoryError(f"cannot allocate {room * sizeof(Record):,} bytes for keys")
-            self.records = <Record*> fresh
-            fresh = PyMem_RawRealloc(self.blocks, room * 8 * self.width)
-            if fresh == NULL:
-                raise MemoryError(f"cannot allocate {room * 8 * self.width:,} bytes for keys")
-            self.blocks, self.room = <double*> fresh, room
-        for i in range(self.n, n):
-            self.start(i)
-        self.n = n
-
-    def remove(self, Py_ssize_t number):
-        """Remove a key. The last key gets its number."""
-        cdef Py_ssize_t last = self.n - 1
-        self.reset(number)
-        if number != last:
-            self.records[number] = self.records[last]
-            memcpy(self.blocks + number * self.width, self.blocks + last * self.width, 8 * self.width)
-        self.n = last
-
-    def truncate(self, Py_ssize_t n):
-        """Remove all keys from number n on."""
-        while self.n > n:
-            self.remove(self.n - 1)
-
-    def play(self, int64_t[::1] numbers, BatchRows rows, double[::1] labels, double[::1] margins,
-             double[::1] offsets=None, double[::1] importances=None):
-        """Play one round per row, with the rule of its key. `offsets` are added to the margins.
-
-        All arguments must have been checked: numbers of keys, rows, labels of -1 or +1, and weights of the rows.
-        """
-        cdef Py_ssize_t i, n = rows.n
-        cdef double offset = 0.0, importance = 1.0
-        with nogil:
-            for i in range(n):
-                if i + RECORDS_AHEAD < n:
-                    bt_prefetch(self.records + numbers[i + RECORDS_AHEAD])
-                    self.prefetch(numbers[i + BLOCKS_AHEAD])
-                if self.idle and self.records[numbers[i]].last + self.idle < self.rows:
-                    self.reset(numbers[i])
-                if offsets is not None:
-                    offset = offsets[i]
-                if importances is not None:
-                    importance = importances[i]
-                margins[i] = self.margin(numbers[i], rows, i) + offset
-                self.learn(numbers[i], rows, i, labels[i], offset, importance)
-
-    def decide(self, int64_t[::1] numbers, BatchRows rows, double[::1] margins, double[::1] offsets=None):
-        """Write the margin of each row. A key with the number -1 has the margin 0."""
-        cdef Py_ssize_t i, n = rows.n
-        with nogil:
-            for i in range(n):
-                margins[i] = 0.0
-                if i + BLOCKS_AHEAD < n and numbers[i + BLOCKS_AHEAD] >= 0:
-                    self.prefetch(numbers[i + BLOCKS_AHEAD])
-                if numbers[i] >= 0 and not (self.idle and self.records[numbers[i]].last + self.idle < self.rows):
-                    margins[i] = self.margin(numbers[i], rows, i)
-                if offsets is not None:
-                    margins[i] += offsets[i]
-
-    def idle_keys(self):
-        """Return the numbers of the keys that are to be forgotten, in descending order."""
-        cdef Py_ssize_t i
-        return [i for i in range(self.n - 1, -1, -1) if self.is_idle(i)]
-
-    def is_idle(self, Py_ssize_t number):
-        """Return whether a key is to be forgotten, or has been."""
-        cdef Record* record = self.records + number
-        return self.idle > 0 and (record.rounds == 0 or record.last + self.idle < self.rows)
-
     def copy_to(self, Py_ssize_t number, LinearRule rule):
         """Give another rule of the same kind, before its first round, the state of a key."""
         cdef LinearFleet other = LinearFleet(rule)
-        cdef Record* record = self.records + number
+        cdef Record* record = self.record(number)
         other.load(self.blocks + number * self.width, other.arrays)
-        rule.rounds, rule.mistakes, rule.updates = record.rounds, record.mistakes, record.updates
-        rule.factor, rule.norm2, rule.peak = record.factor, record.norm2, record.peak
-
-    def counts(self, int64_t[::1] numbers):
-        """Return rounds, mistakes, last row and supports of these keys as an array of int64 with four columns."""
-        cdef Py_ssize_t i
-        cdef Record* record
-        cdef int64_t[:, ::1] out = np.empty((numbers.shape[0], 4), np.int64)
-        for i in range(numbers.shape[0]):
-            record = self.records + numbers[i]
-            out[i, 0], out[i, 1] = record.rounds, record.mistakes
-            out[i, 2], out[i, 3] = record.last, 0
-        return np.asarray(out)
+        rule.rounds, rule.mistakes, rule.updates = record.key.rounds, record.key.mistakes, record.updates
+        rule.factor, rule.norm2, rule.peak = record.key.factor, record.key.norm2, record.key.peak
 
     def is_safe(self, double square):
         """Return whether rows of at most this squared norm cannot make a margin or a weight of any key overflow."""
@@ -212,7 +111,7 @@ cdef class LinearFleet:
         cdef Record* records = <Record*> address(self.backup_records)
         cdef double* blocks = <double*> address(self.backup_blocks)
         for i in range(chosen.shape[0]):
-            memcpy(records + i, self.records + chosen[i], sizeof(Record))
+            memcpy(records + i, self.record(chosen[i]), sizeof(Record))
             memcpy(blocks + i * self.width, self.blocks + chosen[i] * self.width, 8 * self.width)
 
     def restore(self):
@@ -222,9 +121,8 @@ cdef class LinearFleet:
         cdef Record* records = <Record*> address(self.backup_records)
         cdef double* blocks = <double*> address(self.backup_blocks)
         for i in range(chosen.shape[0]):
-            memcpy(self.records + chosen[i], records + i, sizeof(Record))
+            memcpy(self.record(chosen[i]), records + i, sizeof(Record))
             memcpy(self.blocks + chosen[i] * self.width, blocks + i * self.width, 8 * self.width)
-        self.drop_backup()
 
     def drop_backup(self):
         """Free the memory of the last `save_before`."""
@@ -239,10 +137,10 @@ cdef class LinearFleet:
         cdef int64_t[:, ::1] count = np.empty((n, 4), np.int64)
         cdef double[:, ::1] value = np.empty((n, 3)), block = np.empty((n, self.width))
         for i in range(n):
-            record = self.records + numbers[i]
-            count[i, 0], count[i, 1], count[i, 2] = record.rounds, record.mistakes, record.last
+            record = self.record(numbers[i])
+            count[i, 0], count[i, 1], count[i, 2] = record.key.rounds, record.key.mistakes, record.key.last
             count[i, 3] = record.updates
-            value[i, 0], value[i, 1], value[i, 2] = record.factor, record.norm2, record.peak
+            value[i, 0], value[i, 1], value[i, 2] = record.key.factor, record.key.norm2, record.key.peak
             memcpy(&block[i, 0], self.blocks + numbers[i] * self.width, 8 * self.width)
         return {"counts": np.asarray(count), "values": np.asarray(value), "blocks": np.asarray(block)}
 
@@ -254,32 +152,33 @@ cdef class LinearFleet:
         cdef double[:, ::1] value = state["values"], block = state["blocks"]
         self.resize(first + n)
         for i in range(n):
-            record = self.records + first + i
-            record.rounds, record.mistakes, record.last = count[i, 0], count[i, 1], count[i, 2]
+            record = self.record(first + i)
+            record.key.rounds, record.key.mistakes, record.key.last = count[i, 0], count[i, 1], count[i, 2]
             record.updates = count[i, 3]
-            record.factor, record.norm2, record.peak = value[i, 0], value[i, 1], value[i, 2]
-            self.largest_norm2 = max(self.largest_norm2, record.norm2)
+            record.key.factor, record.key.norm2, record.key.peak = value[i, 0], value[i, 1], value[i, 2]
+            self.largest_norm2 = max(self.largest_norm2, record.key.norm2)
             memcpy(self.blocks + (first + i) * self.width, &block[i, 0], 8 * self.width)
 
     # ------------------------------------------------------------------ rounds
+
+    cdef inline Record* record(self, Py_ssize_t number) noexcept nogil:
+        return <Record*> self.records + number
+
+    cdef int make_room(self, Py_ssize_t room) except -1:
+        self.blocks = <double*> resized(self.blocks, room * 8 * self.width)
+        return 0
+
+    cdef void move(self, Py_ssize_t number, Py_ssize_t to) noexcept nogil:
+        memcpy(self.blocks + to * self.width, self.blocks + number * self.width, 8 * self.width)
+
+    cdef void start(self, Py_ssize_t number) noexcept nogil:
+        FleetStates.start(self, number)
+        memcpy(self.blocks + number * self.width, self.first, 8 * self.width)
 
     cdef void prefetch(self, Py_ssize_t number) noexcept nogil:
         cdef Py_ssize_t i
         for i in range(0, min(self.width, 128), 8):
             bt_prefetch(self.blocks + number * self.width + i)
-
-    cdef void start(self, Py_ssize_t number) noexcept nogil:
-        """Let a key be as before its first round."""
-        memset(self.records + number, 0, sizeof(Record))
-        self.records[number].factor = 1.0
-        self.records[number].last = self.rows
-        memcpy(self.blocks + number * self.width, self.first, 8 * self.width)
-
-    cdef int reset(self, Py_ssize_t number) except -1 nogil:
-        """Forget what a key has learned."""
-        self.expired += self.records[number].rounds > 0
-        self.start(number)
-        return 0
 
     cdef void load(self, double* block, int arrays) noexcept nogil:
         """Load the first arrays of a block into the rule."""
@@ -300,11 +199,10 @@ cdef class LinearFleet:
             block[0] = self.forgetting.factor
 
     cdef double margin(self, Py_ssize_t number, BatchRows rows, Py_ssize_t i) except? -1 nogil:
-        """Return w . x of a key."""
         cdef bint finite
         cdef Py_ssize_t start
         self.load(self.blocks + number * self.width, 1)
-        self.learner.factor = self.records[number].factor
+        self.learner.factor = self.key_record(number).factor
         if rows.sparse:
             start = rows.starts[i]
             self.learner.index, self.learner.n = rows.features + start, rows.starts[i + 1] - start
@@ -322,12 +220,11 @@ cdef class LinearFleet:
 
     cdef int learn(self, Py_ssize_t number, BatchRows rows, Py_ssize_t i, double label, double offset,
                    double importance) except -1 nogil:
-        """Finish the round of row i, whose margin is known."""
-        cdef Record* record = self.records + number
+        cdef Record* record = self.record(number)
         cdef Py_ssize_t start = rows.starts[i] if rows.sparse else i * self.learner.d
         self.learner.rounds, self.learner.mistakes, self.learner.updates = (
-            record.rounds, record.mistakes, record.updates)
-        self.learner.norm2, self.learner.peak = record.norm2, record.peak
+            record.key.rounds, record.key.mistakes, record.updates)
+        self.learner.norm2, self.learner.peak = record.key.norm2, record.key.peak
         self.learner.importance, self.learner.offset = importance, offset
         self.learner.margin += offset
         set_label(self.learner, label)
@@ -339,21 +236,8 @@ cdef class LinearFleet:
             finish_round(self.learner, <double*> rows.values + start, self.wide)
         if self.learner.updated:
             self.store(self.blocks + number * self.width)
-        record.rounds, record.mistakes, record.updates, record.last = (
+        record.key.rounds, record.key.mistakes, record.updates, record.key.last = (
             self.learner.rounds, self.learner.mistakes, self.learner.updates, self.rows)
-        record.factor, record.norm2, record.peak = self.learner.factor, self.learner.norm2, self.learner.peak
-        self.largest_norm2 = max(self.largest_norm2, record.norm2)
-        self.rows += 1
-        if self.idle and self.rows >= self.next_scan:
-            self.scan()
-        return 0
-
-    cdef int scan(self) except -1 nogil:
-        """Forget what idle keys have learned. This happens after the same rows, whatever the batches are."""
-        cdef Py_ssize_t i, seen = 0
-        for i in range(self.n):
-            if self.records[i].rounds and self.records[i].last + self.idle < self.rows:
-                self.reset(i)
-            seen += self.records[i].rounds > 0
-        self.next_scan = self.rows + max(1024, seen // 4)
+        record.key.factor, record.key.norm2, record.key.peak = self.learner.factor, self.learner.norm2, self.learner.peak
+        self.largest_norm2 = max(self.largest_norm2, record.key.norm2)
         return 0

@@ -23,7 +23,7 @@ from libc.string cimport memcpy, memset
 
 import numpy as np
 
-from budgetron._core.block_store cimport BlockStore
+from budgetron._core.fleet_states cimport resized
 from budgetron._core.kernel_fleet cimport KernelFleet, Record
 from budgetron._core.kernel_values cimport real
 from budgetron._core.key_index cimport KeyIndex
@@ -31,7 +31,6 @@ from budgetron._core.removal cimport allowed_damage, damage, largest_phi
 from budgetron._core.rounds cimport Learner
 
 cdef extern from "Python.h" nogil:
-    void* PyMem_RawRealloc(void*, size_t)
     void PyMem_RawFree(void*)
 
 cdef extern from "prefetch.h" nogil:
@@ -69,7 +68,6 @@ cdef class PooledFleet(KernelFleet):
     """
 
     cdef Statistics* statistics
-    cdef Py_ssize_t statistics_room
     cdef readonly KeyIndex index
     cdef readonly Py_ssize_t memory
     cdef Py_ssize_t fixed, taken  # bytes that do not depend on the keys, and bytes of keys that have rows
@@ -80,8 +78,8 @@ cdef class PooledFleet(KernelFleet):
                  uint64_t seed):
         self.index, self.memory, self.random = index, memory, seed
         # Arrays have room for 16 more keys, and the table of each class for 16 more pages.
-        self.fixed = self.learner.nbytes + 136 * self.classes + self.store.held + 16 * (8 + self.record_bytes) + 256
-        self.fixed += self.store.slack
+        self.fixed = self.learner.nbytes + 136 * self.layout.classes + self.store.held + self.store.slack
+        self.fixed += 16 * (8 + self.record_bytes) + 256
 
     def __dealloc__(self):
         PyMem_RawFree(self.statistics)
@@ -93,32 +91,14 @@ cdef class PooledFleet(KernelFleet):
     @property
     def least_memory(self):
         """Bytes below which one key could not have its whole budget."""
-        return self.fixed + 2 * self.store.costs[self.classes - 1] + self.bytes_of_key(0)
+        return self.fixed + 2 * self.store.costs[self.layout.classes - 1] + self.bytes_of_key(0)
 
     def bytes_of_keys(self, Py_ssize_t n, Py_ssize_t text_bytes):
         """Return the bytes of n keys without supports, whose texts have this many bytes in all."""
         return self.fixed + n * self.bytes_of_key(0) + text_bytes * 17 // 16
 
-    def resize(self, Py_ssize_t n):
-        cdef void* fresh
-        KernelFleet.resize(self, n)
-        if self.room > self.statistics_room:
-            fresh = PyMem_RawRealloc(self.statistics, self.room * sizeof(Statistics))
-            if fresh == NULL:
-                raise MemoryError(f"cannot allocate {self.room * sizeof(Statistics):,} bytes for keys")
-            self.statistics = <Statistics*> fresh
-            memset(self.statistics + self.statistics_room, 0,
-                   (self.room - self.statistics_room) * sizeof(Statistics))
-            self.statistics_room = self.room
-
     def enlarge_pages(self):
         """Do nothing: pages are as large as the memory allows."""
-
-    def remove(self, Py_ssize_t number):
-        cdef Py_ssize_t last = self.n - 1
-        KernelFleet.remove(self, number)
-        self.statistics[number] = self.statistics[last]
-        memset(self.statistics + last, 0, sizeof(Statistics))
 
     def state(self, int64_t[::1] numbers):
         cdef Py_ssize_t i
@@ -134,10 +114,21 @@ cdef class PooledFleet(KernelFleet):
         KernelFleet.append(self, state)
         for i in range(given.shape[0]):
             memcpy(self.statistics + first + i, &given[i, 0], sizeof(Statistics))
-            if self.records[first + i].rounds:
+            if self.record(first + i).key.rounds:
                 self.taken += self.bytes_of_key(self.text_length(first + i))
         while self.store.used > self.limit():
             self.evict(-1)
+
+    cdef int make_room(self, Py_ssize_t room) except -1:
+        KernelFleet.make_room(self, room)
+        self.statistics = <Statistics*> resized(self.statistics, room * sizeof(Statistics))
+        memset(self.statistics + self.room, 0, (room - self.room) * sizeof(Statistics))
+        return 0
+
+    cdef void move(self, Py_ssize_t number, Py_ssize_t to) noexcept nogil:
+        KernelFleet.move(self, number, to)
+        self.statistics[to] = self.statistics[number]
+        memset(self.statistics + number, 0, sizeof(Statistics))
 
     cdef Py_ssize_t bytes_of_key(self, Py_ssize_t text) noexcept nogil:
         """Return the bytes of a key without supports: with room for growth, and a table of which 2/5 are used."""
@@ -158,16 +149,16 @@ cdef class PooledFleet(KernelFleet):
 
     cdef double decay_time(self) noexcept nogil:
         """Return the rows over which statistics decay: half of the supports of the pool."""
-        cdef double supports = <double> self.limit() * self.budget / self.store.costs[self.classes - 1]
+        cdef double supports = <double> self.limit() * self.budget / self.store.costs[self.layout.classes - 1]
         return max(0.5 * supports, 1.0)
 
     cdef int observe(self, Py_ssize_t number, double label, double offset) except -1 nogil:
-        cdef Record* record = self.records + number
+        cdef Record* record = self.record(number)
         cdef Statistics* statistics = self.statistics + number
         cdef double decay, half
-        if record.rounds == 0:
+        if record.key.rounds == 0:
             self.taken += self.bytes_of_key(self.text_length(number))
-        decay = exp(<double> (record.last - self.rows) / self.decay_time())
+        decay = exp(<double> (record.key.last - self.rows) / self.decay_time())
         if self.supports.single:
             half = newer_half(self, <float*> self.single.values)
         else:
@@ -198,11 +189,11 @@ cdef class PooledFleet(KernelFleet):
         return x ^ (x >> 31)
 
     cdef double value_of_support(self, Py_ssize_t number, double time) noexcept nogil:
-        cdef Record* record = self.records + number
+        cdef Record* record = self.record(number)
         cdef Statistics* statistics = self.statistics + number
         cdef double worth = max(<double> statistics.half_mistakes - statistics.mistakes, 0.0)
         worth += PER_ROW * statistics.rows + PER_KEY
-        return worth * exp(<double> (record.last - self.rows) / time) / record.m
+        return worth * exp(<double> (record.key.last - self.rows) / time) / record.m
 
     cdef int evict(self, Py_ssize_t asking) except -1 nogil:
         """Remove a support of the key that benefits least from it; `asking` is a candidate, -1 for none."""
@@ -210,21 +201,21 @@ cdef class PooledFleet(KernelFleet):
         cdef uint32_t owners[<int> SAMPLES]
         cdef Py_ssize_t i, c, place, total = 0, n = 0, victim = -1
         cdef double value, least = 0.0, time = self.decay_time()
-        for c in range(self.classes):
-            total += self.store.counts[c] * self.capacities[c]
-        if asking >= 0 and self.records[asking].m:
+        for c in range(self.layout.classes):
+            total += self.store.counts[c] * self.layout.capacities[c]
+        if asking >= 0 and self.record(asking).m:
             blocks[0] = self.block_of(asking)
             n = 1
         for i in range(n, SAMPLES):
             place, c = <Py_ssize_t> (self.draw() % <uint64_t> total), 0
-            while place >= self.store.counts[c] * self.capacities[c]:
-                place -= self.store.counts[c] * self.capacities[c]
+            while place >= self.store.counts[c] * self.layout.capacities[c]:
+                place -= self.store.counts[c] * self.layout.capacities[c]
                 c += 1
-            blocks[i] = self.store.block(c, place // self.capacities[c])
+            blocks[i] = self.store.block(c, place // self.layout.capacities[c])
             bt_prefetch(blocks[i])
         for i in range(SAMPLES):
             owners[i] = (<uint32_t*> blocks[i])[0]
-            bt_prefetch(self.records + owners[i])
+            bt_prefetch(self.record(owners[i]))
             bt_prefetch(self.statistics + owners[i])
         for i in range(SAMPLES):
             value = self.value_of_support(owners[i], time)
@@ -237,14 +228,14 @@ cdef class PooledFleet(KernelFleet):
     cdef int remove_oldest(self, Py_ssize_t number) except -1 nogil:
         """Remove the oldest support of a key; shrink its hypothesis before, if it is a Forgetron."""
         self.load(number)
-        self.shrink_and_remove(self.records + number)
+        self.shrink_and_remove(self.record(number))
         return self.pack(number, True)
 
     cdef int remove_negligible(self, Py_ssize_t number) except -1 nogil:
         """Remove the oldest supports of a key, which is loaded, as long as their coefficients are negligible."""
         cdef int64_t before = self.evicted
         while self.supports.m > 1 and fabs(self.rule.weight(0)) < NEGLIGIBLE:
-            self.shrink_and_remove(self.records + number)
+            self.shrink_and_remove(self.record(number))
             self.evicted += 1
         return self.pack(number, True) if self.evicted > before else 0
 
@@ -255,7 +246,7 @@ cdef class PooledFleet(KernelFleet):
         self.rule.k = self.single.wide if self.supports.single else <double*> self.single.values
         if self.shrinks:
             mu = self.rule.label(0) * self.rule.value_at(0)
-            phi = largest_phi(fabs(self.rule.weight(0)), mu, self.rule.damage_sum - allowed_damage(record.mistakes))
+            phi = largest_phi(fabs(self.rule.weight(0)), mu, self.rule.damage_sum - allowed_damage(record.key.mistakes))
             phi = max(phi, LEAST_PHI)
             self.rule.shrink(phi)
             self.rule.damage_sum += damage(fabs(self.rule.weight(0)), self.rule.label(0) * self.rule.value_at(0))

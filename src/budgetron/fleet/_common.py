@@ -59,7 +59,7 @@ class CommonLearner:
         n = len(batch.codes)
         margins, sizes = np.empty(n), np.empty(n, np.int64)
         rows = BatchRows(batch.X, hypotheses_of(self.model)[0].dtype)
-        self.states.play(np.zeros(n, np.int64), rows, batch.labels[0], margins, None, sizes)
+        self.states.play(np.zeros(n, np.int64), rows, batch.labels[0], margins, sizes=sizes)
         return margins / np.sqrt(np.maximum(sizes, 1))
 
     def decide(self, X: Matrix) -> Floats:

@@ -10,7 +10,8 @@ from budgetron._base.access import hypotheses_of
 from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._base.linear_classifier import LinearClassifier
 from budgetron._base.sizes import MemoryTooSmallError
-from budgetron._core.kernel_fleet import MOST_BUDGET, KernelFleet, capacities_for
+from budgetron._core.block_layout import MOST_BUDGET, capacities_for
+from budgetron._core.kernel_fleet import KernelFleet
 from budgetron._core.key_index import KeyIndex
 from budgetron._core.linear_fleet import LinearFleet
 from budgetron._core.pooled_fleet import PooledFleet

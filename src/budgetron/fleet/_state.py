@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from budgetron._base.access import hypotheses_of
 from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._base.part_state import covariance_of
+from budgetron._core.block_layout import MOST_ROUNDS
 from budgetron._core.kernel import Kernel
-from budgetron._core.kernel_fleet import MOST_ROUNDS
 from budgetron._core.rounds import Learner as KernelHypothesis
 from budgetron._util.checks import (
     State,

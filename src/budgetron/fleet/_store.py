@@ -14,7 +14,6 @@ from budgetron._base.access import hypotheses_of
 from budgetron._base.batches import Batch
 from budgetron._base.sizes import MemoryTooSmallError
 from budgetron._core.key_index import KeyIndex, buckets
-from budgetron._core.linear_fleet import LinearFleet
 from budgetron._core.pooled_fleet import PooledFleet
 from budgetron._core.rows import BatchRows
 from budgetron._util.checks import State
@@ -22,7 +21,7 @@ from budgetron._util.types import Floats, Ints, Matrix
 from budgetron._util.units import format_bytes
 from budgetron.fleet._common import CommonLearner
 from budgetron.fleet._keys import Keys, is_text
-from budgetron.fleet._learners import Learner, States, states_for
+from budgetron.fleet._learners import Learner, states_for
 
 __all__ = ["FleetStore"]
 
@@ -52,11 +51,8 @@ class FleetStore:
         self.model, self.index, self.memory, self.seed = model, KeyIndex(text), memory, seed
         self.common = common
         self._pool = max(1, memory - common.most_bytes) if memory and common is not None else memory
-        self.states = self._empty_states(idle)
+        self.states = states_for(copy.deepcopy(model), idle, self._pool, seed, self.index)
         self.largest_square = 0.0  # of all rows so far
-
-    def _empty_states(self, idle: int) -> States:
-        return states_for(copy.deepcopy(self.model), idle, self._pool, self.seed, self.index)
 
     @property
     def nbytes(self) -> int:
@@ -88,17 +84,13 @@ class FleetStore:
             self._check_room()
             self.states.resize(self.index.n)
             with self._unchanged_on_error(batch, numbers):
-                if isinstance(self.states, LinearFleet):
-                    self.states.play(numbers, rows, batch.labels[0], margins, offsets, batch.importances)
-                else:
-                    self.states.play(numbers, rows, batch.labels[0], margins, offsets)
+                self.states.play(numbers, rows, batch.labels[0], margins, offsets, batch.importances)
         except BaseException:
             self.states.truncate(before)
             self.index.truncate(before)
             raise
         self.largest_square = max(self.largest_square, batch.square)
-        if not isinstance(self.states, LinearFleet):
-            self.states.enlarge_pages()
+        self.states.enlarge_pages()
         return margins
 
     def _check_room(self) -> None:
@@ -152,25 +144,17 @@ class FleetStore:
     def _unchanged_on_error(self, batch: Batch, numbers: Ints) -> Iterator[None]:
         """Restore the states if a round fails. Only very large or very small values can cause this."""
         states, counters = self.states, self._counters()
-        square = max(batch.square, self.largest_square)
-        if isinstance(states, LinearFleet):
-            safe = batch.importances is None and states.is_safe(square)
-            if not safe:
-                states.save_before(numbers)
-        else:
-            safe = hypotheses_of(self.model)[0].is_safe(square)
-            saved = {} if safe else states.state(np.arange(states.n))
+        safe = batch.importances is None and states.is_safe(max(batch.square, self.largest_square))
+        if not safe:
+            states.save_before(numbers)
         try:
             yield
         except BaseException:
-            if not safe and isinstance(states, LinearFleet):
+            if not safe:
                 states.restore()
-            elif not safe:
-                self.states = self._empty_states(states.idle)
-                self.states.append(saved)
             self.set_counters(counters)
             raise
-        if not safe and isinstance(states, LinearFleet):
+        finally:
             states.drop_backup()
 
     # ------------------------------------------------------------------ single keys
@@ -220,8 +204,7 @@ class FleetStore:
             raise
         if "square" in states:
             self.largest_square = max(self.largest_square, float(states["square"].max(initial=0.0)))
-        if not isinstance(self.states, LinearFleet):
-            self.states.enlarge_pages()
+        self.states.enlarge_pages()
 
     def _counters(self) -> dict[str, int]:
         return {name: getattr(self.states, name) for name in self.counter_names}
