@@ -66,8 +66,9 @@ Modules
 `linear`           linear learners: one weight per feature, no slab. `covariance` is that of AROW
 `combination`      one prediction from several experts, among them `linear_experts`; `portfolio_round` plays
                    single rounds of all of them
-`fleet_states`     the states of many learners: `kernel_fleet`, `linear_fleet`, and `pooled_fleet`, which limits memory
-`block_layout`     how the supports of one key of a fleet are packed; `block_store` the memory that they are in
+`fleet_states`     the states of many learners: `kernel_fleet`, `linear_fleet`, and `pooled_fleet`, which has a
+                   limit of memory
+`block_layout`     how the supports of a key of a fleet are packed; `block_store` the memory that they are in
 `key_index`        the keys of fleets; `pcg` their random numbers, `removal` the formulas of removals
 `history`          the average, or all, of the past hypotheses
 `workers`          threads; `pages` large arrays; `calibration`, `scaling`, `dual` loops for other packages
