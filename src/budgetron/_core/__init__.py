@@ -66,7 +66,7 @@ Modules
 `linear`           linear learners: one weight per feature, no slab. `covariance` is that of AROW
 `combination`      one prediction from several experts, among them `linear_experts`; `portfolio_round` plays
                    single rounds of all of them
-`fleet_states`     the states of many learners: `kernel_fleet`, `linear_fleet`, and `pooled_fleet`, which has a
+`fleet_states`     the states of many learners: `kernel_fleet`, `linear_fleet`, and `pooled_fleet` with a
                    limit of memory
 `block_layout`     how the supports of a key of a fleet are packed; `block_store` the memory that they are in
 `key_index`        the keys of fleets; `pcg` their random numbers, `removal` the formulas of removals

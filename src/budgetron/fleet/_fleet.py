@@ -47,13 +47,14 @@ class Fleet(DivisibleFleet):
         decides for all keys. With `random_state`, the random numbers of all keys start with the same seed.
     memory : int or str, default=None
         The largest number of bytes, or text like "64MB", for all keys together. The supports of all keys are
-        then one pool. When it is full, the key that benefits least from its supports loses one; see *Many
-        models in one memory* in the documentation. The budget of the learner is the most that one key may
+        then one pool. When it is full, the key that benefits least from its supports loses one; see *One
+        memory for many models* in the documentation. The budget of the learner is the most that one key may
         have. For kernel learners with a budget. By default there is no limit.
     common : estimator, default=None
         A kernel learner with a budget that learns the rows of all keys, for keys with few rows of their own.
         Its margin, divided by the square root of its number of supports, is added to that of each key, and
-        the key learns from the mistakes of the sum. See *Keys with few rows* in the documentation.
+        the key learns from the mistakes of the sum. See *One memory for many models* in
+        the documentation.
     idle : int, default=None
         A key is forgotten if none of the last `idle` rows of the fleet was its own. By default no key is
         forgotten.

@@ -69,8 +69,8 @@ def check_started(model: Learner) -> None:
     """Raise `ValueError` if a model that was started by the first rows cannot be that of a fleet."""
     if len(model.classes_) > 2:
         raise ValueError(
-            f"a fleet learns two classes; got {len(model.classes_)}. Use a fleet for each class against the "
-            "others"
+            f"a fleet learns two classes; got {len(model.classes_)}. Use one fleet for each class, with the "
+            "labels y == label, and predict the class with the largest margin"
         )
     hypothesis = hypotheses_of(model)[0]
     if isinstance(model, KernelClassifier) and hypothesis.supports.sparse:
