@@ -638,6 +638,7 @@ PAPERS = (
     "Mohri et al., ",
     "Cesa-Bianchi, Lugosi (2006) ",
     "Guide to fleets, ",
+    "Page on second-order learners, ",
     "Cavallanti, Cesa-Bianchi, Gentile (2007), our proof",
     "Crammer, Kulesza, Dredze (2009), ",
 )

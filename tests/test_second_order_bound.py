@@ -273,10 +273,10 @@ def test_assumptions():
     for model, message in (
         (linear.AROW(forget=0.99), "a forget of 1 is assumed; it is 0.99"),
         (linear.AROW(class_weight={1.0: 2.0}), "a weight of 1 for all rows is assumed; it is 2"),
-        (linear.AROW(loss="logistic"), "is about the hinge loss; the model has the logistic loss"),
-        (linear.AROW(loss="squared"), "is about the hinge loss; the model has the squared loss"),
+        (linear.AROW(loss="squared"), "the hinge loss and the logistic loss; the model has the squared loss"),
         (SecondOrderProjectron(20, forget=0.9, gamma=GAMMA), "a forget of 1"),
-        (SecondOrderProjectron(20, loss="logistic", gamma=GAMMA), "the logistic loss"),
+        (SecondOrderProjectron(20, loss="squared", gamma=GAMMA), "the squared loss"),
+        (SecondOrderProjectron(20, loss="logistic", forget=0.9, gamma=GAMMA), "a forget of 1"),
     ):
         trace = model.progressive_fit(X, y, ledger=True)
         with pytest.raises(AssumptionError, match=message):

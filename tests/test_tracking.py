@@ -226,5 +226,5 @@ def test_where_the_experts_have_no_theorem():
     wide = np.random.default_rng(0).normal(size=(60, 1100))
     model = BudgetClassifier("2MB", random_state=0)
     trace = model.progressive_fit(wide, wide[:, 0] > 0, ledger=True)
-    with pytest.raises(ValueError, match="no expert of this model has a theorem"):
+    with pytest.raises(ValueError, match="no expert of this model has the theorem second_order"):
         certify(model, wide, wide[:, 0] > 0, trace, theorem="second_order")

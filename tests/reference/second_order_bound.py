@@ -3,23 +3,31 @@
 Nothing is assumed about coordinates: rows are vectors with the right inner products, spans are projectors.
 """
 
-from math import sqrt
+from math import exp, log, log1p, sqrt
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit
 
 from reference.second_order import JointSecondOrder
 
 
 class RecordedRun(JointSecondOrder):
-    """A run of the reference that records the image of each round, and the spans around exchanges."""
+    """A run of the reference that records the image of each round, and the spans around exchanges.
 
-    def __init__(self, K, y, *, r=1.0, prior=1.0, **options):
-        super().__init__(K, (y > 0).astype(int), 2, r=r, prior=prior, loss="hinge", **options)
+    `budgets` maps rounds to budgets: after such a round, this is the budget, and the oldest supports stay.
+    """
+
+    def __init__(self, K, y, *, r=1.0, prior=1.0, loss="hinge", budgets=None, **options):
+        super().__init__(K, (y > 0).astype(int), 2, r=r, prior=prior, loss=loss, **options)
         self.y, self.images, self.exchanges, self.stored = y, {}, [], []
         self.margins, self.learned, self.gains, self.potentials = [], [], [], []
+        self.slopes = {}
         for t in range(len(y)):
             self.margins.append(y[t] * self.play(t)[0])
             self.learned.append(not np.isnan(self.entry["variance"]))
+            if budgets and t in budgets:
+                self.change_budget(budgets[t])
 
     def phi(self, t):
         self.images[t] = super().phi(t)  # the last time in a round: after a support was added
@@ -30,6 +38,7 @@ class RecordedRun(JointSecondOrder):
         super().update(t, y, s, margin_error)
         self.stored += [s for s in self.supports if s not in before]
         v, m = self.entry["variance"], y[0] * s[0]
+        self.slopes[t] = self.r * self.entry["tau"]
         self.gains.append(1.0 - self.r * (1.0 - m) ** 2 / (v + self.r))
         self.potentials.append(self.r * float(self.w[0] @ np.linalg.solve(self.sigma, self.w[0])))
 
@@ -38,6 +47,16 @@ class RecordedRun(JointSecondOrder):
         super().exchange()
         if old != self.supports:
             self.exchanges.append((before, self.projector(self.supports)))
+
+    def change_budget(self, budget):
+        """Keep the oldest supports, and the Gaussian within their span; reset it outside of the span."""
+        before = self.projector(self.supports)
+        self.supports, self.budget = self.supports[:budget], max(budget, 1)
+        self.usage, self.refused = {}, 0
+        after = self.projector(self.supports)
+        self.w = self.w @ after
+        self.sigma = after @ self.sigma @ after + self.prior * (np.eye(len(after)) - after)
+        self.exchanges.append((before, after))
 
     def projector(self, supports):
         """Return the projector to the span of supports, and to the linear part."""
@@ -68,6 +87,28 @@ class RecordedRun(JointSecondOrder):
         square = self.r / self.prior * (u @ u + exchange_term * exchanged) + squares
         return sqrt(square) * sqrt(gain) + losses - correct_updates
 
+    def logistic_terms(self, u):
+        """Return, of the logistic bound: losses over A, over all rounds, remainder, gain, correct losses."""
+        over_learned = over_all = remainder = gain = correct = 0.0
+        for t, y in enumerate(self.y):
+            of_u, m = y * float(self.images[t] @ u), self.margins[t]
+            over_all += logistic(of_u)
+            if self.learned[t]:
+                g = self.slopes[t]
+                after = log((1.0 - g) / g)  # the margin after the step
+                tangent = logistic(after) - g * (of_u - after)
+                remainder += g * (1.0 - g) * (of_u - after) ** 2 / 2 - (logistic(of_u) - tangent)
+                gain += logistic(m) - logistic(after) - g * (after - m) / 2
+                over_learned += logistic(of_u)
+                correct += logistic(m) if m > 0.0 else 0.0
+        return over_learned, over_all, remainder, gain, correct
+
+    def logistic_bound(self, u, exchange_term=True):
+        _, losses, remainder, gain, correct = self.logistic_terms(u)
+        exchanged = sum(float(np.square((before - after) @ u).sum()) for before, after in self.exchanges)
+        square = self.r / (2 * self.prior) * (u @ u + exchange_term * exchanged)
+        return (losses + square + remainder + gain - correct) / log(2.0)
+
     def bound_at_rows(self, u, values, coef_norm, deltas, exchanges):
         """The bound for a competitor known by its values at the rows, its norm, and the distances."""
         learned = np.array(self.learned)
@@ -77,6 +118,38 @@ class RecordedRun(JointSecondOrder):
         square = self.r / self.prior * (1 + exchanges) * coef_norm**2 + squares
         more = coef_norm * (sqrt(gain) * np.linalg.norm(deltas) + np.sum(deltas))
         return sqrt(square) * sqrt(gain) + losses - correct_updates + more
+
+
+def logistic(margin):
+    return log1p(exp(-margin)) if margin > -30.0 else -margin
+
+
+def logistic_arow(X, y, diagonal, r, prior):
+    """Run AROW with the logistic loss; return the same as `arow`."""
+    w, sigma = np.zeros(X.shape[1]), prior * np.eye(X.shape[1])
+    steps, mistakes, constant = [], 0, 0.0
+    for x, label in zip(X, y, strict=True):
+        m = label * (w @ x)
+        mistakes += m <= 0.0
+        if 1.0 - expit(m) < 0.03:
+            continue
+        v = float(x @ sigma @ x)
+        g = brentq(lambda g, m=m, v=v: g - expit(-m - v * g / r), 0.0, 1.0, xtol=1e-15, rtol=1e-14)
+        w = w + label * g / r * sigma @ x
+        after = label * (w @ x)
+        observed = g * (1.0 - g) * (np.diag(x * x) if diagonal else np.outer(x, x))
+        sigma = np.linalg.inv(np.linalg.inv(sigma) + observed / r)
+        steps.append((label * x, g, after, w, observed))
+        constant += logistic(m) - logistic(after) - g * (after - m) / 2 - (logistic(m) if m > 0.0 else 0.0)
+
+    def bound(u):
+        total = constant + r / (2 * prior) * (u @ u) + sum(map(logistic, y * (X @ u)))
+        for signed, g, after, w_t, observed in steps:
+            d = float(signed @ u) - after
+            total += (u - w_t) @ observed @ (u - w_t) / 2 - (logistic(after + d) - logistic(after) + g * d)
+        return total / log(2.0)
+
+    return mistakes, bound, w
 
 
 def arow(X, y, diagonal, r=1.0, prior=1.0):

@@ -31,10 +31,13 @@ __all__ = [
     "FunctionTheorem",
     "ImageTheorem",
     "Images",
+    "LogisticSteps",
     "Run",
     "SequenceTheorem",
     "VoteTheorem",
+    "VotingExpert",
     "WeightsTheorem",
+    "logistic_losses",
     "perceptron_theorems",
 ]
 
@@ -45,7 +48,7 @@ class Run:
 
     `y` holds -1 and +1, or the indices of the classes if there are more than two. `radius` is the largest
     sqrt(k(x, x)). `margins` are y g(x) of the competitor g, `norm` is its norm (the largest, if it drifts)
-    and `shift` the distance that it drifts in all.
+    and `shift` the distance that it drifts in all. `loss` is the loss of the theorem, "hinge" or "logistic".
     """
 
     trace: Trace
@@ -58,10 +61,13 @@ class Run:
     shift: float = 0.0
     competitor: str = ""
     expansion: tuple[Floats, Floats] | None = None
+    loss: str = "hinge"
 
     @property
     def losses(self) -> float:
-        """The sum of the competitor's hinge losses."""
+        """The sum of the competitor's losses."""
+        if self.loss == "logistic":
+            return float(logistic_losses(self.margins).sum())
         return float(np.maximum(0.0, 1.0 - self.margins).sum())
 
     def ledger(self, name: str) -> Floats:
@@ -151,6 +157,43 @@ class SequenceTheorem:
     experts: Sequence[str]
 
 
+def logistic_losses(margins: Floats) -> Floats:
+    """Return log(1 + exp(-margin)) of each margin."""
+    return np.logaddexp(0.0, -margins)
+
+
+@dataclass(frozen=True)
+class LogisticSteps:
+    """The steps of a second-order learner with the logistic loss, in the rounds that it learned.
+
+    Attributes
+    ----------
+    before, after : ndarray of shape (n_learned,)
+        The margins y f(x) before and after the step.
+    slopes : ndarray of shape (n_learned,)
+        g, minus the slope of the loss after the step.
+    diagonal : (q, b, k), or None
+        With a diagonal covariance: the sums over these rounds of c x^2, c x^2 w and c (x^2 . w^2), where c is
+        g (1 - g) and w the mean after the step. Products are by coordinates, the last one is a number.
+    """
+
+    before: Floats
+    after: Floats
+    slopes: Floats
+    diagonal: tuple[Floats, Floats, float] | None = None
+
+    @property
+    def curvatures(self) -> Floats:
+        """The curvatures of the loss after the step, c = g (1 - g)."""
+        return self.slopes * (1.0 - self.slopes)
+
+    @property
+    def gain(self) -> float:
+        """See `bounds.second_order_logistic`."""
+        losses = logistic_losses(self.before) - logistic_losses(self.after)
+        return float(np.sum(losses - 0.5 * self.slopes * (self.after - self.before)))
+
+
 @dataclass(frozen=True)
 class Images:
     """The vectors that a second-order learner learned in a run.
@@ -177,6 +220,8 @@ class Images:
     deltas : ndarray of shape (n_learned,), or empty
         The distances of the learned rows from the span, if `rows` are not their images.
     exchanges : int
+    logistic : LogisticSteps or None
+        The steps, if the learner has the logistic loss.
     """
 
     rows: Floats
@@ -190,6 +235,7 @@ class Images:
     basis: Floats
     deltas: Floats
     exchanges: int = 0
+    logistic: LogisticSteps | None = None
 
 
 @dataclass(frozen=True)
@@ -198,7 +244,7 @@ class ImageTheorem:
 
     Parameters
     ----------
-    name : {"second_order", "second_order_rows"}
+    name : {"second_order", "second_order_rows", "second_order_logistic"}
         Its name in `bounds.THEOREMS`.
     images : callable
         Takes a run, the rows that the competitor needs besides the supports (or none), and a list to append
@@ -214,6 +260,25 @@ class ImageTheorem:
 
 
 @dataclass(frozen=True)
+class VotingExpert:
+    """An expert of a vote that has a theorem of its own in some rounds.
+
+    Attributes
+    ----------
+    name : str
+    known : float
+        Its losses in the other rounds.
+    runs : list of (Run, ImageTheorem, int)
+        What it learned from each start on, the theorem, and the number of rows at the beginning of the run
+        that it learned before it took part in the vote.
+    """
+
+    name: str
+    known: float
+    runs: list[tuple[Run, ImageTheorem, int]]
+
+
+@dataclass(frozen=True)
 class VoteTheorem:
     """A bound on the loss of a vote: the bound on an expert's mistakes, plus the regret to that expert.
 
@@ -224,12 +289,12 @@ class VoteTheorem:
     vote : SequenceTheorem
         The theorem of the vote.
     experts : callable
-        Takes a run of the vote. Returns the name, the run and the theorem of each expert that has one.
+        Takes a run of the vote, and the name. Returns the experts that have this theorem.
     """
 
     name: str
     vote: SequenceTheorem
-    experts: Callable[[Run], list[tuple[str, Run, ImageTheorem]]]
+    experts: Callable[[Run, str], list[VotingExpert]]
 
 
 DeclaredTheorem: TypeAlias = FunctionTheorem | WeightsTheorem | SequenceTheorem | ImageTheorem | VoteTheorem

@@ -8,9 +8,9 @@ from math import inf, isnan
 from budgetron import bounds
 from budgetron._util.html import html_table
 from budgetron._util.types import Floats
-from budgetron.bounds import Assumption
+from budgetron.bounds import Assumption, AssumptionError
 
-__all__ = ["Certificate"]
+__all__ = ["Certificate", "refuse_failed"]
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Certificate:
     norm : float
         Norm of the competitor: the largest, if it drifts; NaN for an expert.
     losses : float
-        Sum of the competitor's hinge losses on the stream; for an expert, its mistakes.
+        Sum of the competitor's losses on the stream; for an expert, its mistakes.
     shift : float
         Distance that the competitor drifts in all.
     rounds : int
@@ -47,6 +47,8 @@ class Certificate:
         The assumptions of the theorem, and whether they hold.
     expansion : (rows, coefficients), or None
         The competitor itself, if it does not drift.
+    loss : str
+        The loss of the competitor, "hinge" or "logistic".
     """
 
     learner: str
@@ -62,6 +64,7 @@ class Certificate:
     most: int | None = None
     assumptions: list[Assumption] = field(default_factory=list)
     expansion: tuple[Floats, Floats] | None = field(default=None, repr=False)
+    loss: str = "hinge"
 
     @property
     def ratio(self) -> float:
@@ -86,7 +89,7 @@ class Certificate:
     @property
     def size(self) -> str:
         """The norm of the competitor, and what `losses` are, in words."""
-        return f"norm {self.norm:.4g}, hinge losses" if not isnan(self.norm) else "mistakes"
+        return f"norm {self.norm:.4g}, {self.loss} losses" if not isnan(self.norm) else "mistakes"
 
     @property
     def holds(self) -> bool:
@@ -136,3 +139,10 @@ class Certificate:
 
     def _repr_html_(self) -> str:
         return html_table(f"{self.learner} after {self.rounds:,} rounds", self._lines(), note=self.verdict)
+
+
+def refuse_failed(assumptions: list[Assumption], source: str) -> None:
+    """Raise `AssumptionError` if an assumption does not hold."""
+    failed = [assumption for assumption in assumptions if not assumption.holds]
+    if failed:
+        raise AssumptionError(f"{source} does not apply: " + "; ".join(map(str, failed)))

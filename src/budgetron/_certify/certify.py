@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import nan, sqrt
+from math import sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,19 +23,14 @@ from budgetron._base.theorems import (
 )
 from budgetron._base.trace import Trace
 from budgetron._certify.best import find_best_competitor
-from budgetron._certify.certificate import Certificate
+from budgetron._certify.certificate import Certificate, refuse_failed
 from budgetron._certify.competitors import Expansion, expansion_of, set_competitors
 from budgetron._certify.second_order import evaluate_images
+from budgetron._certify.votes import sequence_certificate, vote_certificate
 from budgetron._util.types import Rows
-from budgetron.bounds import THEOREMS, Assumption, AssumptionError
-from budgetron.experts import ExpertSequence, best_sequence
+from budgetron.bounds import THEOREMS, Assumption
 
 __all__ = ["certify"]
-
-# The most switches of a sequence of experts that is searched for as the best competitor.
-MOST_SWITCHES = 30
-# The most experts of a sequence that a certificate names.
-MOST_NAMES = 4
 
 
 def certify(
@@ -93,10 +87,10 @@ def certify(
     run = _run_of(model, X, y, trace)
     chosen = _choose(model, run.radius, theorem)
     if isinstance(chosen, SequenceTheorem):
-        return _sequence_certificate(model, run, chosen, competitor, check)
+        return sequence_certificate(model, run, chosen, competitor, check)
     _refuse_classes(model, [chosen])
     if isinstance(chosen, VoteTheorem):
-        return _vote_certificate(model, run, chosen, competitor, check)
+        return vote_certificate(model, run, chosen, competitor, check)
     return _run_certificate(model, run, chosen, competitor, check, verbose)
 
 
@@ -146,101 +140,6 @@ def _choose(model: OnlineClassifier, radius: float, name: str | None) -> Declare
     return declared[name] if name is not None else next(iter(declared.values()))
 
 
-def _sequence_certificate(
-    model: OnlineClassifier, run: Run, theorem: SequenceTheorem, competitor: object, check: bool
-) -> Certificate:
-    count, losses = theorem.losses(run)
-    if isinstance(competitor, int) and not isinstance(competitor, bool) and competitor >= 0:
-        if competitor and run.trace.ledger is None:
-            raise ValueError(
-                "a comparison with sequences of experts that switch needs the losses of every round: make "
-                "the trace with progressive_fit(..., ledger=True)"
-            )
-        best, switches = best_sequence(losses, competitor), competitor
-    elif isinstance(competitor, str) and competitor == "best":
-        # All numbers of switches come from one table. Assumptions on the switches hold for all of them.
-        found = best_sequence(losses, min(MOST_SWITCHES, len(losses) - 1)).smallest_losses
-        switches = int(np.argmin([loss + theorem.regret(run, k, []) for k, loss in enumerate(found)]))
-        best = best_sequence(losses, switches)
-    else:
-        raise ValueError(
-            f'competitor must be "best", or a number of switches, for {type(model).__name__}; '
-            f"got {competitor!r}"
-        )
-    assumptions: list[Assumption] = []
-    bound = best.loss + theorem.regret(run, switches, assumptions)
-    source = THEOREMS[theorem.name].source
-    if check:
-        _refuse_failed(assumptions, source)
-    return Certificate(
-        learner=repr(model),
-        theorem=source,
-        quantity="loss",
-        count=count,
-        bound=bound,
-        competitor=_sequence_name(best, switches, theorem.experts),
-        norm=nan,
-        losses=best.loss,
-        shift=0.0,
-        rounds=model.rounds_,
-        assumptions=assumptions,
-    )
-
-
-def _sequence_name(best: ExpertSequence, switches: int, names: Sequence[str]) -> str:
-    """Return what a certificate says about a sequence of experts."""
-    starts = np.flatnonzero(np.diff(best.experts, prepend=-1))
-    experts = [f'"{names[i]}"' for i in best.experts[starts]]
-    if not switches:
-        return f"the best expert, {experts[0]}"
-    listed = ", ".join(experts[:MOST_NAMES]) + (", ..." if len(experts) > MOST_NAMES else "")
-    return (
-        f"the best sequence of experts with at most {switches} switch{'es' if switches > 1 else ''}, {listed}"
-    )
-
-
-def _vote_certificate(
-    model: OnlineClassifier, run: Run, theorem: VoteTheorem, competitor: object, check: bool
-) -> Certificate:
-    if not isinstance(competitor, str) or competitor != "best":
-        raise ValueError(
-            f'competitor must be "best" for this theorem: that of the expert with the smallest bound; '
-            f"got {competitor!r}"
-        )
-    vote, expert = THEOREMS[theorem.vote.name].source, THEOREMS[theorem.name].source
-    assumptions: list[Assumption] = []
-    found = []
-    for name, own, of_expert in theorem.experts(run):
-        collected: list[Assumption] = []
-        found.append((*evaluate_images(own, of_expert, None, collected), name, own, collected))
-    bound, correct_updates, name, own, collected = min(found, key=lambda one: one[0])
-    regret = theorem.vote.regret(run, 0, assumptions)
-    assumptions += collected
-    if check:
-        _refuse_failed(assumptions, f"{vote}, with {expert}")
-    return Certificate(
-        learner=repr(model),
-        theorem=f"{vote}; for the expert: {expert}",
-        quantity="loss",
-        count=theorem.vote.losses(run)[0],
-        bound=bound + regret,
-        competitor=f'the best linear function found for the expert "{name}"',
-        norm=own.norm,
-        losses=own.losses,
-        shift=0.0,
-        rounds=len(run.trace),
-        most=int(len(run.trace) - correct_updates + regret),
-        assumptions=assumptions,
-    )
-
-
-def _refuse_failed(assumptions: list[Assumption], source: str) -> None:
-    """Raise `AssumptionError` if an assumption does not hold."""
-    failed = [assumption for assumption in assumptions if not assumption.holds]
-    if failed:
-        raise AssumptionError(f"{source} does not apply: " + "; ".join(map(str, failed)))
-
-
 def _run_certificate(
     model: OnlineClassifier,
     run: Run,
@@ -256,8 +155,8 @@ def _run_certificate(
     scope, most, count = "", None, int(run.trace.mistakes.sum())
     if isinstance(theorem, ImageTheorem):
         given = None if isinstance(competitor, str) else _one_expansion(competitor, run, theorem.name)
-        bound, correct_updates = evaluate_images(run, theorem, given, assumptions)
-        most = len(run.trace) - correct_updates
+        bound, correct = evaluate_images(run, theorem, given, assumptions)
+        most = len(run.trace) - int(correct.sum())
     elif isinstance(theorem, WeightsTheorem):
         bound = theorem.bound(run, _weights_of(competitor, run), assumptions)
     else:
@@ -266,7 +165,7 @@ def _run_certificate(
     if not isinstance(theorem, ImageTheorem) and theorem.count is not None:
         count = theorem.count
     if check:
-        _refuse_failed(assumptions, entry.source)
+        refuse_failed(assumptions, entry.source)
     return Certificate(
         learner=repr(model),
         theorem=entry.source + scope,
@@ -281,6 +180,7 @@ def _run_certificate(
         most=most,
         assumptions=assumptions,
         expansion=run.expansion,
+        loss=run.loss,
     )
 
 

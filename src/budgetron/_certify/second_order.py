@@ -1,4 +1,4 @@
-"""The bound of second-order learners, and the competitor with the smallest one."""
+"""The bounds of second-order learners, and the competitor with the smallest one."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import minimize
+from scipy.special import expit
 
 from budgetron import bounds
-from budgetron._base.theorems import Images, ImageTheorem, Run
+from budgetron._base.theorems import Images, ImageTheorem, LogisticSteps, Run, logistic_losses
 from budgetron._certify.competitors import Expansion
 from budgetron._util.types import Floats
 from budgetron.bounds import Check
@@ -27,19 +28,26 @@ LEAST_GAIN = 1e-4
 
 def evaluate_images(
     run: Run, theorem: ImageTheorem, competitor: Expansion | None, check: Check
-) -> tuple[float, int]:
-    """Store a competitor in the run, the best if none is given; return the bound and the correct updates."""
+) -> tuple[float, NDArray[np.bool_]]:
+    """Store a competitor in the run, the best if none is given; return the bound and the correct updates.
+
+    Correct updates are rounds that were learned although the prediction was right.
+    """
     more = np.zeros((0, run.X.shape[1])) if competitor is None else competitor.rows
     images = theorem.images(run, more, check)
     if competitor is None:
-        u, run.competitor = _best(run, theorem, images), "the best found, in the span of the learner"
+        find = _best if images.logistic is None else _best_logistic
+        u, run.competitor = find(run, theorem, images), "the best found, in the span of the learner"
         if images.supports is None:
             run.expansion = (u[None, :], np.ones(1))
     else:
         u, run.competitor = _coordinates(run, images, competitor), competitor.name
         run.expansion = (competitor.rows, competitor.coef)
     run.margins, run.norm = run.y * (images.rows @ u), float(np.linalg.norm(u))
-    correct_updates = int(np.count_nonzero(images.learned & ~run.trace.mistakes))
+    correct = images.learned & ~run.trace.mistakes
+    if images.logistic is not None:
+        return _logistic_bound(run, theorem, images, images.logistic, u, check), correct
+    correct_updates = int(np.count_nonzero(correct))
     values = images.rows[images.learned] * u if images.diagonal else images.rows[images.learned] @ u
     squares = float(np.square(values).sum())
     common = (run.norm, squares, run.losses, images.gain, correct_updates)
@@ -51,7 +59,66 @@ def evaluate_images(
     else:
         exchanged, dropped = float(np.square(u @ images.removed).sum()), float(u @ images.dropped)
         bound = bounds.second_order(*common, theorem.r, theorem.prior, exchanged, dropped, check=check)
-    return bound, correct_updates
+    return bound, correct
+
+
+def _logistic_bound(
+    run: Run, theorem: ImageTheorem, images: Images, steps: LogisticSteps, u: Floats, check: Check
+) -> float:
+    run.loss = "logistic"
+    margins = run.margins[images.learned]
+    differences = margins - steps.after
+    above_tangent = logistic_losses(margins) - logistic_losses(steps.after) + steps.slopes * differences
+    if steps.diagonal is None:
+        squares = float(steps.curvatures @ np.square(differences))
+    else:
+        q, b, k = steps.diagonal
+        squares = float(q @ (u * u) - 2.0 * (b @ u)) + k
+    correct = steps.before > 0.0
+    return bounds.second_order_logistic(
+        run.norm,
+        run.losses,
+        0.5 * squares - float(above_tangent.sum()),
+        images.gain,
+        float(logistic_losses(steps.before[correct]).sum()),
+        theorem.r,
+        theorem.prior,
+        float(np.square(u @ images.removed).sum()),
+        check=check,
+    )
+
+
+def _best_logistic(run: Run, theorem: ImageTheorem, images: Images) -> Floats:
+    """Return the competitor with the smallest bound.
+
+    In the rounds that were learned, the losses and the remainder are a quadratic function of u. Coordinates
+    are changed so that the quadratic terms are 1/2 ||v||^2. The losses of the other rounds are convex.
+    """
+    steps = images.logistic
+    assert steps is not None
+    learned, n = images.rows[images.learned] * run.y[images.learned, None], images.rows.shape[1]
+    if not n:
+        return np.zeros(0)
+    metric = _Metric(
+        images,
+        learned * np.sqrt(steps.curvatures)[:, None],
+        np.arange(n) >= images.first,
+        theorem.r / theorem.prior,
+    )
+    if steps.diagonal is None:
+        slope = (steps.slopes + steps.curvatures * steps.after) @ learned
+    else:
+        slope = steps.slopes @ learned + steps.diagonal[1]
+    start = metric.lower(slope)
+    others = metric.lower((images.rows[~images.learned] * run.y[~images.learned, None]).T).T
+
+    def objective(v: Floats) -> tuple[float, Floats]:
+        margins = others @ v
+        value = 0.5 * float(v @ v) - float(start @ v) + float(logistic_losses(margins).sum())
+        return value, v - start - expit(-margins) @ others
+
+    found = minimize(objective, start, method="L-BFGS-B", jac=True, options={"maxiter": 500, "maxcor": 20})
+    return metric.upper(found.x)
 
 
 def _coordinates(run: Run, images: Images, competitor: Expansion) -> Floats:

@@ -75,7 +75,12 @@ from budgetron.bounds._drift import (
 )
 
 # isort: split
-from budgetron.bounds._second_order import second_order, second_order_gain, second_order_rows
+from budgetron.bounds._second_order import (
+    second_order,
+    second_order_gain,
+    second_order_logistic,
+    second_order_rows,
+)
 
 # isort: split
 from budgetron.bounds._experts import (
@@ -176,6 +181,7 @@ __all__ = [
     "remove_oldest",
     "second_order",
     "second_order_gain",
+    "second_order_logistic",
     "second_order_rows",
     "shifting_perceptron",
     "shrinking_perceptron",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import sqrt
+from math import log, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,6 +11,7 @@ from budgetron.bounds._statement import ROUNDING, Check, assume, theorem
 
 SOURCE = "Crammer, Kulesza, Dredze (2009), sharpened"
 ASSUMPTIONS = "two classes, hinge loss, forget = 1, rows of weight 1"
+LOGISTIC_ASSUMPTIONS = ASSUMPTIONS.replace("hinge", "logistic")
 
 
 @theorem(
@@ -110,6 +111,53 @@ def second_order_rows(
     return images + second_order(
         norm, squares, losses, gain, correct_updates, r, prior, exchanged, check=check
     )
+
+
+@theorem(
+    "Page on second-order learners, logistic loss: competitors at the images of the rows",
+    "`linear.AROW`, `SecondOrderProjectron`",
+    "mistakes",
+    LOGISTIC_ASSUMPTIONS,
+)
+def second_order_logistic(
+    norm: float,
+    losses: float,
+    remainder: float,
+    gain: float,
+    correct_losses: float,
+    r: float = 1.0,
+    prior: float = 1.0,
+    exchanged: float = 0.0,
+    *,
+    check: Check = True,
+) -> float:
+    """Return (losses + r / (2 prior) (||u||^2 + exchanged) + remainder + gain - correct_losses) / log 2.
+
+    It bounds the mistakes of a learner with the logistic loss log(1 + exp(-margin)), for every competitor u.
+    As in `second_order`, u is a vector of the coordinates of the learner, and A are the rounds that were
+    learned. Let m be the margin of such a round before the step, m' the margin after it, g the step times r,
+    which is minus the slope of the loss at m', and c = g (1 - g) its curvature there.
+
+    Parameters
+    ----------
+    norm : float
+        ||u||.
+    losses : float
+        The sum of the logistic losses of u, over A or over all rounds.
+    remainder : float
+        The sum of c d^2 / 2 - D(d) over A, where d is the difference of the margins of u and m', and D(d) is
+        what the loss at m' + d exceeds its tangent at m'. It is at most the sum of c |d|^3 / 6. With a
+        diagonal covariance, d^2 is the sum of all (u_i - w_i)^2 phi_i^2, with w after the step.
+    gain : float
+        The sum over A of loss(m) - loss(m') - g (m' - m) / 2.
+    correct_losses : float
+        The sum of loss(m) over the rounds of A that were no mistakes.
+    r, prior, exchanged : float
+        As in `second_order`.
+    """
+    assume(check, r > 0 and prior > 0, "an r and a prior above 0", min(r, prior))
+    total = losses + r / (2 * prior) * (norm**2 + exchanged) + remainder + gain
+    return (total - correct_losses) / log(2)
 
 
 def second_order_gain(margins: ArrayLike, variances: ArrayLike, r: float = 1.0) -> float:

@@ -14,7 +14,14 @@ from cython.cimports.libc.math import fabs, isfinite, sqrt
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from budgetron._base.images import check_second_order, row_images, span_images
+from budgetron._base.images import (
+    check_second_order,
+    learned_rounds,
+    linear_part,
+    removals_of,
+    row_images,
+    span_images,
+)
 from budgetron._base.kernel_classifier import BudgetedClassifier
 from budgetron._base.loss_classifier import LOSS_PARAMETERS
 from budgetron._base.mergeable import MergeableClassifier
@@ -419,19 +426,12 @@ class SecondOrderProjectron(MergeableClassifier, BudgetedClassifier):
     on mistakes holds against every function u of the kernel's space plus a linear function, with its losses
     at the images of the rows in the span at their time (`bounds.second_order`); each exchange adds a term.
     With losses at the rows themselves, there is also a term for the distances ||delta||
-    (`bounds.second_order_rows`). `certify` evaluates both after a run with ``ledger=True``. Not proven:
-    bounds for other losses and for more classes, and bounds under drift. These cases are only measured.
+    (`bounds.second_order_rows`). The logistic loss has a bound of another form
+    (`bounds.second_order_logistic`). `certify` evaluates these after a run with ``ledger=True``. Not proven:
+    bounds for the squared loss and for more classes, and bounds under drift. These cases are only measured.
 
     `fix_supports` ends the search for supports. From then on the run is one of AROW on the vectors phi, and
     models that learned different rows can be merged (`delta`, `merge`).
-
-    Proven for two classes, the hinge loss and forget = 1, up to 1000 features and before the first exchange:
-    the run is a run of AROW on the vectors phi, padded with zeros. So AROW's bound on mistakes holds against
-    every function of the final span, and every linear function, with its losses at the images of the rows in
-    the span at their time. Before the budget is reached, these are within sqrt(threshold) ||u|| of its losses
-    at margin errors. Not proven: bounds for other losses and more classes, bounds against
-    functions outside of that span once the budget is reached, and bounds after an exchange or under drift.
-    These cases are only measured.
 
     References
     ----------
@@ -513,6 +513,8 @@ class SecondOrderProjectron(MergeableClassifier, BudgetedClassifier):
 
     def _theorems(self, radius: float) -> list[DeclaredTheorem]:
         r, prior = float(self.r), self._prior_for(self.loss_)
+        if self.loss_ == "logistic":
+            return [ImageTheorem("second_order_logistic", self._span_images, r, prior)]
         return [
             ImageTheorem("second_order", self._span_images, r, prior),
             ImageTheorem("second_order_rows", self._row_images, r, prior),
@@ -520,11 +522,18 @@ class SecondOrderProjectron(MergeableClassifier, BudgetedClassifier):
 
     def _span_images(self, run: Run, more: Floats, check: Check) -> Images:
         self._check_theorem(run, check)
-        return span_images(self, run, float(self.r), self.linear)
+        learned = learned_rounds(run, float(self.r), self.loss_)
+        return span_images(run, learned, self.support_, removals_of(self, run), self._linear_part(run))
 
     def _row_images(self, run: Run, more: Floats, check: Check) -> Images:
         self._check_theorem(run, check)
-        return row_images(self, run, more, float(self.r), self.linear)
+        learned = learned_rounds(run, float(self.r), self.loss_)
+        exchanges = int(np.count_nonzero(np.diff(run.trace.support_sizes) < 0))
+        single = self._learners[0].dtype == np.float32
+        return row_images(run, learned, self.support_, exchanges, self._linear_part(run), more, single)
+
+    def _linear_part(self, run: Run) -> Floats:
+        return linear_part(run, float(np.sqrt(self.gamma_)) if self.linear else None)
 
     def _check_theorem(self, run: Run, check: Check) -> None:
         check_second_order(self, check)

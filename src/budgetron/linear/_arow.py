@@ -351,7 +351,8 @@ class AROW(MergeableClassifier, LinearClassifier):
     hyperplanes pass through the origin.
 
     Guarantee for two classes and the hinge loss, without forgetting and weights: `bounds.second_order`, which
-    `certify` evaluates after a run with ``ledger=True``. There is no such bound for the other losses.
+    `certify` evaluates after a run with ``ledger=True``. For the logistic loss it evaluates
+    `bounds.second_order_logistic`. There is no such bound for the squared loss.
 
     References
     ----------
@@ -410,12 +411,13 @@ class AROW(MergeableClassifier, LinearClassifier):
         return rule(d, single, self.r, loss, self._prior_for(loss), self.forget, outputs)
 
     def _theorems(self, radius: float) -> list[DeclaredTheorem]:
-        return [ImageTheorem("second_order", self._images, float(self.r), self._prior_for(self.loss_))]
+        name = "second_order_logistic" if self.loss_ == "logistic" else "second_order"
+        return [ImageTheorem(name, self._images, float(self.r), self._prior_for(self.loss_))]
 
     def _images(self, run: Run, more: Floats, check: Check) -> Images:
         check_second_order(self, check)
         diagonal = isinstance(self._learners[0], DiagonalRule)
-        return linear_images(run, float(self.r), self._prior_for(self.loss_), diagonal)
+        return linear_images(run, float(self.r), self._prior_for(self.loss_), diagonal, self.loss_)
 
     def _add_features(self, d: int) -> None:
         if self._started_with["covariance"] == "auto" and self.n_features_in_ <= MOST_FULL < d:

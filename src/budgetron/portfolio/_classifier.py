@@ -15,7 +15,7 @@ from budgetron import bounds
 from budgetron._base.batches import Batch
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.sizes import MemoryTooSmallError, Prepare, as_it_is, with_params
-from budgetron._base.theorems import DeclaredTheorem, ImageTheorem, Run, SequenceTheorem, VoteTheorem
+from budgetron._base.theorems import DeclaredTheorem, Run, SequenceTheorem, VoteTheorem, VotingExpert
 from budgetron._base.unmergeable import UnmergeableClassifier
 from budgetron._base.weighted_classifier import CLASS_WEIGHT, WeightedClassifier
 from budgetron._core.calibration import calibrate, log_odds, sigmoids, sound
@@ -26,7 +26,7 @@ from budgetron._util.threads import number_of_threads, one_thread
 from budgetron._util.types import Codes, Floats, Label, Matrix, Row, Rows
 from budgetron._util.units import parse_bytes
 from budgetron.calibration import probabilities
-from budgetron.portfolio._expert_runs import linear_expert_runs
+from budgetron.portfolio._expert_runs import THEOREMS_OF_LOSSES, voting_experts
 from budgetron.portfolio._experts import Plan
 from budgetron.portfolio._pool import TooLittleMemoryError
 from budgetron.portfolio._portfolio import Portfolio
@@ -130,8 +130,8 @@ class BudgetClassifier(WeightedClassifier, UnmergeableClassifier):
     any number of classes, so that there are at most twice as many mistakes. An inactive expert votes as the
     first combiner does. If rows have weights w, losses are multiplied by w, and eta T / 8 is the sum of
     eta w^2 / 8. `certify` evaluates this; with ``progressive_fit(..., ledger=True)`` for every k. With
-    ``theorem="second_order"`` it bounds the loss by that of linear functions, through the bound of a linear
-    second-order expert.
+    ``theorem="second_order"``, "second_order_rows" or "second_order_logistic" it bounds the loss by that of a
+    linear function or a function in the space of an expert's kernel, through the bound of that expert.
 
     References
     ----------
@@ -359,13 +359,11 @@ class BudgetClassifier(WeightedClassifier, UnmergeableClassifier):
     def _theorems(self, radius: float) -> list[DeclaredTheorem]:
         names = [expert["name"] for expert in self.experts_]
         vote = SequenceTheorem("fixed_share", self._losses_in, self._sequence_regret, names)
-        return [vote, VoteTheorem("second_order", vote, self._expert_runs)]
+        of_experts = [name for names in THEOREMS_OF_LOSSES.values() for name in names]
+        return [vote, *(VoteTheorem(name, vote, self._voting_experts) for name in of_experts)]
 
-    def _expert_runs(self, run: Run) -> list[tuple[str, Run, ImageTheorem]]:
-        weights = [weight for weight in (self.class_weight or {}).values() if weight != 1.0]
-        # An error even without `check`: the experts' runs are repeated without weights.
-        bounds.assume(True, not weights, "a weight of 1 for all rows", weights[0] if weights else 1.0)
-        return linear_expert_runs(self._learners[0], run)
+    def _voting_experts(self, run: Run, name: str) -> list[VotingExpert]:
+        return voting_experts(self._learners[0], run, name)
 
     def _losses_in(self, run: Run) -> tuple[float, Floats]:
         """Return the loss of the vote, and those of the combiners and experts in each round, weighted."""

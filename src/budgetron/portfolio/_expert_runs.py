@@ -1,71 +1,72 @@
-"""Runs of single experts, repeated from the stream: what their own theorems need.
-
-A portfolio records which experts were wrong in each round, but not the quantities of their proofs. The linear
-second-order experts take part from the first round to the last, so that their rounds can be repeated alone.
-"""
+"""The theorems of single experts of a portfolio, as far as they have one."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from budgetron._base.batches import ledger_columns
-from budgetron._base.images import linear_images
-from budgetron._base.theorems import Images, ImageTheorem, Run
-from budgetron._base.trace import Trace
-from budgetron._util.types import Floats
-from budgetron.bounds import Check
-from budgetron.portfolio._experts import PRIORS, Expert
+from budgetron._base.images import Removal, learned_rounds, linear_part, row_images, span_images
+from budgetron._base.theorems import Images, ImageTheorem, Run, VotingExpert
+from budgetron._util.types import Floats, Ints
+from budgetron.bounds import Check, assume
+from budgetron.portfolio._experts import PRIORS, Expert, R
 from budgetron.portfolio._portfolio import Portfolio
-from budgetron.portfolio._views import Scaler, Views
+from budgetron.portfolio._recorded import Period, recorded_periods
 
-__all__ = ["linear_expert_runs"]
+__all__ = ["THEOREMS_OF_LOSSES", "voting_experts"]
+
+# The theorems of an expert, by its loss.
+THEOREMS_OF_LOSSES = {
+    "hinge": ("second_order", "second_order_rows"),
+    "logistic": ("second_order_logistic",),
+}
 
 
-def linear_expert_runs(portfolio: Portfolio, run: Run) -> list[tuple[str, Run, ImageTheorem]]:
-    """Return the name, the run and the theorem of each linear second-order expert that has one.
+def voting_experts(portfolio: Portfolio, run: Run, name: str) -> list[VotingExpert]:
+    """Return the experts that the theorem of this name is about.
 
-    An expert that forgets, or without covariances of the features, has none.
+    The rounds of an expert are those in which it took part with that loss, without forgetting and with
+    covariances of all coordinates. Its losses in other rounds are known: it votes as the first combiner.
     """
-    combination, pool = portfolio.combination, portfolio.pool
-    losses = run.ledger("expert_losses")[:, combination.n_combiners :]
-    rows = run.X.astype(portfolio.dtype)
-    scaler = Scaler.for_features(portfolio.n_features)
-    views = Views(rows, None if pool.scaler is None else scaler.advance(rows))
+    weights = run.ledger("weight")
+    unusual = weights[weights != 1.0]
+    # An error even without `check`: the experts' runs are repeated without weights.
+    assume(True, not len(unusual), "a weight of 1 for all rows", unusual[0] if len(unusual) else 1.0)
     found = []
-    for place, expert in enumerate(pool.experts):
-        linear = expert.design.kind == "linear" and expert.learner is not None
-        if linear and expert.full and expert.design.forget == 1.0 and pool.scaler is not None:
-            repeated = _repeated(expert, expert.rows(views), run)
-            if np.array_equal(repeated.trace.codes != (run.y > 0.0), losses[:, place] == 1.0):
-                found.append((expert.design.name, repeated, _theorem(PRIORS[expert.loss])))
+    losses = run.ledger("expert_losses")[:, portfolio.combination.n_combiners :]
+    rows = np.ascontiguousarray(run.X.astype(portfolio.dtype))
+    periods = recorded_periods(portfolio, rows, run.y) if portfolio.pool.scaler is not None else []
+    for place, of_expert in enumerate(periods):
+        runs, known = [], losses[:, place].copy()
+        for period in of_expert:
+            expert = period.expert
+            if name not in THEOREMS_OF_LOSSES[expert.loss] or expert.design.forget < 1.0 or not expert.full:
+                continue
+            own, removals, supports = period.repeated(run.trace.classes)
+            wrong = (own.trace.codes != (own.y > 0.0))[period.replayed :]
+            if np.array_equal(wrong, losses[period.rounds, place] == 1.0):
+                runs.append((own, _theorem(name, expert, period, removals, supports), period.replayed))
+                known[period.rounds] = 0.0
+        if runs:
+            found.append(VotingExpert(of_expert[0].expert.design.name, float(known.sum()), runs))
     if not found:
         raise ValueError(
-            "no expert of this model has a theorem of its own that could be evaluated: there must be a "
-            "linear second-order expert from the first round to the last, with covariances of all features"
+            f"no expert of this model has the theorem {name}: there must be one with its loss that does not "
+            "forget, has covariances of all features, and whose rounds can be repeated from the stream"
         )
     return found
 
 
-def _repeated(expert: Expert, rows: Floats, run: Run) -> Run:
-    """Let a new expert of the same kind learn the stream; return its run on rows with a constant feature."""
-    learner = expert.new_learner(rows[0], 1, expert.budget)
-    n, names = len(rows), learner.ledger
-    margins, sizes, ledger = np.empty(n), np.empty(n, np.int64), np.empty((n, len(names)))
-    learner.learn(np.ascontiguousarray(rows), run.y, margins, sizes, ledger)
-    trace = Trace(
-        margins=margins,
-        mistakes=run.y * margins <= 0.0,
-        support_sizes=sizes,
-        codes=(margins > 0.0).astype(np.intp),
-        classes=run.trace.classes,
-        ledger=ledger_columns(names, ledger[None]),
-    )
-    features = np.hstack([np.ones((n, 1)), rows.astype(np.float64)])
-    return Run(trace, features, run.y, run.kernel, run.radius)
+def _theorem(
+    name: str, expert: Expert, period: Period, removals: list[Removal], supports: Ints
+) -> ImageTheorem:
+    linear, single = expert.design.kind == "linear", period.rows[0].dtype == np.float32
 
-
-def _theorem(prior: float) -> ImageTheorem:
     def images(run: Run, more: Floats, check: Check) -> Images:
-        return linear_images(run, 1.0, prior, diagonal=False)
+        learned = learned_rounds(run, R, expert.loss)
+        scale = 1.0 if linear else float(np.sqrt(expert.gamma))
+        fixed = linear_part(run, scale if expert.linear else None)
+        if name == "second_order_rows":
+            return row_images(run, learned, supports, len(removals), fixed, more, single)
+        return span_images(run, learned, supports, removals, fixed)
 
-    return ImageTheorem("second_order", images, 1.0, prior)
+    return ImageTheorem(name, images, R, PRIORS[expert.loss])

@@ -47,6 +47,8 @@ UNLIMITED = 1 << 31
 # A margin error becomes a support of a second-order expert if its squared distance from the span is above
 # this.
 THRESHOLD = 0.02
+# The noise variance of second-order experts.
+R = 1.0
 # Variances of second-order experts before the first update. With a larger one, the first rows have more
 # influence.
 PRIORS = {"hinge": 1.0, "logistic": 200.0}
@@ -294,6 +296,11 @@ class Expert:
             return
         self.learner.learn(rows, labels, scores, sizes, importances=importances, distances=distances)
 
+    def replay(self, rows: Matrix, labels: Floats, importances: Floats) -> None:
+        """Learn rows from before it started, in the form that it learns."""
+        assert self.learner is not None
+        self.learner.learn(rows, labels, importances=importances)
+
     def scores_for(self, views: Views, distances: Distances | None = None) -> Floats:
         """Return the scores of each row."""
         assert self.learner is not None
@@ -323,7 +330,7 @@ class Expert:
         if linear:  # with larger features and a smaller variance, only the constant becomes smaller
             scale, prior = scale / design.constant, prior * design.constant**2
         return SecondOrderRule(
-            budget, threshold, 1.0, self.linear, scale, self.loss, prior, design.forget, outputs, most_dense
+            budget, threshold, R, self.linear, scale, self.loss, prior, design.forget, outputs, most_dense
         )
 
     def set_width(self, median: float, dtype: np.dtype[Any]) -> bool:
@@ -381,8 +388,7 @@ class Expert:
         assert self.learner is not None
         self.allowed = self.largest(row, outputs, share, FEWEST, min(self.allowed, most))
         if self.allowed:
-            self.budget = min(self.allowed, self.budget)
-            self.learner.truncate(self.budget)
+            self.truncate(min(self.allowed, self.budget))
             self.make_room()
         else:
             self.end()
@@ -401,8 +407,19 @@ class Expert:
         while budget < self.allowed and budget - self.n_supports < LEFT:
             budget = min(self.allowed, budget + MORE)
         if budget > self.budget:
-            self.learner.extend(budget)
-            self.budget = budget
+            self.extend(budget)
+
+    def truncate(self, budget: int) -> None:
+        """Keep the oldest supports, at most this many."""
+        assert self.learner is not None
+        self.budget = budget
+        self.learner.truncate(budget)
+
+    def extend(self, budget: int) -> None:
+        """Make room for this many supports."""
+        assert self.learner is not None
+        self.learner.extend(budget)
+        self.budget = budget
 
     def promised(self, row: Floats, outputs: int) -> int:
         """Upper bound of its bytes when it has all supports that are allowed."""

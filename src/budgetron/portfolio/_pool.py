@@ -316,10 +316,8 @@ class ExpertPool:
             start = 0
             while start < len(labels):
                 stop = min(len(labels), start + max(1, min(expert.room, len(labels))))
-                rows = expert.rows(views)[start:stop]
-                expert.learner.learn(
-                    np.ascontiguousarray(rows), labels[start:stop], importances=weights[start:stop]
-                )
+                rows = np.ascontiguousarray(expert.rows(views)[start:stop])
+                expert.replay(rows, labels[start:stop], weights[start:stop])
                 if expert.design.second_order:
                     expert.make_room()
                 start = stop
