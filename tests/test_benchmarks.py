@@ -327,3 +327,39 @@ def test_the_benchmark_of_fleets_runs():
     for section in ("Size and speed", "One memory for all keys", "A common learner"):
         assert f"## {section}" in run.stdout
     assert "nan" not in run.stdout
+
+
+def test_the_tables_of_the_guarantees(monkeypatch):
+    """The script of docs/guarantees.md runs on short streams, and finds no violation."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    guarantees = import_module("guarantees")
+    names = [name for name in guarantees.STREAMS if name != "Adult"]
+    learners = guarantees.learners(0.5, 100)
+    table = list(guarantees.main_table(names, rounds=150, budget=100))
+    assert len(table) == 2 + len(names) * len(learners)
+    rows = [line.strip("| ").split(" | ") for line in table[2:]]
+    assert [row[1] for row in rows] == list(learners) * len(names)
+    for row in rows:
+        mistakes, bound, known = (int(cell.split()[0].replace(",", "")) for cell in row[2:])
+        assert mistakes <= bound + 1
+        assert mistakes <= known <= 150
+        assert ("vacuous" in row[3]) == (bound >= known) or abs(bound - known) <= 1
+    votes = list(guarantees.vote_table(names[:1], rounds=300, memory="1MB"))
+    assert len(votes) == 2 + len(guarantees.VOTES)
+    many = list(guarantees.many_table(1))
+    assert len(many) == 3 + len(guarantees.MANY)
+    for line in many[2:]:
+        _, runs, violations, *_ = line.strip("| ").split(" | ")
+        assert int(violations) == 0
+        assert int(runs) >= 4
+    page = (ROOT / "docs" / "guarantees.md").read_text()
+    for name, lines in {"bounds": table, "votes": votes, "many runs": many}.items():
+        assert "\n".join(lines) in guarantees.replaced(page, name, lines)
+    # The page has a row for every stream and learner, and for every learner of the second table.
+    for name in guarantees.STREAMS:
+        for label in guarantees.learners(0.5, guarantees.BUDGET):
+            assert f"| {name} | {label} |" in page, "run benchmarks/guarantees.py"
+        for theorem in guarantees.VOTES:
+            assert f"| {name} | `{theorem}` |" in page, "run benchmarks/guarantees.py"
+    for label in guarantees.MANY:
+        assert f"| {label} | " in page, "run benchmarks/guarantees.py"

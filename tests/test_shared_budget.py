@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from test_joint_second_order import stream
 
 import budgetron
-from budgetron import RemoveOldestPerceptron, SharedBudgetPerceptron
+from budgetron import RemoveOldestPerceptron, SharedBudgetPerceptron, bounds, certify
 from budgetron.batch import AveragedClassifier, PenalizedRiskClassifier
 
 GAMMA = 0.3
@@ -139,3 +139,63 @@ def test_past_hypotheses(wrapper):
     model = wrapper(SharedBudgetPerceptron(9, gamma=GAMMA)).fit(X, codes)
     same = wrapper(RemoveOldestPerceptron(9, gamma=GAMMA)).fit(X, codes)
     np.testing.assert_array_equal(model.decision_function(X), same.decision_function(X))
+
+
+# ---------------------------------------------------------------------- its theorem
+
+
+@pytest.mark.parametrize("budget", [1, 7, 30, 500])
+@pytest.mark.parametrize("n_classes", [3, 5])
+def test_the_certificate_equals_the_reference(n_classes, budget):
+    X, codes, run, *_ = without_ties(n_classes, budget)
+    model = SharedBudgetPerceptron(budget, gamma=GAMMA)
+    trace = model.progressive_fit(X, codes, classes=range(n_classes), ledger=True)
+    K = np.exp(-GAMMA * ((X[:, None] - X) ** 2).sum(axis=2))
+    signs = np.where(codes[:, None] == np.arange(n_classes), 1.0, -1.0)
+    best = certify(model, X, codes, trace)
+    assert best.count == model.mistakes_ <= sum(run.errors) <= best.bound
+    for size in (0.0, 0.01, 0.1, 1.0):
+        coef = size * np.random.default_rng(0).normal(size=(n_classes, len(X)))
+        values = K @ coef.T
+        squares = sum(float(own @ K @ own) for own in coef)
+        losses = float(np.maximum(0.0, 1.0 - signs * values).sum())
+        certificate = certify(model, X, codes, trace, (X, coef))
+        assert certificate.bound == pytest.approx(squares + 2 * losses + run.damage)
+        assert certificate.bound == pytest.approx(bounds.shared_budget(squares**0.5, losses, run.damage))
+        assert sum(run.errors) <= certificate.bound
+        assert best.bound <= certificate.bound * (1 + 1e-6)
+    again = certify(model, X, codes, trace, model)
+    assert best.bound <= again.bound * (1 + 1e-6)
+
+
+def test_no_bound_is_violated_and_it_can_be_tight():
+    for seed in range(20):
+        for n_classes, budget in ((3, 3), (4, 12), (6, 40)):
+            X, codes = stream(n_classes, 150, seed)
+            X = X.astype(np.float32) if seed % 3 == 2 else X
+            model = SharedBudgetPerceptron(budget, gamma=GAMMA)
+            trace = model.progressive_fit(X, codes, classes=range(n_classes), ledger=True)
+            assert certify(model, X, codes, trace).holds
+    # Of orthonormal rows, every class errs in every round.
+    X, codes = np.eye(12), np.arange(12) % 3
+    model = SharedBudgetPerceptron(20, kernel="linear")
+    trace = model.progressive_fit(X, codes, ledger=True)
+    signs = np.where(codes[:, None] == np.arange(3), 1.0, -1.0)
+    assert certify(model, X, codes, trace, (X, signs.T)).bound == pytest.approx(36.0)
+
+
+def test_competitors_of_other_shapes_are_refused():
+    X, codes = stream(3, 60, 0)
+    model = SharedBudgetPerceptron(10, gamma=GAMMA)
+    trace = model.progressive_fit(X, codes, ledger=True)
+    with pytest.raises(ValueError, match="must have 3 outputs; an expansion has 1"):
+        certify(model, X, codes, trace, (X, np.zeros(60)))
+    with pytest.raises(ValueError, match="a model of the same classes"):
+        certify(model, X, codes, trace, [(0, model)])
+    other = SharedBudgetPerceptron(10, gamma=GAMMA)
+    plain = other.progressive_fit(X, codes)
+    with pytest.raises(ValueError, match="ledger=True"):
+        certify(other, X, codes, plain)
+    separate = RemoveOldestPerceptron(10, gamma=GAMMA)
+    with pytest.raises(ValueError, match="the theorems are about two classes"):
+        certify(separate, X, codes, separate.progressive_fit(X, codes, ledger=True))

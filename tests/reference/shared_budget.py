@@ -12,6 +12,8 @@ class SharedBudget:
         self.supports: list[int] = []
         self.removed = -1
         self.gap = np.inf
+        self.errors = [0] * n_classes  # of the function of each class
+        self.damage = 0.0
 
     def scores(self, t):
         return np.array([sum(c * self.K[i, t] for i, c in one.items()) for one in self.alpha])
@@ -26,8 +28,13 @@ class SharedBudget:
             self.supports.append(t)
             for c in wrong:
                 self.alpha[c][t] = y[c]
+                self.errors[c] += 1
             if len(self.supports) > self.budget:
                 self.removed = self.supports.pop(0)
+                f = self.scores(self.removed)
+                for c, one in enumerate(self.alpha):
+                    a = one.get(self.removed, 0.0)
+                    self.damage += a * a + 2 * abs(a) - 2 * a * f[c]  # (15) of the Forgetron paper
                 for one in self.alpha:
                     one.pop(self.removed, None)
         return scores

@@ -8,6 +8,7 @@ evaluates them. A theorem compares a run of the learner with a competitor:
 `ImageTheorem`     the competitor is a vector of the coordinates of a second-order learner
 `SequenceTheorem`  the competitor is the best sequence of the learner's own experts with a number of switches
 `VoteTheorem`      the competitor is that of an expert's own theorem
+`ClassesTheorem`   the competitor is a function for each of more than two classes
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from budgetron._util.types import Floats
 from budgetron.bounds import Check
 
 __all__ = [
+    "ClassesTheorem",
     "DeclaredTheorem",
     "FunctionTheorem",
     "ImageTheorem",
@@ -297,7 +299,28 @@ class VoteTheorem:
     experts: Callable[[Run, str], list[VotingExpert]]
 
 
-DeclaredTheorem: TypeAlias = FunctionTheorem | WeightsTheorem | SequenceTheorem | ImageTheorem | VoteTheorem
+@dataclass(frozen=True)
+class ClassesTheorem:
+    """A theorem about more than two classes, with a competitor g_c for each class.
+
+    Parameters
+    ----------
+    name : str
+        Its name in `bounds.THEOREMS`.
+    bound : callable
+        As in `FunctionTheorem`. The square of the norm of the run, and its losses, are sums over the classes.
+    norm_weight : float
+        The bound is smallest where norm_weight ||g_c||^2 + (sum of hinge losses of g_c) is, for each c.
+    """
+
+    name: str
+    bound: Callable[[Run, Check], float]
+    norm_weight: float
+
+
+DeclaredTheorem: TypeAlias = (
+    FunctionTheorem | WeightsTheorem | SequenceTheorem | ImageTheorem | VoteTheorem | ClassesTheorem
+)
 
 
 def perceptron_theorems(radius: float, updates: int | None = None) -> list[DeclaredTheorem]:

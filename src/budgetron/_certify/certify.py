@@ -13,6 +13,7 @@ from budgetron._base.access import check_parameters, checked_rows, competitor_ke
 from budgetron._base.batches import encode
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.theorems import (
+    ClassesTheorem,
     DeclaredTheorem,
     FunctionTheorem,
     ImageTheorem,
@@ -24,6 +25,7 @@ from budgetron._base.theorems import (
 from budgetron._base.trace import Trace
 from budgetron._certify.best import find_best_competitor
 from budgetron._certify.certificate import Certificate, refuse_failed
+from budgetron._certify.classes import classes_certificate
 from budgetron._certify.competitors import Expansion, expansion_of, set_competitors
 from budgetron._certify.second_order import evaluate_images
 from budgetron._certify.votes import sequence_certificate, vote_certificate
@@ -49,7 +51,8 @@ def certify(
     Parameters
     ----------
     model : online learner
-        Fitted, on two classes. The theorems about votes of experts allow more.
+        Fitted, on two classes. The theorems about votes of experts and of `SharedBudgetPerceptron` allow
+        more.
     X, y : array-like or CSR matrix of shape (n_rounds, n_features), and labels
         The whole stream, in the order in which it was learned. Sparse rows are converted to dense ones.
     trace : Trace
@@ -88,6 +91,8 @@ def certify(
     chosen = _choose(model, run.radius, theorem)
     if isinstance(chosen, SequenceTheorem):
         return sequence_certificate(model, run, chosen, competitor, check)
+    if isinstance(chosen, ClassesTheorem):
+        return classes_certificate(model, run, chosen, competitor, check, verbose)
     _refuse_classes(model, [chosen])
     if isinstance(chosen, VoteTheorem):
         return vote_certificate(model, run, chosen, competitor, check)
@@ -123,7 +128,8 @@ def _run_of(model: OnlineClassifier, X: Rows, y: ArrayLike, trace: Trace) -> Run
 
 def _refuse_classes(model: OnlineClassifier, theorems: list[DeclaredTheorem]) -> None:
     """Raise an error if there are more than two classes, and none of the theorems allows that."""
-    if len(model.classes_) > 2 and not any(isinstance(theorem, SequenceTheorem) for theorem in theorems):
+    allowed = SequenceTheorem | ClassesTheorem
+    if len(model.classes_) > 2 and not any(isinstance(theorem, allowed) for theorem in theorems):
         raise ValueError(
             f"the theorems are about two classes, the model has {len(model.classes_)}; certify a learner "
             "that separates one class from the rest"

@@ -23,7 +23,7 @@ from budgetron._util.blocks import row_blocks
 from budgetron._util.types import Floats
 from budgetron.kernels import NAMES
 
-__all__ = ["Expansion", "expansion_of", "set_competitors"]
+__all__ = ["Expansion", "expansion_of", "expansions_of", "set_competitors"]
 
 ROWS_AT_ONCE = 1024
 
@@ -108,7 +108,11 @@ def _terms(competitor: object, kernel: Kernel) -> tuple[Floats, Floats, str]:
         rows, coef = (a.toarray() if issparse(a) else a for a in (rows, coef))
         return rows, coef, f"{name} without its intercept"
     if isinstance(competitor, tuple) and len(competitor) == 2:
-        return np.asarray(competitor[0], float), np.asarray(competitor[1], float)[None, :], "an expansion"
+        return (
+            np.asarray(competitor[0], float),
+            np.atleast_2d(np.asarray(competitor[1], float)),
+            "an expansion",
+        )
     if isinstance(competitor, np.ndarray) and competitor.ndim == 1:
         name = "a weight vector"
         return *_weights(np.asarray(competitor, float), kernel, name), name
@@ -135,6 +139,19 @@ def expansion_of(competitor: object, kernel: Kernel, d: int) -> Expansion:
     rows, coef, name = _terms(competitor, kernel)
     if len(coef) != 1:
         raise ValueError(f"the competitor must separate two classes; {name} has {len(coef)} outputs")
+    return _checked(kernel, rows, coef, name, d)[0]
+
+
+def expansions_of(competitor: object, kernel: Kernel, d: int, n_classes: int) -> list[Expansion]:
+    """Return the competitor of each class as an expansion; see `expansion_of`."""
+    rows, coef, name = _terms(competitor, kernel)
+    if len(coef) != n_classes:
+        raise ValueError(f"the competitor must have {n_classes} outputs; {name} has {len(coef)}")
+    return _checked(kernel, rows, coef, name, d)
+
+
+def _checked(kernel: Kernel, rows: Floats, coef: Floats, name: str, d: int) -> list[Expansion]:
+    """Return an expansion for each row of the coefficients."""
     if rows.ndim != 2 or rows.shape[1] != d or rows.shape[0] != coef.shape[1]:
         raise ValueError(
             f"the competitor must have rows of {d} features and one coefficient per row; "
@@ -142,7 +159,8 @@ def expansion_of(competitor: object, kernel: Kernel, d: int) -> Expansion:
         )
     if not (np.isfinite(rows).all() and np.isfinite(coef).all()):
         raise ValueError("the competitor must be finite: its rows or coefficients contain NaN or infinity")
-    return Expansion(kernel, np.ascontiguousarray(rows, float), np.ascontiguousarray(coef[0], float), name)
+    rows = np.ascontiguousarray(rows, float)
+    return [Expansion(kernel, rows, np.ascontiguousarray(own, float), name) for own in coef]
 
 
 def set_competitors(run: Run, parts: Sequence[tuple[int, Expansion]]) -> None:

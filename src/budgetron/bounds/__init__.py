@@ -58,6 +58,7 @@ from budgetron.bounds._budget import (
     projectron_root,
     removals_at_any_time,
     remove_oldest,
+    shared_budget,
     shrinking_perceptron,
 )
 
@@ -183,6 +184,7 @@ __all__ = [
     "second_order_gain",
     "second_order_logistic",
     "second_order_rows",
+    "shared_budget",
     "shifting_perceptron",
     "shrinking_perceptron",
     "simplified_forgetron",

@@ -30,6 +30,25 @@ def remove_oldest(
     return perceptron(norm, losses, radius, check=check) + damage
 
 
+@theorem(
+    "Forgetron paper, Corollary 1, summed over the classes",
+    "`SharedBudgetPerceptron`, more than two classes",
+    "mistakes",
+    "k(x, x) <= 1",
+)
+def shared_budget(
+    norm: float, losses: float, damage: float, radius: float = 1.0, *, check: Check = True
+) -> float:
+    """Return the sum of ||g_c||^2 + 2 (hinge losses of g_c) over the classes c, plus the sum of psi.
+
+    There is a competitor g_c for each class, which separates it from the others. `norm` is the root of the
+    sum of ||g_c||^2, and `losses` the sum of all hinge losses. The function of each class is that of a
+    `RemoveOldestPerceptron`: it changes in the rounds in which it errs, and by removals. In a mistake, the
+    function of the row's class is not positive, or that of another class is positive: at least one errs.
+    """
+    return remove_oldest(norm, losses, damage, radius, check=check)
+
+
 @theorem("Guide to fleets, the theorem there", "`fleet.Fleet`", "mistakes of a key", "k(x, x) <= 1")
 def removals_at_any_time(
     norm: float, losses: float, damage: float, shrinking: float, radius: float = 1.0, *, check: Check = True

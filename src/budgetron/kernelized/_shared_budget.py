@@ -9,7 +9,7 @@ from cython.cimports.budgetron._core.rule import PSI, Rule
 
 from budgetron import bounds
 from budgetron._base.kernel_classifier import BudgetedClassifier
-from budgetron._base.theorems import DeclaredTheorem, FunctionTheorem, Run
+from budgetron._base.theorems import ClassesTheorem, DeclaredTheorem, FunctionTheorem, Run
 
 
 @cython.cclass
@@ -112,7 +112,8 @@ class SharedBudgetPerceptron(BudgetedClassifier):
     Cost per round: one kernel row, O(B d), and O(B K) for K classes. Memory: O(B (d + K)).
 
     Mistakes of two classes have the bound of `RemoveOldestPerceptron` (Forgetron paper, Corollary 1). With
-    more classes no bound is known, and averages of the hypotheses are not available.
+    more classes, the sum of these bounds over the classes is one (`bounds.shared_budget`): in a mistake, the
+    function of at least one class errs. Averages of the hypotheses are not available then.
 
     References
     ----------
@@ -135,7 +136,35 @@ class SharedBudgetPerceptron(BudgetedClassifier):
         return [SharedBudgetRule(self.budget, outputs)]
 
     def _theorems(self, radius: float) -> list[DeclaredTheorem]:
+        if self._n_outputs > 1:
+            return [ClassesTheorem("shared_budget", classes_bound, norm_weight=0.5)]
+
         def bound(run: Run, check: bounds.Check) -> float:
             return bounds.remove_oldest(run.norm, run.losses, run.ledger_sum("psi"), run.radius, check=check)
 
         return [FunctionTheorem("remove_oldest", bound, norm_weight=0.5)]
+
+
+@cython.annotation_typing(False)
+def classes_bound(run: Run, check: bounds.Check) -> float:
+    """Return the bound for more than two classes, with the damage of all removals."""
+    damage = sum(removal_damages(run))
+    return bounds.shared_budget(run.norm, run.losses, damage, run.radius, check=check)
+
+
+@cython.annotation_typing(False)
+def removal_damages(run: Run) -> list[float]:
+    """Return Psi of (15) of each removal, summed over the classes whose function had the support."""
+    scores, removed = run.trace.margins, run.ledger("removed")
+    signs = np.where(run.y[:, None] == np.arange(scores.shape[1]), 1.0, -1.0)
+    coefficients = np.where(signs * scores <= 0.0, signs, 0.0)  # of the row of each round, by class
+    stored = np.flatnonzero(coefficients.any(axis=1))
+    damages = []
+    for t in np.flatnonzero(removed >= 0):
+        oldest = int(removed[t])
+        # The supports are all rows that were stored since the oldest, and include the row of this round.
+        supports = stored[(stored >= oldest) & (stored <= t)]
+        own = coefficients[oldest]
+        values = run.kernel.matrix(run.X[oldest : oldest + 1], run.X[supports])[0] @ coefficients[supports]
+        damages.append(float(np.sum(3.0 * np.abs(own) - 2.0 * own * values)))
+    return damages
