@@ -79,6 +79,8 @@ def models():
     yield budgetron.SharedBudgetPerceptron(4, gamma=0.5).fit(X, three)
     yield AveragedClassifier(budgetron.Forgetron(3, gamma=0.5), budget=2).fit(X, y)
     yield budgetron.KernelPerceptron(counters=True, gamma=0.5).fit(np.vstack([X, X]), np.append(y, y))
+    start = tuple(np.linspace(-1.0, 1.0, len(y)).tolist())
+    yield budgetron.KernelPerceptron(initial_coefficients=start, gamma=0.5).fit(X, y)
     yield linear.Perceptron(initial_weights=(0.5, -1.0, 2.0)).fit(X, y)
     yield budgetron.ShrinkingPerceptron(variant="shifting", gamma=0.5).fit(X, y)
     yield budgetron.Forgetron(6, "simplified", kernel="laplacian").fit(single, three)

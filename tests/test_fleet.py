@@ -131,6 +131,8 @@ def test_merging_refuses_what_does_not_fit():
 @pytest.mark.parametrize(
     ("learner", "message"),
     [
+        (KernelPerceptron(counters=True), "does not support counters of KernelPerceptron"),
+        (KernelPerceptron(initial_coefficients=(1.0,)), "does not support initial_coefficients"),
         (Forgetron(3, "greedy"), "variant='self-tuned' only"),
         (RandomizedBudgetPerceptron(3, "modified"), "variant='original' only"),
         (Forgetron(3, kernel=lambda a, b: a @ b.T), "kernels by name only"),

@@ -7,12 +7,24 @@ import numpy as np
 from budgetron._base.linear_classifier import LARGEST, LinearClassifier
 from budgetron._base.parameters import Constraints
 from budgetron._core.linear import LinearRule
-from budgetron._util.types import Matrix
+from budgetron._util.types import Floats, Matrix
 
-__all__ = ["INITIAL_WEIGHTS", "InitialWeightsClassifier"]
+__all__ = ["INITIAL_WEIGHTS", "InitialWeightsClassifier", "initial_numbers"]
 
 # The constraint of the parameter. A tuple, because parameters are compared and stored in files.
 INITIAL_WEIGHTS: Constraints = {"initial_weights": [tuple, None]}
+
+
+def initial_numbers(given: tuple[float, ...], name: str, n: int, per: str, outputs: int) -> Floats:
+    """Return the numbers of a parameter that says from where to start, or raise an error that names it."""
+    if outputs > 1:
+        raise ValueError(f"{name} are for two classes; got {outputs} classes")
+    if len(given) != n or not all(isinstance(value, int | float | np.number) for value in given):
+        raise ValueError(f"{name} must be a tuple of {n} numbers, one per {per}; got {len(given)} items")
+    start = np.array([float(value) for value in given])
+    if not np.all(np.abs(start) < LARGEST):  # also if one is not a number
+        raise ValueError(f"{name} must be finite and below {LARGEST:g} in size")
+    return start
 
 
 class InitialWeightsClassifier(LinearClassifier):
@@ -23,17 +35,6 @@ class InitialWeightsClassifier(LinearClassifier):
     def _make(self, X: Matrix, outputs: int) -> list[LinearRule]:
         rules = super()._make(X, outputs)
         if self.initial_weights is not None:
-            if outputs > 1:
-                raise ValueError(f"initial_weights are for two classes; got {outputs} classes")
-            weights = np.asarray(self.initial_weights, dtype=object)
-            numbers = all(isinstance(w, int | float | np.number) for w in self.initial_weights)
-            if weights.shape != (X.shape[1],) or not numbers:
-                raise ValueError(
-                    f"initial_weights must be a tuple of {X.shape[1]} numbers, one per feature; "
-                    f"got {len(self.initial_weights)} items"
-                )
-            start = weights.astype(np.float64)
-            if not np.all(np.abs(start) < LARGEST):  # also if one is not a number
-                raise ValueError(f"initial_weights must be finite and below {LARGEST:g} in size")
-            rules[0].set_weights(start)
+            given = self.initial_weights
+            rules[0].set_weights(initial_numbers(given, "initial_weights", X.shape[1], "feature", outputs))
         return rules

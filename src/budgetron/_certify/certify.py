@@ -105,7 +105,10 @@ def _run_of(model: OnlineClassifier, X: Rows, y: ArrayLike, trace: Trace) -> Run
         raise TypeError(f"model must be one of Budgetron's learners; got {model!r}")
     check_is_fitted(model)
     check_parameters(model)
-    _refuse_classes(model, theorems_of(model, 1.0))  # of which kinds they are does not depend on the radius
+    theorems = theorems_of(model, 1.0)  # of which kinds they are does not depend on the radius
+    if not theorems:
+        raise ValueError(f"the papers state no theorem for {model!r}")
+    _refuse_classes(model, theorems)
     rows = checked_rows(model, X)
     rows = np.ascontiguousarray(rows.toarray() if issparse(rows) else rows, float)
     codes = encode(column_or_1d(y), model.classes_)
@@ -139,8 +142,6 @@ def _refuse_classes(model: OnlineClassifier, theorems: list[DeclaredTheorem]) ->
 def _choose(model: OnlineClassifier, radius: float, name: str | None) -> DeclaredTheorem:
     """Return the model's theorem of this name, or its default."""
     declared = {theorem.name: theorem for theorem in theorems_of(model, radius)}
-    if not declared:
-        raise ValueError(f"the papers state no theorem for {model!r}")
     if name is not None and name not in declared:
         raise ValueError(f"theorem must be one of {list(declared)} for {type(model).__name__}; got {name!r}")
     return declared[name] if name is not None else next(iter(declared.values()))

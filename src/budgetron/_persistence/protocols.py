@@ -4,8 +4,9 @@ What changed: in 2, slabs may store the non-zeros of their rows only, kernel lea
 Gram matrix is gone where none is needed. In 3, learners with a C have `class_weight`, and there are models of
 `budgetron.river`. In 4, the kernel PassiveAggressive may have a budget. In 5, SecondOrderProjectron and
 linear.AROW have a loss, a prior, forgetting and class weights, and one hypothesis for all classes;
-BudgetClassifier has class weights and other experts. In 6, the KernelPerceptron may have counters, the
-ShrinkingPerceptron a variant and a rate, averages a budget, and linear learners initial weights.
+BudgetClassifier has class weights and other experts. In 6, the KernelPerceptron may have counters and
+initial coefficients, the ShrinkingPerceptron a variant and a rate, averages a budget, and linear learners
+initial weights.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ ADDED: dict[int, list[tuple[type, dict[str, object], dict[str, object]]]] = {
         (BudgetClassifier, {"class_weight": None}, {}),
     ],
     5: [
-        (KernelPerceptron, {"counters": False}, {}),
+        (KernelPerceptron, {"counters": False, "initial_coefficients": None}, {}),
         (ShrinkingPerceptron, {"variant": "constant", "rate": 2.0}, {}),
         (AveragedClassifier, {"budget": None}, {}),
         (InitialWeightsClassifier, {"initial_weights": None}, {}),

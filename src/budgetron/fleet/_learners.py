@@ -56,6 +56,9 @@ def check_learner(learner: object) -> None:
             f"a fleet supports {type(learner).__name__} with variant={variant!r} only; "
             f"got {parameters['variant']!r}"
         )
+    for name in ("counters", "initial_coefficients"):
+        if parameters.get(name):
+            raise ValueError(f"a fleet does not support {name} of {type(learner).__name__}")
     kernel = getattr(parameters.get("kernel"), "kernel", parameters.get("kernel"))
     if callable(kernel):
         raise ValueError("a fleet supports kernels by name only, and no Python functions")

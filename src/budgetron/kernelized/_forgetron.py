@@ -175,8 +175,8 @@ class Forgetron(KernelClassifier):
         "self-tuned" shrinks as little as its proof allows. "basic" shrinks by a worst-case constant on every
         mistake. "greedy" removes a support that needs no shrinking, if there is one. "greedy-cumulative" does
         the same, but allows a larger damage after removals with a small one; it agrees better with the
-        published tables, and makes more mistakes on noisy labels. "simplified" takes small steps and decays by a
-        constant; its bound allows competitors that drift.
+        published tables, and makes more mistakes on noisy labels. "simplified" takes small steps and decays
+        by a constant; its bound allows competitors that drift.
     eta : float, default=None
         Step of "simplified"; by default 1/32 (Sutskever's paper, Theorem 2).
     decay : float, default=None

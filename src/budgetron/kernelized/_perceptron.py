@@ -1,14 +1,17 @@
 """The kernel Perceptron (Projectron paper, Algorithm 1; Forgetron paper, section 2; Mohri et al.)."""
 
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import cython
 import numpy as np
 from cython.cimports.budgetron._core.rule import Rule
 
+from budgetron._base.initial_weights import initial_numbers
 from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._base.parameters import Constraints
 from budgetron._base.theorems import DeclaredTheorem, perceptron_theorems
+from budgetron._core.rounds import Learner
+from budgetron._util.types import Matrix
 from budgetron.kernels import KernelFunction, Normalized
 
 
@@ -16,23 +19,52 @@ from budgetron.kernels import KernelFunction, Normalized
 class PerceptronRule(Rule):
     """On a mistake, store the example with its label as coefficient.
 
-    With counters, a mistake on a stored row changes its coefficient: the counter alpha of figure 8.9.
+    With counters, a mistake on a stored row changes its coefficient: the counter alpha of figure 8.9. While
+    the initial coefficients are set, every row is stored, with its weight as |coefficient|.
     """
 
     counters: cython.bint
+    starting: cython.bint
 
     def __init__(self, counters: bool) -> None:
         Rule.__init__(self)
         self.counters = counters
+
+    def keep_average(self, limit: int = 0) -> None:
+        """Keep the average of the hypotheses; not with initial coefficients, whose rows count as rounds."""
+        self.refuse_history()
+        Rule.keep_average(self, limit)
+
+    def keep_journal(self) -> None:
+        """Keep every hypothesis; not with initial coefficients, whose rows count as rounds."""
+        self.refuse_history()
+        Rule.keep_journal(self)
+
+    def refuse_history(self) -> None:
+        """Raise an error if there are initial coefficients."""
+        if self.rounds > 0:
+            raise ValueError("a KernelPerceptron with initial_coefficients cannot be averaged or recorded")
+
+    def set_starting(self, starting: bool) -> None:
+        """Set whether the rows that follow are those of the initial coefficients; they are no mistakes."""
+        self.starting = starting
+        self.mistakes = 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def needs_update(self) -> cython.bint:
+        return self.starting or self.y * self.margin <= 0.0
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(-1)
     def update(self) -> cython.int:
         slot: cython.Py_ssize_t = self.repeated_slot() if self.counters else -1
+        step: cython.double = self.importance * self.y if self.starting else self.y
         if slot >= 0:
-            return self.increase(slot, self.y)
-        return self.add(self.y)  # f_t = f_{t-1} + y_t k(x_t, .)
+            return self.increase(slot, step)
+        return self.add(step)  # f_t = f_{t-1} + y_t k(x_t, .)
 
 
 @cython.annotation_typing(False)  # annotations for readers; Cython ignores them
@@ -48,6 +80,11 @@ class KernelPerceptron(KernelClassifier):
         Whether a mistake on a row that is stored already adds its label to the coefficient of that support,
         instead of storing the row again. The hypothesis is the same. Use it for several passes over the same
         rows. A coefficient may become 0; its support stays.
+    initial_coefficients : tuple of float, default=None
+        The coefficients with which the rows of the first call start, one per row, with the sign of the label
+        (figure 8.9: alpha_0 times y). None means 0. For two classes. Rows with a coefficient other than 0
+        are supports before the first round. They count as rounds (`rounds_`, `support_`), but not as
+        mistakes. There is no bound then, and the hypotheses cannot be averaged.
     kernel, gamma, degree, coef0
         The kernel; see `budgetron.kernels`.
     n_jobs : int, default=None
@@ -78,13 +115,15 @@ class KernelPerceptron(KernelClassifier):
     """
 
     _parameter_constraints: ClassVar[Constraints] = KernelClassifier._parameter_constraints | {
-        "counters": ["boolean"]
+        "counters": ["boolean"],
+        "initial_coefficients": [tuple, None],
     }
 
     def __init__(
         self,
         *,
         counters: bool = False,
+        initial_coefficients: tuple[float, ...] | None = None,
         kernel: str | KernelFunction | Normalized = "rbf",
         gamma: float | str = "scale",
         degree: int = 3,
@@ -93,9 +132,22 @@ class KernelPerceptron(KernelClassifier):
     ) -> None:
         super().__init__(kernel=kernel, gamma=gamma, degree=degree, coef0=coef0, n_jobs=n_jobs)
         self.counters = counters
+        self.initial_coefficients = initial_coefficients
+
+    def _make(self, X: Matrix, outputs: int) -> list[Learner]:
+        learners = super()._make(X, outputs)
+        if self.initial_coefficients is not None:
+            given, n = self.initial_coefficients, X.shape[0]
+            start = initial_numbers(given, "initial_coefficients", n, "row of the first call", outputs)
+            used = np.flatnonzero(start)
+            rule = cast(PerceptronRule, learners[0].rule)
+            rule.set_starting(True)
+            learners[0].learn(X[used], np.sign(start[used]), importances=np.abs(start[used]))
+            rule.set_starting(False)
+        return learners
 
     def _rule(self, generator: np.random.Generator) -> PerceptronRule:
         return PerceptronRule(self.counters)
 
     def _theorems(self, radius: float) -> list[DeclaredTheorem]:
-        return perceptron_theorems(radius)
+        return perceptron_theorems(radius) if self.initial_coefficients is None else []
