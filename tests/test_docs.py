@@ -57,6 +57,41 @@ def test_the_page_of_the_theorems():
         assert row in page, "run examples/guarantees.py --theorems"
 
 
+# The numbered items of the papers, as "first to last"; exercises and figures of chapter 8 are 8.1 and so on.
+NUMBERED = {
+    "Sutskever": {"algorithm": 2, "theorem": 2, "lemma": 1, "fact": 1},
+    "CS269 notes": {"definition": 1, "theorem": 2, "lemma": 2},
+    "Projectron": {"algorithm": 2, "theorem": 3, "lemma": 1, "corollary": 1, "table": 3, "figure": 3},
+    "Forgetron": {"theorem": 3, "lemma": 9, "corollary": 2, "figure": 7},
+    "Mohri et al.": {"theorem": 16, "figure": 12, "exercise": 11},
+}
+
+
+def numbers_in(item, kind):
+    """Return the numbers that an item of the table lists after a word, such as "Lemmas 3, 4, 5"."""
+    plural = {"lemma": "lemmas?", "corollary": "corollar(?:y|ies)"}.get(kind, f"{kind}s?")
+    found = set()
+    for text in re.findall(rf"\b{plural} ((?:[0-9.]+(?:, | and | to )?)+)", item, re.I):
+        for first, last in re.findall(r"([0-9.]*[0-9])(?: to ([0-9.]*[0-9]))?", text):
+            start, stop = (int(number.split(".")[-1]) for number in (first, last or first))
+            found |= set(range(start, stop + 1))
+    return found
+
+
+def test_no_numbered_item_of_the_papers_is_missing():
+    page = (ROOT / "docs" / "papers.md").read_text()
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")][2:]
+    assert numbers_in("Lemmas 3, 4, 5, Figures 1 to 3", "lemma") == {3, 4, 5}
+    assert numbers_in("Theorems 8.9 and 8.10", "theorem") == {9, 10}
+    for paper, kinds in NUMBERED.items():
+        for kind, last in kinds.items():
+            found = set().union(*(numbers_in(row[1], kind) for row in rows if row[0] == paper))
+            if (paper, kind) == ("Mohri et al.", "theorem"):  # 8.14 is a lemma
+                found |= numbers_in("Lemma 8.14", "lemma")
+                assert any("Lemma 8.14" in row[1] for row in rows)
+            assert found == set(range(1, last + 1)), (paper, kind)
+
+
 def test_the_page_of_the_papers():
     page = (ROOT / "docs" / "papers.md").read_text()
     rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")][2:]

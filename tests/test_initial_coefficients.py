@@ -127,7 +127,7 @@ def test_bad_coefficients_and_no_theorem():
 def test_averages_are_refused():
     X, y, start = stream(seed=3)
     for wrapper in (AveragedClassifier, PenalizedRiskClassifier):
-        with pytest.raises(ValueError, match="initial_coefficients cannot be averaged or recorded"):
+        with pytest.raises(ValueError, match="a learner with initial_coefficients cannot be averaged"):
             wrapper(KernelPerceptron(initial_coefficients=tuple(start), gamma=GAMMA)).fit(X, y)
 
 

@@ -175,6 +175,8 @@ cdef class Rule:
 
     def make_departed(self, Py_ssize_t capacity=0):
         """Make room for removed supports: an average, or an old hypothesis, still needs them."""
+        if self.rounds > 0:
+            raise ValueError("a learner with initial_coefficients cannot be averaged, and its hypotheses cannot be kept")
         supports = self.supports
         self.departed = Supports(supports.kernel, supports.d, supports.square.dtype, capacity, supports.sparse)
 

@@ -79,12 +79,12 @@ def simplified_forgetron_general(
     G = 2 R + U lambda. The paper has R = 1.
     """
     U = 2 * norm_bound
-    assume(check, eta > 0, "an eta above 0", eta)
+    regret = gradient_descent(U, eta, 0, 0.0, shift=shift, check=check)  # the rest is a share of the mistakes
     assume(check, 0 <= decay * eta < 1, "a decay * eta from 0 to below 1", decay * eta)
     require_at_most(check, norm, norm_bound, "a norm of the competitor")
     gradient = 2 * radius + U * decay
     share = decay * U**2 / 8 + eta * gradient**2 / 2 + U * radius * (1 - decay * eta) ** budget
-    return _per_mistake(losses + (U**2 + 3 * U * shift) / (2 * eta), share, "eq. 11", check)
+    return _per_mistake(losses + regret, share, "eq. 11", check)
 
 
 @theorem(
@@ -174,10 +174,10 @@ def modified_randomized_budget_general(
     G = 2 R. The paper has R = 1.
     """
     U = 2 * norm_bound
-    assume(check, eta > 0, "an eta above 0", eta)
+    regret = gradient_descent(U, eta, 0, 0.0, shift=shift, check=check)  # the rest is a share of the mistakes
     require_at_most(check, norm, norm_bound, "a norm of the competitor")
     share = U**2 / (8 * budget * eta) + 2 * eta * radius**2
-    return _per_mistake(losses + (U**2 + 3 * U * shift) / (2 * eta), share, "eq. 8", check)
+    return _per_mistake(losses + regret, share, "eq. 8", check)
 
 
 def _per_mistake(total: float, share: float, equation: str, check: Check) -> float:

@@ -30,21 +30,6 @@ class PerceptronRule(Rule):
         Rule.__init__(self)
         self.counters = counters
 
-    def keep_average(self, limit: int = 0) -> None:
-        """Keep the average of the hypotheses; not with initial coefficients, whose rows count as rounds."""
-        self.refuse_history()
-        Rule.keep_average(self, limit)
-
-    def keep_journal(self) -> None:
-        """Keep every hypothesis; not with initial coefficients, whose rows count as rounds."""
-        self.refuse_history()
-        Rule.keep_journal(self)
-
-    def refuse_history(self) -> None:
-        """Raise an error if there are initial coefficients."""
-        if self.rounds > 0:
-            raise ValueError("a KernelPerceptron with initial_coefficients cannot be averaged or recorded")
-
     def set_starting(self, starting: bool) -> None:
         """Set whether the rows that follow are those of the initial coefficients; they are no mistakes."""
         self.starting = starting
