@@ -97,10 +97,12 @@ _NAMES = {
 
 
 def __getattr__(name: str) -> Any:
-    from importlib import import_module, metadata
-
     if name == "__version__":
-        return metadata.version("budgetron")
+        from importlib.metadata import version  # takes long to import
+
+        return version("budgetron")
+    from importlib import import_module
+
     if name == "__all__":
         kernelized = import_module("budgetron.kernelized")
         return sorted([*_MODULES, *_NAMES, *(cls.__name__ for cls in kernelized.learners())])

@@ -11,7 +11,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
-from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.validation import check_is_fitted
 
 from budgetron._base.access import competitor_kernel, kernel_hypotheses_of, predicts_as_it_learns
@@ -87,6 +86,8 @@ def _weights(w: Floats, kernel: Kernel, what: str) -> tuple[Floats, Floats]:
 
 def _terms(competitor: object, kernel: Kernel) -> tuple[Floats, Floats, str]:
     """Return the rows, the coefficients of shape (n_outputs, n_rows) and the name of a competitor."""
+    from sklearn.svm import SVC, LinearSVC  # takes long to import
+
     name = type(competitor).__name__
     if isinstance(competitor, KernelClassifier):
         check_is_fitted(competitor)

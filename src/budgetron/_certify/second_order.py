@@ -7,7 +7,6 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
-from scipy.optimize import minimize
 from scipy.special import expit
 
 from budgetron import bounds
@@ -94,6 +93,8 @@ def _best_logistic(run: Run, theorem: ImageTheorem, images: Images) -> Floats:
     In the rounds that were learned, the losses and the remainder are a quadratic function of u. Coordinates
     are changed so that the quadratic terms are 1/2 ||v||^2. The losses of the other rounds are convex.
     """
+    from scipy.optimize import minimize  # takes long to import
+
     steps = images.logistic
     assert steps is not None
     learned, n = images.rows[images.learned] * run.y[images.learned, None], images.rows.shape[1]
@@ -138,6 +139,8 @@ def _best(run: Run, theorem: ImageTheorem, images: Images) -> Floats:
     norm of the kernel part, plus hinge losses. Coordinates are changed so that the first norm is the
     Euclidean one. Then L-BFGS minimizes it, with a smoothed hinge loss.
     """
+    from scipy.optimize import minimize  # takes long to import
+
     learned, n = images.rows[images.learned], images.rows.shape[1]
     if not n:
         return np.zeros(0)

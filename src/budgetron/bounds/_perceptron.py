@@ -6,7 +6,6 @@ from math import inf, log, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize_scalar
 
 from budgetron.bounds._statement import Check, assume, require_at_most, theorem
 
@@ -107,6 +106,8 @@ def perceptron_l2_infimum(radius: float, margins: ArrayLike, *, check: Check = T
 
     The root of the bound is convex in 1 / rho.
     """
+    from scipy.optimize import minimize_scalar  # takes long to import
+
     margins = np.asarray(margins, float)
 
     def root(u: float) -> float:

@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.datasets import load_svmlight_file
 
 from budgetron.datasets._catalogue import CATALOGUE
 from budgetron.datasets._sources import Bunch, Matrix, Pair, labels, numbers, reading
@@ -46,6 +45,8 @@ ELECTRICITY = ("date", "day", "period", "nswprice", "nswdemand", "vicprice", "vi
 
 def read_libsvm(features: int, dtype: FloatType, part: str, path: Path) -> Pair:
     """Read a LIBSVM file."""
+    from sklearn.datasets import load_svmlight_file  # takes long to import
+
     with reading(path):
         X, y = load_svmlight_file(str(path), n_features=features, dtype=dtype, zero_based=False)
         return X, labels(y)

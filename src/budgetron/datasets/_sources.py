@@ -17,7 +17,6 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import sparse
-from sklearn import datasets as sklearn_datasets
 
 from budgetron.datasets._catalogue import CATALOGUE, Entry, Part
 
@@ -265,6 +264,8 @@ def _coded(bunch: Bunch) -> dict[str, list[str]]:
 def _fetch(
     entry: Entry, chosen: tuple[str, ...], data_home: PathLike | None, convert: Callable[[Bunch], Pair]
 ) -> Pair:
+    from sklearn import datasets as sklearn_datasets  # takes long to import
+
     # "auto" is many times faster for dense data, but needs pandas, which is not a dependency.
     parser = "auto" if importlib.util.find_spec("pandas") else "liac-arff"
     try:

@@ -9,7 +9,6 @@ from cython.cimports.budgetron._core.linear import LinearRule
 from cython.cimports.budgetron._core.rule import Z
 from cython.cimports.libc.math import INFINITY, exp, fabs, log, sinh
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval
 
@@ -268,6 +267,8 @@ class Winnow(LinearClassifier):
 
 def weights_of_largest_margin(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return v >= 0 with sum 1 whose smallest product with a row is largest."""
+    from scipy.optimize import linprog  # takes long to import
+
     m, n = rows.shape
     # maximize rho subject to rows v >= rho
     found = linprog(
