@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_matrix, hstack, vstack
 from sklearn.datasets import load_svmlight_file
 from typer.testing import CliRunner
 
@@ -81,6 +82,25 @@ def test_lines_are_those_of_scikit_learn():
     assert libsvm.survey(data) is None  # comments need a parser
     plain = "\n".join(line.partition("#")[0] for line in LINES).encode()
     assert libsvm.survey(plain) == ([-1.0, 1.0, 2.0], 7, 5)
+
+
+def test_a_constant_ends_each_row():
+    data = "\n".join(LINES).encode()
+    labels, ends, indices, values = libsvm.parse(data, False, 7, True)
+    X, y = load_svmlight_file(io.BytesIO(data), zero_based=False, n_features=7)
+    X = hstack([X, np.ones((len(y), 1))], format="csr")
+    found = csr_matrix((values, indices, ends), shape=(len(labels), 8))
+    assert (found != X).nnz == 0
+    assert found.has_canonical_format
+    assert libsvm.parse(data, False, 6) is None  # index 7
+    assert libsvm.parse(data, False, 7)[2].max() == 6
+    with pytest.raises(ValueError, match="needs the number of features"):
+        libsvm.parse(data, False, constant=True)
+    for block in (2, 100):
+        stream = read(io.BytesIO(data), constant=True, block=block)
+        rows = vstack([rows for rows, _ in stream])
+        assert stream.n_features == 8
+        assert (rows != X).nnz == 0
 
 
 @pytest.mark.parametrize(

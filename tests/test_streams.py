@@ -8,6 +8,7 @@ import os
 import pickle
 import subprocess
 import sys
+from copy import copy
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +20,9 @@ from scipy.sparse import csr_matrix, issparse, vstack
 from sklearn.datasets import dump_svmlight_file
 
 from budgetron import streams
+from budgetron._util import running
 from budgetron.streams import Encoder, StreamError, _bytes, arrays, frame, read
+from budgetron.streams._running import Running
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
@@ -172,6 +175,38 @@ def test_standardised_by_the_rows_so_far(centre):
         np.testing.assert_allclose(Z[t], z.astype(float), rtol=1e-9, atol=1e-9)
     for block in (1, 13):
         np.testing.assert_array_equal(gather(arrays(X, y, scale=True, block=block))[0], Z)
+
+
+def test_running_sums_are_those_of_a_plain_loop():
+    rng = np.random.default_rng(4)
+    X = np.where(rng.random((6000, 3)) < [0.0, 0.4, 0.999], np.nan, 100.0 + rng.normal(size=(6000, 3)))
+    X[:7, 1] = np.nan
+    filled, scaled = Running(3).fill(X), Running(3).standardise(X)
+    for j in range(3):
+        seen = []
+        for t in range(6000):
+            before = np.mean(np.array(seen, np.longdouble)) if seen else 0.0
+            if np.isnan(X[t, j]):
+                assert scaled[t, j] == 0.0
+                assert filled[t, j] == pytest.approx(float(before), rel=1e-12)
+                continue
+            assert filled[t, j] == X[t, j]
+            seen.append(X[t, j])
+            if t % 97 == 0:
+                values = np.array(seen, np.longdouble)
+                std = values.std()
+                expected = float((values[-1] - values.mean()) / std) if std > 0 else 0.0
+                assert scaled[t, j] == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    shared = Running(3)
+    shared.fill(X[:100])
+    other = copy(shared)
+    state = shared.state()
+    other.standardise(X[100:200])
+    assert all(np.array_equal(state[name], value, equal_nan=True) for name, value in shared.state().items())
+    with pytest.raises(ValueError, match="not that of these columns"):
+        running.fill(X, np.zeros((7, 2)), np.empty_like(X))
+    with pytest.raises(ValueError, match="shape of the rows"):
+        running.standardise(X, np.zeros((7, 3)), np.empty((5, 3)))
 
 
 def test_the_encoder_in_any_cut():

@@ -31,19 +31,24 @@ cdef int64_t TOO_LARGE = 2147483648
 cdef Py_ssize_t LONGEST = 1000
 
 
-def parse(bytes data not None, bint zero_based):
+def parse(bytes data not None, bint zero_based, int64_t width=-1, bint constant=False):
     """Return (labels, ends, indices, values) of the rows in whole lines; None if a line is not valid.
 
-    Row i has the entries from ends[i] to ends[i + 1]. Indices count from 0.
+    Row i has the entries from ends[i] to ends[i + 1]. Indices count from 0. If `width` is not negative, indices must be
+    below it. With `constant`, each row then ends with the value 1 at the index `width`.
     """
     cdef const char* text = data
     cdef Py_ssize_t size = len(data)
-    cdef Py_ssize_t most_rows = data.count(b"\n") + 1, most_entries = data.count(b":")
+    cdef Py_ssize_t most_rows = occurrences(text, size, b"\n") + 1, most_entries = occurrences(text, size, b":")
+    if constant:
+        if not 0 <= width < TOO_LARGE:
+            raise ValueError("the constant needs the number of features")
+        most_entries += most_rows
     cdef cnp.ndarray labels = np.empty(most_rows), values = np.empty(most_entries)
     cdef cnp.ndarray ends = np.zeros(most_rows + 1, np.int64), indices = np.empty(most_entries, np.int32)
     cdef int64_t n_rows
     with nogil:
-        n_rows = parse_lines(text, size, zero_based, <double*> labels.data, <int64_t*> ends.data,
+        n_rows = parse_lines(text, size, zero_based, width, constant, <double*> labels.data, <int64_t*> ends.data,
                              <int32_t*> indices.data, <double*> values.data)
     if n_rows < 0:
         return None
@@ -87,8 +92,15 @@ def survey(bytes data not None):
     return sorted(found), largest, n_rows
 
 
-cdef int64_t parse_lines(const char* text, Py_ssize_t size, bint zero_based, double* labels, int64_t* ends,
-                         int32_t* indices, double* values) noexcept nogil:
+cdef Py_ssize_t occurrences(const char* text, Py_ssize_t size, char c) noexcept nogil:
+    cdef Py_ssize_t i, found = 0
+    for i in range(size):
+        found += text[i] == c
+    return found
+
+
+cdef int64_t parse_lines(const char* text, Py_ssize_t size, bint zero_based, int64_t width, bint constant, double* labels,
+                         int64_t* ends, int32_t* indices, double* values) noexcept nogil:
     """Return the number of rows; -1 if a line is not valid."""
     cdef Py_ssize_t at = 0, end
     cdef int64_t n_rows = 0, entry = 0, index, last, first = 0 if zero_based else 1
@@ -126,7 +138,12 @@ cdef int64_t parse_lines(const char* text, Py_ssize_t size, bint zero_based, dou
                 at = number(text, at + 1, end, &values[entry])
                 if at < 0 or not isfinite(values[entry]):
                     return -1
+                if 0 <= width <= index - first:
+                    return -1
                 indices[entry] = <int32_t> (index - first)
+                entry += 1
+            if constant:
+                indices[entry], values[entry] = <int32_t> width, 1.0
                 entry += 1
             n_rows += 1
             ends[n_rows] = entry

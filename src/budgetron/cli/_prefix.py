@@ -36,6 +36,8 @@ class Block(NamedTuple):
 
     def part(self, rows: slice) -> Block:
         """Return some of the rows."""
+        if rows.indices(len(self.y)) == (0, len(self.y), 1):  # slices of sparse rows are copies
+            return self
         return Block(self.X[rows], self.y[rows], self.unscaled[rows], self.encoder)
 
 
@@ -60,8 +62,8 @@ class Prefix:
     ----------
     first : Block
         The first block of the stream, not cut.
-    encoder : dict or None
-        The state of the stream's encoder after the last block that was learned.
+    encoder : Encoder or None
+        The stream's encoder after the last block that was learned.
     kept : list of Block
     """
 
@@ -80,7 +82,7 @@ class Prefix:
             raise ValueError(f"{stream.name}: there are no labels to learn from")
         self.classes: LabelArray = stream.classes
         self.n_rows = stream.n_rows if rows is None else min(rows, stream.n_rows or rows)
-        self.encoder: State | None = None
+        self.encoder: Encoder | None = None
         self.kept: list[Block] = []
         self._rows, self._constant, self._keep, self._block_rows = rows, constant, keep, block_rows
         blocks = stream.with_unscaled() if with_unscaled else ((X, X, y) for X, y in stream)
@@ -111,15 +113,14 @@ class Prefix:
 
     def learned(self, block: Block) -> None:
         """Record that a block was learned."""
-        if block.encoder is not None:
-            self.encoder = block.encoder.state()
+        self.encoder = block.encoder
         if self._keep:
             self.kept.append(block)
 
     def extras(self) -> State:
         """Return what `predict` needs in addition to the model."""
         return {
-            "encoder": self.encoder,
+            "encoder": None if self.encoder is None else self.encoder.state(),
             "target": self.stream.target,
             "constant": self._constant,
             "zero_based": self.stream.zero_based,

@@ -93,7 +93,13 @@ def _codes(piece: Piece, column: ArrowColumn) -> tuple[NDArray[np.int64], list[o
         if pa.types.is_string_view(array.type):
             array = array.cast(pa.large_string())
         array = array.dictionary_encode()
-    codes = array.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    indices = array.indices
+    found = indices.to_numpy(zero_copy_only=False)  # with missing values, floats
+    codes = (
+        np.where(np.isnan(found), -1, found).astype(np.int64)
+        if indices.null_count
+        else found.astype(np.int64)
+    )
     dictionary = array.dictionary
     if len(dictionary) > len(array):  # a few rows of a column with very many levels
         present = np.unique(codes[codes >= 0])

@@ -201,13 +201,18 @@ class Opened:
         # Wait for a full first chunk, because it decides types and classes. Later chunks of a slow pipe are
         # returned as they arrive.
         while data := self.read_some(size, FIRST_CHUNK_SECONDS if line == 1 else 0.0):
-            rest += data if line > 1 or rest else data.removeprefix(BOM)
-            end = _cut(rest, delimiter)
+            data = data if line > 1 or rest else data.removeprefix(BOM)
+            if delimiter is not None and (b'"' in rest or b'"' in data):
+                rest, data = b"", rest + data
+            end = _cut(data, delimiter)  # in the new bytes only: the rest has no line break outside of quotes
             if end:
-                yield Chunk(rest[:end], line)
-                line += rest.count(b"\n", 0, end)
-                rest, size = rest[end:], CHUNK
-            elif len(rest) >= MAX_LINE:
+                chunk = Chunk(b"".join((rest, memoryview(data)[:end])), line)
+                yield chunk
+                line += chunk.data.count(b"\n")
+                rest, size = data[end:], CHUNK
+                continue
+            rest += data
+            if len(rest) >= MAX_LINE:
                 quoted = "" if delimiter is None else ", or a quote that is not closed"
                 problem = f"{self.name}:{line}: a line of more than {format_bytes(MAX_LINE)}{quoted}"
                 raise StreamError(f"{problem}; check that this is a text file")
@@ -237,11 +242,14 @@ class _CountingReader(io.RawIOBase):
             return True
 
     def readinto(self, buffer: Any) -> int:  # a writable buffer, which has no type before Python 3.12
-        read = getattr(self._file, "read1", self._file.read)
-        data = read(len(buffer))
-        buffer[: len(data)] = data
-        self.count += len(data)
-        return len(data)
+        if hasattr(self._file, "readinto1"):
+            count = int(self._file.readinto1(buffer))
+        else:
+            data = getattr(self._file, "read1", self._file.read)(len(buffer))
+            count = len(data)
+            buffer[:count] = data
+        self.count += count
+        return count
 
 
 class _XzReader(io.RawIOBase):
@@ -336,7 +344,7 @@ def records(chunk: Chunk, delimiter: str | None = None) -> Iterator[tuple[int, b
 
 def _ends(data: bytes, delimiter: str | None) -> Iterator[int]:
     """Yield the end of each line; with a delimiter, of each CSV record: it may have line breaks in quotes."""
-    quoted = () if delimiter is None else _quoted(delimiter).finditer(data)
+    quoted = () if delimiter is None or b'"' not in data else _quoted(delimiter).finditer(data)
     at = last = 0
     for start, end in chain((field.span() for field in quoted), [(len(data), len(data))]):
         while line_end := data.find(b"\n", at, start) + 1:

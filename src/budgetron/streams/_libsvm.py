@@ -9,7 +9,7 @@ from itertools import chain, islice
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix, hstack
+from scipy.sparse import csr_matrix
 
 from budgetron._util import libsvm
 from budgetron._util.blocks import row_blocks
@@ -77,7 +77,7 @@ class Libsvm(Stream):
     def __iter__(self) -> Iterator[Block]:
         remaining = self._limit
         for chunk in self._chunks():
-            X, labels = self._parse(chunk)
+            X, labels = self._parse(chunk, self._constant)
             if remaining is not None:
                 X, labels = X[:remaining], labels[:remaining]
                 remaining -= len(labels)
@@ -86,10 +86,11 @@ class Libsvm(Stream):
                 y = self._labels.lookup(codes, [int(v) if v == int(v) else v for v in values.tolist()])
             except Fault as fault:
                 raise fault.at(f"{self.name}:{_rows(chunk)[fault.row][0]}") from None
-            if self._constant:
-                X = hstack([X, np.ones((X.shape[0], 1))], format="csr")
-            for rows in row_blocks(X.shape[0], self._block):
-                yield X[rows], y[rows]
+            if X.shape[0] <= self._block:
+                yield X, y
+            else:
+                for rows in row_blocks(X.shape[0], self._block):
+                    yield X[rows], y[rows]
             if remaining == 0:
                 break
 
@@ -137,17 +138,15 @@ class Libsvm(Stream):
             return np.unique(labels).tolist(), X.shape[1] - self.zero_based, len(labels)
         return found
 
-    def _parse(self, chunk: Chunk) -> tuple[Rows, NDArray[np.float64]]:
-        parsed = libsvm.parse(chunk.data, self.zero_based)
+    def _parse(self, chunk: Chunk, constant: bool = False) -> tuple[Rows, NDArray[np.float64]]:
+        known = -1 if self._width is None else self._width
+        parsed = libsvm.parse(chunk.data, self.zero_based, known, constant)
         if parsed is None:
             raise self._explain(chunk)
         labels, ends, indices, values = parsed
-        width = int(indices.max(initial=-1)) + 1
-        if self._width is not None and width > self._width:
-            raise self._explain(chunk)
+        width = max(1, int(indices.max(initial=-1)) + 1) if known < 0 else known + constant
         ends = ends.astype(np.int32) if len(values) < 2**31 else ends
-        shape = (len(labels), max(1, width) if self._width is None else self._width)
-        return csr_matrix((values, indices, ends), shape=shape), labels
+        return csr_matrix((values, indices, ends), shape=(len(labels), width)), labels
 
     def _too_wide(self, chunk: Chunk, X: csr_matrix) -> StreamError:
         """Return the error for a chunk with a very high index, which is often a mistake in the file."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from budgetron._util import running
 
 __all__ = ["Floats", "Running", "State"]
 
@@ -53,32 +55,11 @@ class Running:
 
     def standardise(self, X: Floats) -> Floats:
         """Return (x - mean) / std, where both include the row itself; 0 where std is 0 or x is NaN."""
-        out = np.empty_like(X)
-        for start, rows in self._segments(X):
-            distance, sums, variances, n = self._advance(rows)
-            distance -= sums / n
-            deviations = np.sqrt(np.maximum(variances, 0.0) / n, out=variances)
-            flat = deviations == 0
-            deviations[flat] = 1.0
-            distance /= deviations
-            distance[flat | np.isnan(rows)] = 0.0
-            out[start : start + len(rows)] = distance
-        return out
+        return self._advance(X, running.standardise)
 
     def fill(self, X: Floats) -> Floats:
         """Return X with each NaN replaced by the mean of the earlier rows."""
-        out = X.copy()
-        for start, rows in self._segments(X):
-            reference, origin_before = self.reference, np.nan_to_num(self.origin)
-            _, sums, _, n = self._advance(rows)
-            # A NaN does not change the sums, so those at its row are those before it. A column without an
-            # earlier value has sum 0 there, and its origin must not be used before it is seen.
-            started = np.cumsum(~np.isnan(rows), axis=0) > 0
-            origin = np.where(started, np.nan_to_num(self.origin), origin_before)
-            means = origin + (reference + sums / n)
-            gaps = np.isnan(rows)
-            out[start : start + len(rows)][gaps] = means[gaps]
-        return out
+        return self._advance(X, running.fill)
 
     def frozen(self, X: Floats) -> Floats:
         """Return X standardised by the current mean and deviation, without updating them; NaN becomes 0."""
@@ -103,42 +84,26 @@ class Running:
             setattr(self, name, np.array(state[name], np.float64))
         return self
 
-    def _segments(self, X: Floats) -> Iterator[tuple[int, Floats]]:
+    def _advance(self, X: Floats, step: Callable[[Floats, Floats, Floats], None]) -> Floats:
+        """Add rows, and return what `step` computes for them."""
+        X = np.ascontiguousarray(X)
+        out = np.empty_like(X)
+        new = np.isnan(self.origin)
+        if new.any() and len(X):
+            first = np.isnan(X).argmin(axis=0)
+            self.origin = np.where(new, X[first, np.arange(X.shape[1])], self.origin)
         start = 0
         while start < len(X):
-            stop = start + SEGMENT - self.rows % SEGMENT
-            rows = X[start:stop]
-            yield start, rows
+            stop = min(len(X), start + SEGMENT - self.rows % SEGMENT)
+            # New arrays, because a copy of this object may share the present ones.
+            state = np.array([getattr(self, name) for name in self._fields])
+            step(X[start:stop], state, out[start:stop])
+            self.since, self.sum1, self.sum2 = state[4:]
+            self.rows += stop - start
             start = stop
-            self.rows += len(rows)
             if self.rows % SEGMENT == 0:
                 self._rebase()
-
-    def _advance(self, rows: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Add rows; return for each its distance from the reference, their sum, sum of squares and count."""
-        gaps = np.isnan(rows)
-        new = np.isnan(self.origin)
-        if new.any():
-            first = gaps.argmin(axis=0)
-            self.origin = np.where(new, rows[first, np.arange(rows.shape[1])], self.origin)
-        distance = rows - self.origin
-        distance -= self.reference
-        if gaps.any():
-            distance[gaps] = 0.0
-            since = np.cumsum(~gaps, axis=0) + self.since
-        else:
-            since = np.arange(1.0, len(rows) + 1)[:, None] + self.since
-        # The earlier sums are added to the first row, so that the additions are those of one long sum.
-        sum1, sum2 = distance.copy(), distance**2
-        sum1[0] += self.sum1
-        sum2[0] += self.sum2
-        np.cumsum(sum1, axis=0, out=sum1)
-        np.cumsum(sum2, axis=0, out=sum2)
-        self.since, self.sum1, self.sum2 = since[-1], sum1[-1].copy(), sum2[-1].copy()
-        n = np.maximum(since + self.count, 1.0)
-        sum2 -= sum1**2 / n
-        sum2 += self.squares
-        return distance, sum1, sum2, n
+        return out
 
     def _rebase(self) -> None:
         n = np.maximum(self.count + self.since, 1.0)

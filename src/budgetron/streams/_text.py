@@ -14,6 +14,7 @@ import numpy as np
 
 from budgetron._util.blocks import row_blocks
 from budgetron._util.units import format_bytes
+from budgetron.streams import _numbers
 from budgetron.streams._arrow import ArrowTable, ArrowType, Piece, Schema
 from budgetron.streams._bytes import Chunk, Opened, Source, need_pyarrow, records
 from budgetron.streams._errors import Advice, Fault, StreamError
@@ -140,6 +141,11 @@ class Csv(Text):
         self.delimiter, self._header = delimiter, header
         # pyarrow compares before it removes spaces, as in `1, ?, 2`.
         self._na_values = [space + value for value in dict.fromkeys(na_values) for space in ("", " ")]
+        # A short list is faster. The other values are not numbers, so that parsing by the short list fails.
+        self._short_na_values = [
+            value for value in self._na_values if not value.strip() or _numbers.is_plain([value])
+        ]
+        self._has_other_na_values = False
         self._names: list[str] = []
         super().__init__(source)
 
@@ -152,6 +158,11 @@ class Csv(Text):
         import pyarrow as pa
 
         return pa.float64() if number else pa.string()
+
+    def read_label_as(self, kind: ArrowType) -> ArrowType:
+        import pyarrow as pa
+
+        return pa.dictionary(pa.int32(), pa.string())  # there are few labels
 
     def _body(self, opened: Opened) -> Iterator[Chunk]:
         chunks = super()._body(opened)
@@ -196,12 +207,26 @@ class Csv(Text):
         import pyarrow as pa
 
         names = list(columns or self._names)
-        parts = [self._parse_columns(data, names[at], columns) for at in row_blocks(len(names), COLUMNS)]
+        parts = [self._parse_any(data, names[at], columns) for at in row_blocks(len(names), COLUMNS)]
         if len(parts) == 1:
             return parts[0]
         return pa.table([column for part in parts for column in part.columns], names)
 
-    def _parse_columns(self, data: bytes, names: list[str], columns: Schema | None) -> ArrowTable:
+    def _parse_any(self, data: bytes, names: list[str], columns: Schema | None) -> ArrowTable:
+        import pyarrow as pa
+
+        if not self._has_other_na_values:
+            try:
+                return self._parse_columns(data, names, columns, self._short_na_values)
+            except pa.ArrowInvalid:
+                pass
+        table = self._parse_columns(data, names, columns, self._na_values)
+        self._has_other_na_values = True
+        return table
+
+    def _parse_columns(
+        self, data: bytes, names: list[str], columns: Schema | None, na_values: list[str]
+    ) -> ArrowTable:
         import pyarrow as pa
         from pyarrow import csv as pa_csv
 
@@ -214,7 +239,7 @@ class Csv(Text):
             convert_options=pa_csv.ConvertOptions(
                 column_types=None if columns is None else {name: columns[name] for name in names},
                 include_columns=names,
-                null_values=self._na_values,
+                null_values=na_values,
                 strings_can_be_null=False,
                 check_utf8=False,
             ),
