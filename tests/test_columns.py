@@ -399,3 +399,102 @@ def test_describe_and_summary():
     assert described["id"]["features"] == 0
     assert "40 different values" in described["id"]["remark"]
     assert described["b"]["read_as"] == "number"
+
+
+# ---------------------------------------------------------------------- units, delimiters, missing values
+
+
+@pytest.mark.parametrize(
+    ("texts", "form", "unit", "described"),
+    [
+        (["€1.50", "-€2", "€ 3.25", "4€"], "", "€", "number (in €)"),
+        (["12%", "7.5 %", "-3%"], "", "%", "number (in %)"),
+        (
+            ["$1,234.50", "$7.00", "$12,345,678"],
+            ".,",
+            "$",
+            "number (decimal point, thousands separated, in $)",
+        ),
+        (["1.234,50 €", "7,25 €", "-3,00 €"], ",.", "€", "number (decimal comma, thousands separated, in €)"),
+    ],
+)
+def test_numbers_with_a_unit(texts, form, unit, described):
+    values = [*texts, *texts[:2], "NA"] * 3
+    stream = of_first(values)
+    column = column_of(stream)
+    assert (column.kind, column.form, column.unit) == ("number", form, unit)
+    assert column.description() == described
+    plain = [text.strip(" €%$").replace("-€", "-").replace("-$", "-") for text in texts]
+    if form == ".,":
+        plain = [text.replace(",", "") for text in plain]
+    elif form == ",.":
+        plain = [text.replace(".", "").replace(",", ".") for text in plain]
+    expected = [float(text) for text in plain]
+    found = features(stream)
+    np.testing.assert_array_equal(found["a"][: len(texts)], expected)
+    assert found["a=missing"].sum() == 3
+    saved = Encoder.from_state(json.loads(json.dumps(stream.encoder.state(), default=np.ndarray.tolist)))
+    assert saved.columns == stream.encoder.columns
+    state = stream.encoder.state()
+    state["columns"][0]["unit"] = "x"
+    with pytest.raises(ValueError, match="an unknown unit: 'x'"):
+        Encoder.from_state(state)
+
+
+def test_a_column_without_a_unit_is_stored_as_before():
+    state = of_first(["1.5", "2.5", "3.5"]).encoder.state()
+    assert all("unit" not in column for column in state["columns"])
+
+
+def test_another_unit_and_text_with_a_sign_are_not_numbers():
+    late = ["€1.5", "€2.5"] * 3000
+    with pytest.raises(StreamError, match=r"""stream:6002: column "a" has '£3', but numbers before"""):
+        list(of_first([*late, "£3"]))
+    assert column_of(of_first(["50% off", "20% off", "10% off"])).kind == "onehot"
+    assert column_of(of_first(["$5", "€6", "$7"])).kind == "onehot"
+    assert column_of(of_first(["$5", "$6", "$7"], categorical=["a"])).kind == "onehot"
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("a|b|y\n1|2|0\n3|4|1\n", ["a", "b"]),
+        ("a, net;b;y\n1,5;2;0\n3,25;4;1\n", ["a, net", "b"]),
+        ('"a;b;c;d;e",b,y\n1,2,0\n3,4,1\n', ["a;b;c;d;e", "b"]),
+        ("a,b;y\n1,0\n2,1\n", ["a"]),
+    ],
+)
+def test_the_delimiter_is_the_most_frequent_one(text, names):
+    stream = read(io.BytesIO(text.encode()), -1)
+    assert [column.name for column in stream.encoder.columns] == names
+
+
+def test_missing_values_that_appear_late_are_missing():
+    numbers = [f"{i / 8}" for i in range(100_000)]
+    for text in ("?", " NA", "nan", ""):
+        values = [*numbers, text, "1.5"]
+        stream = of_first(values)
+        found = features(stream)["a"]
+        assert found[-1] == 1.5
+        assert found[-2] == pytest.approx(np.mean([i / 8 for i in range(100_000)]))
+    with pytest.raises(StreamError, match=r"""column "a" has 'oops', but numbers before"""):
+        list(of_first([*numbers, "?", "oops"]))
+
+
+@pytest.mark.parametrize("name", ["orders", "sensors", "visits"])
+def test_messy_tables_are_read_as_their_columns_are_meant(tmp_path, name):
+    path = messy.write(tmp_path / "t.csv", 4200, 7, name)
+    encoder = read(path, -1).encoder
+    kinds = {column.name: column.kind for column in encoder.columns}
+    expected = {
+        "orders": {"transaction_id": "none", "timestamp": "time", "zip": "hash", "amount": "number"},
+        "sensors": {"Messung-Nr.": "none", "Kennung": "none", "Zeitpunkt": "time", "Umsatz": "number"},
+        "visits": {"sessionId": "none", "customer_id": "hash", "started": "time", "epoch_ms": "time"},
+    }[name]
+    assert expected.items() <= kinds.items()
+    forms = {column.name: column.form for column in encoder.columns}
+    if name == "sensors":
+        assert forms["Zeitpunkt"] == "day.month.year"
+        assert forms["Umsatz"] == forms["Temperatur"] == ",."
+    if name == "visits":
+        assert (forms["started"], forms["epoch_ms"], forms["spent"]) == ("month/day/year", "ms", ".,")

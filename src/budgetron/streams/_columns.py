@@ -50,6 +50,8 @@ class Column:
     kind : {"number", "time", "onehot", "hash", "words", "none"}
     form : str
         How numbers or dates are written, or the unit of Unix times; see `_numbers` and `_times`.
+    unit : str
+        The sign of percent or of a currency that the numbers have.
     levels : tuple of str
         The levels that have a feature of their own; those of a hashed column are the most frequent ones.
     missing : bool
@@ -67,6 +69,7 @@ class Column:
     name: str
     kind: str
     form: str = ""
+    unit: str = ""
     levels: tuple[str, ...] = ()
     missing: bool = False
     parts: tuple[str, ...] = ()
@@ -126,24 +129,28 @@ class Column:
         """Return in words how the column is read."""
         words = _WORDS[self.kind]
         if self.kind == "onehot":
-            return f"category of {len(self.levels)} levels"
+            return f"category of {len(self.levels)} level{'' if len(self.levels) == 1 else 's'}"
         if self.kind == "time" and self.form:
             return f"{words} ({self.form})"
-        if self.kind == "number" and self.form:
-            mark = {",": "decimal comma", ".": "decimal point"}[self.form[0]]
-            return f"number ({mark}{', thousands separated' if self.form[1:] else ''})"
+        if self.kind == "number":
+            marks = {"": [], ",": ["decimal comma"], ".": ["decimal point"]}[self.form[:1]]
+            marks += ["thousands separated"] if self.form[1:] else []
+            marks += [f"in {self.unit}"] if self.unit else []
+            return f"number ({', '.join(marks)})" if marks else words
         return words
 
     def state(self) -> State:
         """Return everything as text, numbers and lists."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
+        if not self.unit:  # so that earlier versions can read it
+            del values["unit"]
         return values | {"levels": list(self.levels), "parts": list(self.parts)}
 
     @classmethod
     def from_state(cls, state: State, width: int) -> Column:
         """Return a column with this `state`; fields that earlier versions did not have get their defaults."""
         defaults: State = {"form": "", "levels": [], "missing": False, "parts": [], "origin": 0.0}
-        defaults |= {"reason": "", "width": width}
+        defaults |= {"reason": "", "width": width, "unit": ""}
         given = defaults | state
         if set(given) != {field.name for field in fields(cls)}:
             raise ValueError(f"a column has unknown fields: {sorted(given)}")
@@ -152,10 +159,12 @@ class Column:
         forms = {"number": _numbers.FORMS, "time": _times.FORMS}.get(given["kind"], ())
         if given["form"] not in ("", *forms):
             raise ValueError(f"a column of an unknown form: {given['form']!r}")
+        if given["unit"] not in ("", *_numbers.UNITS):
+            raise ValueError(f"a column of an unknown unit: {given['unit']!r}")
         if given["kind"] in ("hash", "words") and not 1 <= given["width"] <= MAX_WIDTH:
             raise ValueError(f"a column of {given['width']} features")
         return cls(
-            **{name: str(given[name]) for name in ("name", "kind", "form", "reason")},
+            **{name: str(given[name]) for name in ("name", "kind", "form", "unit", "reason")},
             levels=tuple(map(str, given["levels"])),
             missing=bool(given["missing"]),
             parts=tuple(given["parts"]),

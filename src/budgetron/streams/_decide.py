@@ -82,12 +82,18 @@ def decide(
     # The decimal mark of a file is found from the columns that leave no doubt.
     candidates = wishes.numeric if typed else texts
     numeric = [name for name in texts if name in candidates and name not in wishes.categorical]
-    forms = {name: _numbers.forms_of(texts[name]) for name in numeric}
-    marks = {mark for name in numeric if (mark := _numbers.decimal_mark(texts[name], forms[name]))}
+    units = {name: _numbers.unit_of(texts[name]) for name in numeric}
+    written = {name: _without(units[name], texts[name]) for name in numeric}
+    forms = {name: _numbers.forms_of(written[name]) for name in numeric}
+    marks = {mark for name in numeric if (mark := _numbers.decimal_mark(written[name], forms[name]))}
     decimal = wishes.decimal or (marks.pop() if len(marks) == 1 else None)
     for name, values in texts.items():
         try:
-            decided[name] = _text(name, values, forms.get(name), decimal, wishes)
+            if units.get(name) and forms[name]:
+                form = _numbers.find_form(written[name], forms[name], decimal)
+                decided[name] = Column(name, "number", form=form, unit=units[name])
+            else:
+                decided[name] = _text(name, values, forms.get(name), decimal, wishes)
         except Fault as fault:
             row = _stripped(columns[name]).index(values[fault.row])
             raise Fault(row, f'column "{name}" {fault.problem}', fault.advice) from None
@@ -95,6 +101,10 @@ def decide(
     if all(column.kind == "none" for column in in_order):  # something must be learned
         return [replace(column, kind=column.form or "hash", form="", reason="") for column in in_order]
     return [replace(column, form="") if column.kind == "none" else column for column in in_order]
+
+
+def _without(unit: str, values: list[str]) -> list[str]:
+    return [_numbers.without_unit(value, unit) for value in values] if unit else values
 
 
 def _stripped(column: ArrowColumn) -> list[str]:
@@ -153,6 +163,7 @@ def _text(
 
 
 _INTEGER = re.compile(r"[-+]?\d{1,18}")
+_LEADING_ZERO = re.compile(r"^0\d+$", re.MULTILINE)
 
 
 def _whole(name: str, values: list[int], date_form: str, wishes: Wishes) -> Column:
@@ -198,7 +209,7 @@ def _mean_words(values: Sequence[str]) -> float:
 
 def _has_leading_zero(values: Sequence[str]) -> bool:
     """Return whether some value is a code such as 00501: as a number it would lose its zeros."""
-    return any(value[:1] == "0" and value.isdigit() and len(value) > 1 for value in values)
+    return _LEADING_ZERO.search("\n".join(values)) is not None
 
 
 def _check_mixed(values: Sequence[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from typing import IO
 
@@ -116,8 +117,8 @@ def read(
     header : bool, default=True
         Whether the first line of a CSV file has the column names. Otherwise they are c1, c2...
     delimiter : str, optional
-        The delimiter of a CSV file. By default a tab in .tsv files, and otherwise the first of comma, tab and
-        semicolon that occurs in the first line.
+        The delimiter of a CSV file. By default a tab in .tsv files, and otherwise the most frequent of comma,
+        tab, semicolon and vertical bar in the first line, outside of quotes.
     n_features : int, optional
         The number of features of a LIBSVM file. By default the highest index in the file, or in the first
         megabyte of a pipe; an index above 16,777,216 is then an error.
@@ -296,8 +297,8 @@ def _format(source: Source, head: bytes) -> str:
 def _delimiter(source: Source, head: bytes) -> str:
     if source.suffixes[-1:] in (["tsv"], ["tab"]):
         return "\t"
-    line = _first_line(head).decode("latin-1")
-    return next((character for character in ",\t;" if character in line), ",")
+    line = re.sub(r'"[^"]*"', "", _first_line(head).decode("latin-1"))
+    return max(",\t;|", key=line.count)
 
 
 def _first_line(head: bytes) -> bytes:

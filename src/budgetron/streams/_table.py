@@ -68,6 +68,10 @@ class Reader:
         """Return the arrow type to read a column as, given its type in the first rows."""
         return kind
 
+    def read_label_as(self, kind: ArrowType) -> ArrowType:
+        """Return the arrow type to read the label as, given its type in the first rows."""
+        return self.read_as(kind, False)
+
     def first(self, columns: Schema) -> Piece:
         """Return the first rows; `pieces` returns them again."""
         raise NotImplementedError
@@ -112,7 +116,7 @@ class Table(Stream):
         self._types = {column.name: self._type(column, schema) for column in self._used}
         if self.target is not None:
             _check_type(self.name, self.target, schema[self.target])
-            self._types[self.target] = reader.read_as(schema[self.target], False)
+            self._types[self.target] = reader.read_label_as(schema[self.target])
             self._used = [column for column in self._used if column.name != self.target]
         first = reader.first(self._types)
         if first.table.num_rows == 0:
@@ -189,7 +193,7 @@ class Table(Stream):
             problem = f'{self.name}: column "{column.name}" is missing; the columns are {_list(schema)}'
             raise StreamError(problem, Advice.SAME_COLUMNS)
         _check_type(self.name, column.name, schema[column.name])
-        plain = column.kind == "number" and not column.form
+        plain = column.kind == "number" and not column.form and not column.unit
         return self._reader.read_as(schema[column.name], plain or _times.is_unit(column.form))
 
     def _find_labels(self, first: Piece, classes: Iterable[object] | None, scan: bool) -> Labels:
@@ -249,10 +253,11 @@ class Table(Stream):
 
         array = whole(piece.table[column.name])
         if is_string(array.type) and not self._reader.typed:
-            values = _numbers.parse(array, column.form, column.name, self._na_values)
+            values = _numbers.parse(array, column.form, column.unit, column.name, self._na_values)
         elif is_number(array.type):
-            cast = array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-            values = np.asarray(cast, np.float64)
+            if array.type != pa.float64():  # casts import pyarrow.compute, which takes long
+                array = array.cast(pa.float64(), safe=False)
+            values = np.asarray(array.to_numpy(zero_copy_only=False), np.float64)
         else:
             problem = f'column "{column.name}" is of type {array.type}, but was numeric in the rows that were'
             raise StreamError(f"{piece.locate(0)}: {problem} learned; give numbers")
