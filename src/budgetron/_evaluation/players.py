@@ -23,7 +23,7 @@ from budgetron._util.types import Codes, Floats, Ints, Label, Labels, Rows
 __all__ = ["Played", "learn_row", "play_block", "play_delayed", "traced"]
 
 # For each round, the column of the confusion matrix, the number of supports after the round, and the margin
-# before it; the margins are None if there are more than two classes, or if they are not known.
+# before it, with more than two classes that of each class; None if they are not known.
 Played = tuple[Codes, Ints, Floats | None]
 
 
@@ -39,7 +39,7 @@ def play_block(model: Classifier, X: Rows, y: Labels, classes: Labels) -> Played
 def traced(trace: Trace, codes: Codes) -> Played:
     """Return the columns and supports of the rounds of a trace."""
     columns = confusion_columns(trace.codes, trace.margins, trace.mistakes, codes)
-    return columns, trace.support_sizes, trace.margins if trace.margins.ndim == 1 else None
+    return columns, trace.support_sizes, trace.margins
 
 
 def _play_averages(model: OnlineClassifier, X: Rows, y: Labels, classes: Labels) -> Played:
@@ -50,7 +50,7 @@ def _play_averages(model: OnlineClassifier, X: Rows, y: Labels, classes: Labels)
     """
     n = len(y)
     columns, supports = np.zeros(n, np.intp), np.zeros(n, np.int64)
-    scores = np.zeros(n) if len(classes) == 2 else None
+    scores = np.zeros(n if len(classes) == 2 else (n, len(classes)))
     X = open_batch(model, X, y, classes).X  # so that the whole block determines gamma="scale"
     start = 0
     while start < n:
@@ -58,8 +58,7 @@ def _play_averages(model: OnlineClassifier, X: Rows, y: Labels, classes: Labels)
         if model.rounds_:
             values = model.decision_function(X[rows])
             columns[rows] = predicted_codes(values)
-            if scores is not None:
-                scores[rows] = values
+            scores[rows] = values
         supports[rows] = model.progressive_fit(X[rows], y[rows], classes).support_sizes
         start = rows.stop
     return columns, supports, scores
@@ -122,7 +121,7 @@ def play_delayed(
         values = values[:, 0] if values.shape[1] == 1 else values
         mistakes = signed_margin(values, codes, multiclass=values.ndim == 2) <= 0.0
         columns = confusion_columns(predicted_codes(values), values, mistakes, codes)
-        return columns, supports, values if values.ndim == 1 else None
+        return columns, supports, values
     return columns, supports, None
 
 

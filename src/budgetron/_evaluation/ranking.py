@@ -1,4 +1,4 @@
-"""Rare classes, and how well scores separate two classes: the area under the ROC curve."""
+"""Rare classes, and how well scores separate a class from the others: the area under the ROC curve."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from budgetron._util.types import Codes, Floats
 
-__all__ = ["ScoreSample", "ScoreState", "rare_classes"]
+__all__ = ["ScoreSample", "ScoreState", "rare_classes", "score_samples"]
 
-# Scores of each class that are always kept; at most twice as many are stored.
-KEPT = 2048
+# Scores of each class that are always kept; at most twice as many are stored. There is one sample for two
+# classes, and otherwise one for each class, which keeps fewer the more there are.
+KEPT, LEAST_KEPT = 2048, 256
 
 
 def rare_classes(counts: NDArray[np.int64]) -> list[int]:
@@ -24,6 +25,13 @@ def rare_classes(counts: NDArray[np.int64]) -> list[int]:
     share = counts / max(1, counts.sum())
     limit = min(0.1, 0.5 / len(counts))
     return [int(i) for i in np.argsort(share, kind="stable") if 0.0 < share[i] < limit][:5]
+
+
+def score_samples(n_classes: int) -> list[ScoreSample]:
+    """Return an empty sample for two classes; for more, a sample of each class against all others."""
+    if n_classes <= 2:
+        return [ScoreSample(KEPT)]
+    return [ScoreSample(max(LEAST_KEPT, 2 * KEPT // n_classes)) for _ in range(n_classes)]
 
 
 class ScoreState(TypedDict):
@@ -38,11 +46,13 @@ class ScoreState(TypedDict):
 class ScoreSample:
     """Evenly spaced scores of each of two classes.
 
-    All scores are kept until a class has 4096. From then on every second one is kept, later every fourth, and
-    so on. The area depends only on the distribution of each class, so that rare classes lose nothing.
+    All scores are kept until a class has twice `kept`. From then on every second one is kept, later every
+    fourth, and so on. The area depends only on the distribution of each class, so that rare classes lose
+    nothing.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, kept: int = KEPT) -> None:
+        self._kept = kept
         self._scores: list[Floats] = [np.zeros(0), np.zeros(0)]
         self._steps, self._seen = [1, 1], [0, 0]
 
@@ -53,7 +63,7 @@ class ScoreSample:
             first = -self._seen[label] % self._steps[label]
             self._seen[label] += len(new)
             kept = np.concatenate([self._scores[label], new[first :: self._steps[label]]])
-            while len(kept) > 2 * KEPT:
+            while len(kept) > 2 * self._kept:
                 kept = kept[::2]
                 self._steps[label] *= 2
             self._scores[label] = kept
@@ -80,12 +90,9 @@ class ScoreSample:
             "seen": list(self._seen),
         }
 
-    @classmethod
-    def from_state(cls, state: ScoreState) -> ScoreSample:
-        """Return a sample with this `state`."""
-        self = cls()
+    def restore(self, state: ScoreState) -> None:
+        """Continue from the `state` of another sample."""
         self._scores = [np.array(state[name], np.float64) for name in ("negative", "positive")]
         self._steps, self._seen = list(map(int, state["steps"])), list(map(int, state["seen"]))
         if any(scores.ndim != 1 for scores in self._scores) or min(self._steps) < 1 or len(self._steps) != 2:
             raise ValueError("the saved scores are not valid")
-        return self

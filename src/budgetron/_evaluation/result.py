@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron._evaluation.classifier import Estimator, n_supports
-from budgetron._evaluation.ranking import ScoreSample, ScoreState
+from budgetron._evaluation.ranking import ScoreSample, ScoreState, score_samples
 from budgetron._util.types import Codes, Floats, Labels
 
 __all__ = ["Result", "ResultState"]
@@ -41,7 +41,7 @@ class ResultState(TypedDict):
     curve: Curve
     _step: int
     _recent: NDArray[np.bool_]
-    scores: ScoreState
+    scores: list[ScoreState]
 
 
 @dataclass(repr=False)
@@ -80,7 +80,7 @@ class Result:
     curve: Curve = field(init=False)
     _step: int = 1
     _recent: NDArray[np.bool_] = field(init=False, repr=False)
-    _scores: ScoreSample = field(init=False, repr=False)
+    _scores: list[ScoreSample] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.confusion = np.zeros((len(self.classes), len(self.classes)), np.int64)
@@ -92,7 +92,7 @@ class Result:
             "nbytes": np.zeros(0, np.int64),
         }
         self._recent = np.zeros(0, np.bool_)
-        self._scores = ScoreSample()
+        self._scores = score_samples(len(self.classes))
 
     # ------------------------------------------------------------------ figures
 
@@ -143,7 +143,20 @@ class Result:
         This is the probability that a round of the second class has a larger margin than one of the first.
         From a sample of at least 2048 rounds of each class, or of all if there are fewer.
         """
-        return self._scores.area() if len(self.classes) == 2 else None
+        return self._scores[0].area() if len(self.classes) == 2 else None
+
+    @property
+    def class_auc(self) -> list[float | None]:
+        """For each class, the area under the ROC curve of its margin against all other classes.
+
+        This is the probability that a round of the class has a larger margin of this class than a round of
+        the other classes. None where it is unknown. With two classes, both have the same area, `auc`. With
+        more, from a sample of at least 256 rounds of the class and of the others, or of all if there are
+        fewer.
+        """
+        if len(self.classes) == 2:
+            return [self.auc, self.auc]
+        return [sample.area() for sample in self._scores]
 
     @property
     def baseline_error(self) -> float:
@@ -189,6 +202,7 @@ class Result:
             "precision": self.precision.tolist(),
             "recall": self.recall.tolist(),
             "auc": self.auc,
+            "class_auc": self.class_auc,
             "baseline_error": self.baseline_error,
             "curve": {name: values.tolist() for name, values in self.curve.items()},
         }
@@ -204,7 +218,7 @@ class Result:
             "curve": self.curve,
             "_step": self._step,
             "_recent": self._recent,
-            "scores": self._scores.state(),
+            "scores": [sample.state() for sample in self._scores],
         }
         return deepcopy(state)
 
@@ -212,7 +226,12 @@ class Result:
         """Continue from the `state` of another result."""
         if state["confusion"].shape != self.confusion.shape or set(state["curve"]) != set(self.curve):
             raise ValueError("the saved results are of other classes or curves")
-        self._scores = ScoreSample.from_state(state["scores"])
+        # Earlier versions stored one sample, which was empty with more than two classes.
+        scores = [state["scores"]] if isinstance(state["scores"], dict) else state["scores"]
+        if len(scores) not in (1, len(self._scores)):
+            raise ValueError("the saved scores are of other classes")
+        for sample, saved in zip(self._scores, scores, strict=False):
+            sample.restore(saved)
         for name in ResultState.__annotations__:
             if name != "scores":
                 setattr(self, name, state[name])  # type: ignore[literal-required]  # the names of ResultState
@@ -228,15 +247,18 @@ class Result:
             Row and column of the confusion matrix in which each round is counted.
         supports : ndarray of shape (n_rounds,)
             Number of supports after each round.
-        scores : ndarray of shape (n_rounds,) or None
-            The margin of each round before its label was seen, for two classes, if it is known.
+        scores : ndarray of shape (n_rounds,) or (n_rounds, n_classes), or None
+            The margin, or that of each class, of each round before its label was seen, if it is known.
         seconds : float
             Time spent on the block.
         """
         before, mistakes = self.rounds, columns != codes
         np.add.at(self.confusion, (codes, columns), 1)
-        if scores is not None:
-            self._scores.add(codes, scores)
+        if scores is not None and scores.ndim == 1:
+            self._scores[0].add(codes, scores)
+        elif scores is not None:
+            for i, sample in enumerate(self._scores):
+                sample.add((codes == i).astype(np.intp), scores[:, i])
         self.seconds += seconds
         self.supports = int(supports[-1]) if len(supports) else self.supports
         recent = np.concatenate([self._recent, mistakes])

@@ -119,8 +119,9 @@ def rare(results: Sequence[Result]) -> str:
     rows = []
     for result in results:
         for i in chosen:
-            area = "-" if result.auc is None else f"{result.auc:.3f}"
-            values = (percent(share[i]), percent(result.precision[i]), percent(result.recall[i]), area)
+            area = result.class_auc[i]
+            values = [percent(share[i]), percent(result.precision[i]), percent(result.recall[i])]
+            values += ["-" if area is None else f"{area:.3f}"]
             cells = "".join(f"<td>{value}</td>" for value in (escape(result.classes[i]), *values))
             rows.append(f'<th scope="row">{escape(result.name)}</th>{cells}')
     shown = scroll(table("learners", heads, rows), "Precision and recall of rare classes")

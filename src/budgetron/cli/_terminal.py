@@ -149,7 +149,7 @@ def rare_table(results: Sequence[Result]) -> Table | None:
                 f"{100 * counts[i] / counts.sum():.2f}",
                 f"{100 * result.precision[i]:.1f}",
                 f"{100 * result.recall[i]:.1f}",
-                "-" if result.auc is None else f"{result.auc:.3f}",
+                "-" if (area := result.class_auc[i]) is None else f"{area:.3f}",
             )
     return table
 
