@@ -158,3 +158,65 @@ print(before == [signal.getsignal(number) for number in (signal.SIGINT, signal.S
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert done.stdout == "True\n", done.stderr
+
+
+IMPORTED = """
+import os, weakref
+
+class Thing:
+    pass
+
+thing = Thing()
+# Python prints an exception in this callback, and goes on: the interrupt would be lost.
+reference = weakref.ref(thing, lambda _: os.kill(os.getpid(), {number}))
+del thing
+complete = True
+"""
+
+PROGRAM = """
+import sys, time, typer
+from budgetron.cli._messages import interruptible
+try:
+    with interruptible():
+        import interrupted_import
+        time.sleep(60)
+except typer.Exit as end:
+    print(sys.modules["interrupted_import"].complete)
+    sys.exit(end.exit_code)
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), SIGNALS)
+def test_a_signal_during_an_import_ends_the_command_after_it(number, code, tmp_path):
+    (tmp_path / "interrupted_import.py").write_text(IMPORTED.format(number=int(number)))
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, cwd=tmp_path, timeout=50
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("True\n", "Interrupted.\n", code)
+
+
+def test_a_signal_that_waits_for_an_import_has_no_effect_after_the_command(monkeypatch):
+    own = Interrupts()
+    monkeypatch.setattr("budgetron.cli._interrupts._is_importing", lambda frame: True)
+    with own.handled():
+        os.kill(os.getpid(), signal.SIGINT)
+        timer = own._retry
+        assert timer.is_alive()
+    assert not timer.is_alive()
+
+
+def test_a_second_signal_does_not_disturb_the_end_of_the_command():
+    own = Interrupts()
+    reached = []
+
+    def end_twice():
+        with own.handled():
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+            finally:
+                os.kill(os.getpid(), signal.SIGINT)
+                reached.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        end_twice()
+    assert reached == [True]

@@ -117,3 +117,60 @@ def test_the_progress_line_is_one_line(comparison, monkeypatch, width):
     assert "long/name.csv" in line
     assert "3,000 rounds" in line
     assert "…" not in line
+
+
+COMMAND = """
+import sys
+from budgetron.__main__ import main
+sys.argv = ["budgetron", *{arguments}]
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+print([name for name in ("scipy.stats._stats_py", "numpy.f2py.f2py2e", "pandas") if name in sys.modules])
+"""
+
+
+@pytest.mark.parametrize("suffix", ["csv", "svm"])
+def test_a_run_does_not_import_what_it_does_not_use(tmp_path, suffix):
+    text = {"csv": "a,b,y\n1,2.5,0\n3,4.5,1\n", "svm": "1 1:2\n-1 2:3\n"}[suffix]
+    (tmp_path / f"rows.{suffix}").write_text(text)
+    arguments = ["run", str(tmp_path / f"rows.{suffix}"), "-l", "linear.pa"]
+    arguments += ["-t", "y"] if suffix == "csv" else []
+    program = COMMAND.format(arguments=arguments)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+POSTPONED = """
+import sys
+from budgetron.cli._startup import avoid_slow_imports
+avoid_slow_imports({arguments})
+import scipy.stats, numpy.f2py
+assert "scipy.stats._stats_py" not in sys.modules
+import scipy.stats.distributions
+from scipy.stats import norm
+assert norm.cdf(0.0) == 0.5 and scipy.stats.norm is norm and sys.modules["scipy.stats"].norm is norm
+assert callable(numpy.f2py.get_include)
+try:
+    import pandas
+    print("pandas")
+except ImportError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        (["run", "a.csv"], "this command does not use pandas"),
+        (["run", "data:letter"], "pandas"),
+        (["datasets"], "pandas"),
+        ([], "pandas"),
+    ],
+)
+def test_postponed_modules_are_imported_when_they_are_used(arguments, found):
+    pytest.importorskip("pandas")
+    program = POSTPONED.format(arguments=arguments)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
+    assert done.stdout.strip() == found

@@ -13,7 +13,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from budgetron.cli._console import visible
-from budgetron.cli._messages import explained
+from budgetron.cli._messages import explained, interruptible
+from budgetron.cli._startup import avoid_slow_imports
 
 __all__ = ["COMMANDS", "app", "main"]
 
@@ -46,11 +47,11 @@ class _Commands(TyperGroup):
         return name, _load(name) if name in COMMANDS else command, rest
 
     def make_context(self, *args: Any, **options: Any) -> Any:
-        with _visible_messages():
+        with interruptible(), _visible_messages():
             return super().make_context(*args, **options)
 
     def invoke(self, ctx: Any) -> Any:
-        with _visible_messages():
+        with interruptible(), _visible_messages():
             return super().invoke(ctx)
 
 
@@ -102,6 +103,7 @@ def main() -> None:
     for stream in ("stdin", "stdout", "stderr"):
         if getattr(sys, stream) is None:  # closed by the caller, as in `budgetron ... >&-`
             setattr(sys, stream, open(os.devnull, "r" if stream == "stdin" else "w"))  # noqa: SIM115
+    avoid_slow_imports(sys.argv[1:])
     try:
         with explained():  # for what is outside of the commands: arguments, help
             app()

@@ -14,8 +14,16 @@ __all__ = ["interrupts"]
 T = TypeVar("T")
 
 
+# Seconds until a signal is sent again that was received during an import.
+RETRY = 0.02
+
+
 class Interrupts:
     """The handler of both signals: it raises `KeyboardInterrupt`, unless interrupts are held.
+
+    During an import it does not raise. An exception there may leave a library half imported, or be raised in
+    a callback of the import system, where Python prints it and goes on. The signal is sent again instead,
+    until the import has ended.
 
     Attributes
     ----------
@@ -28,6 +36,7 @@ class Interrupts:
         # An attribute, not another handler: a handler could be interrupted while it is changed.
         self._held = False
         self._last = int(signal.SIGINT)
+        self._retry: threading.Timer | None = None
 
     @property
     def exit_code(self) -> int:
@@ -36,8 +45,15 @@ class Interrupts:
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         self.pending, self._last = True, number
-        if not self._held:
+        if self._held:
+            return
+        if not _is_importing(frame):
+            # A second exception while the first one leaves a lock, for example, would be an error of its own.
+            self._held = True
             raise KeyboardInterrupt
+        self._retry = threading.Timer(RETRY, _send, [number])
+        self._retry.daemon = True
+        self._retry.start()
 
     @contextmanager
     def handled(self) -> Iterator[None]:
@@ -52,6 +68,9 @@ class Interrupts:
             yield
         finally:
             self._held = True  # the command has ended
+            if self._retry is not None:
+                self._retry.cancel()
+                self._retry.join()
             for number, handler in before:
                 signal.signal(number, handler or signal.SIG_DFL)
 
@@ -90,6 +109,22 @@ class Interrupts:
         """Return whether an interrupt is pending, which has had its effect from now on."""
         taken, self.pending = self.pending, False
         return taken
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _send(number: int) -> None:
+    """Send a signal to the main thread, so that it also ends the wait for a pipe."""
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident or 0, number)
+    else:
+        signal.raise_signal(number)
 
 
 interrupts = Interrupts()

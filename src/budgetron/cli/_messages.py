@@ -16,7 +16,7 @@ from budgetron.cli._interrupts import interrupts
 if TYPE_CHECKING:
     from budgetron.streams import Advice
 
-__all__ = ["BAD_INPUT", "err", "explained", "friendly", "out"]
+__all__ = ["BAD_INPUT", "err", "explained", "friendly", "interruptible", "out"]
 
 BAD_INPUT = 2
 
@@ -31,10 +31,17 @@ err = SafeConsole(stderr=True)
 @contextmanager
 def friendly(advice: Mapping[Advice, str] | None = None) -> Iterator[None]:
     """Turn errors that the user can fix into one message and exit code 2, and handle interrupts."""
+    with interruptible(), explained(advice):
+        yield
+        sys.stdout.flush()  # here, so that a full disk is reported
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """End by a message and the exit code of the signal if an interrupt arrives."""
     try:
-        with explained(advice), interrupts.handled():
+        with interrupts.handled():
             yield
-            sys.stdout.flush()  # here, so that a full disk is reported
     except KeyboardInterrupt:
         err.print("Interrupted.")
         raise typer.Exit(interrupts.exit_code) from None
