@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import budgetron
 from budgetron import evaluate, linear, streams
-from budgetron._evaluation.ranking import KEPT, ScoreSample
+from budgetron._evaluation.ranking import KEPT, ScoreSample, score_samples
 from budgetron.batch import AveragedClassifier
 from budgetron.cli import app
 
@@ -140,6 +140,21 @@ def test_probabilities_and_thresholds(tmp_path):
     assert "PassiveAggressive does not provide probabilities; learn with -l budget" in done.stderr
 
 
+def test_errors_of_continued_runs_advise_no_option_that_is_refused(tmp_path):
+    (tmp_path / "a.csv").write_text(
+        "a,y\n" + "".join(f"{i}.5,{'no' if i % 2 else 'yes'}\n" for i in range(20))
+    )
+    model = tmp_path / "model"
+    command("run", tmp_path / "a.csv", "-t", "y", "-l", "arow", "--save", model)
+    for text, message in (
+        ("a,y\n1,maybe\n", "the model does not have this class"),
+        ("b,y\n1,yes\n", "give the columns that the model learned"),
+        ("a,y\nx,yes\n", "the model learned numbers in this column"),
+    ):
+        (tmp_path / "b.csv").write_text(text)
+        assert message in " ".join(command("run", tmp_path / "b.csv", "--from", model, code=2).stderr.split())
+
+
 def test_class_weights(tmp_path):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(1500, 2)).round(4)
@@ -155,6 +170,46 @@ def test_class_weights(tmp_path):
         assert message in command(*base, "--class-weight", text, code=2).stderr
     done = command(*base[:-1], "forgetron", "--class-weight", "1=2", code=2)
     assert "Forgetron has no class weights" in done.stderr
+
+
+def test_class_weights_of_compare_and_tune(tmp_path):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(900, 2)).round(4)
+    y = np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=900) > 1.0, "yes", "no")
+    path = tmp_path / "t.csv"
+    pd.DataFrame(X, columns=["a", "b"]).assign(y=y).to_csv(path, index=False)
+    weights = ["--class-weight", "yes=6"]
+    base = ["compare", path, "-t", "y", "--memory", "1MB"]
+    done = command(*base, *weights)
+    assert "not compared, because they have no class weights: Forgetron" in done.stderr
+    assert "Forgetron" not in done.stdout
+    (stream,) = json.loads(command(*base, *weights, "--json").stdout)["streams"].values()
+    names = [result["learner"] for result in stream["results"]]
+    assert sorted(names) == [
+        "BudgetClassifier",
+        "SecondOrderProjectron",
+        "linear.AROW",
+        "linear.PassiveAggressive",
+    ]
+    for result in stream["results"]:
+        name = {"BudgetClassifier": "budget:memory=1MB"}.get(result["learner"], result["learner"])
+        alone = result_of("run", path, "-t", "y", "-l", name, *weights)
+        assert result["confusion"] == alone["confusion"]
+    refused = command(*base, "-l", "forgetron", *weights, code=2)
+    assert "Forgetron has no class weights" in refused.stderr
+
+    grid = ["tune", path, "-t", "y", "-l", "secondorder", "-b", "20", "-b", "40", "-g", "0.1", "-g", "1"]
+    found = json.loads(command(*grid, *weights, "--json").stdout)
+    for tried in found["tried"]:
+        spec = f"secondorder:budget={tried['budget']},gamma={tried['gamma']}"
+        confusion = np.array(result_of("run", path, "-t", "y", "-l", spec, *weights)["confusion"])
+        of_row = np.array([[1.0], [6.0]])
+        expected = 1.0 - np.trace(of_row * confusion) / (of_row * confusion).sum()
+        assert tried["error_rate"] == pytest.approx(expected, abs=1e-12)
+    done = command(*grid, *weights)
+    assert "weighted error %" in done.stdout
+    assert "--class-weight yes=6" in done.stderr
+    assert "Forgetron has no class weights" in command("tune", path, "-t", "y", *weights, code=2).stderr
 
 
 def test_rare_classes_and_learners_worse_than_a_constant(tmp_path):
@@ -190,7 +245,8 @@ def test_the_area_under_the_curve_is_that_of_scikit_learn():
     sample.add(y.astype(int), scores)
     for rows in np.array_split(np.arange(3000), 7):
         cut.add(y[rows].astype(int), scores[rows])
-        cut = ScoreSample.from_state(cut.state())
+        state, cut = cut.state(), ScoreSample()
+        cut.restore(state)
     assert sample.area() == cut.area() == pytest.approx(roc_auc_score(y, scores), abs=1e-12)
     many = ScoreSample()
     y = rng.random(50_000) < 0.3
@@ -209,8 +265,41 @@ def test_auc_of_a_run_is_that_of_its_margins():
     result = evaluate.progressive(linear.AROW(), (X, y))
     assert result.auc == pytest.approx(roc_auc_score(y, trace.margins))
     assert evaluate.progressive(linear.AROW(), (X, y), delay=3).auc is not None
-    labels = np.arange(2000) % 3
-    assert evaluate.progressive(linear.AROW(), (X, labels)).auc is None
+    assert result.class_auc == [result.auc, result.auc]
+
+
+@pytest.mark.parametrize("options", [{}, {"delay": 3}])
+def test_auc_of_each_of_several_classes_is_one_against_the_rest(options):
+    from sklearn.metrics import roc_auc_score
+
+    rng = np.random.default_rng(0)
+    labels = np.array(["a", "b", "rare"])[np.searchsorted([0.5, 0.95], rng.random(1500))]
+    X = rng.normal(size=(1500, 3)) + (labels == "b")[:, None] + 2.0 * (labels == "rare")[:, None] * [1, 0, 0]
+    result = evaluate.progressive(linear.AROW(), (X, labels), **options)
+    assert result.auc is None
+    if options:
+        model, margins = linear.AROW(), np.zeros((1500, 3))
+        for t in range(1500):
+            if t > 3:
+                margins[t] = model.decision_function(X[t : t + 1])[0]
+            if t >= 3:
+                model.partial_fit(X[t - 3 : t - 2], labels[t - 3 : t - 2], classes=["a", "b", "rare"])
+    else:
+        margins = linear.AROW().progressive_fit(X, labels).margins
+    expected = [roc_auc_score(labels == name, margins[:, i]) for i, name in enumerate(["a", "b", "rare"])]
+    assert result.class_auc == pytest.approx(expected, abs=1e-12)
+    again = evaluate.Result("again", linear.AROW(), np.array(["a", "b", "rare"]), 1000)
+    again.restore(result.state())
+    assert again.class_auc == result.class_auc
+    assert result.to_dict()["class_auc"] == result.class_auc
+
+
+def test_samples_of_many_classes_stay_small():
+    for n_classes, most in ((2, 2 * KEPT), (10, 2 * 409), (1000, 2 * 256)):
+        samples = score_samples(n_classes)
+        assert len(samples) == (1 if n_classes == 2 else n_classes)
+        samples[0].add(np.zeros(20_000, int), np.arange(20_000.0))
+        assert most / 2 <= len(samples[0].state()["negative"]) <= most
 
 
 def test_an_average_is_evaluated_for_several_rows_at_once():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from budgetron.streams import Advice
 
-__all__ = ["OPTIONS"]
+__all__ = ["MODEL_ADVICE", "OPTIONS"]
 
 # The advice of `budgetron.streams`, in terms of options instead of parameters
 OPTIONS = {
@@ -24,4 +24,19 @@ OPTIONS = {
     Advice.LIBSVM_ONLY: "--features and --zero-based are for LIBSVM files",
     Advice.LIBSVM_LINE: Advice.LIBSVM_LINE.value,
     Advice.SAME_COLUMNS: Advice.SAME_COLUMNS.value,
+}
+
+# The same for rows that are read by a saved model: it determines what is an option otherwise.
+MODEL_ADVICE = OPTIONS | {
+    Advice.LIST_CLASSES: "the model does not have this class",
+    Advice.ZERO_BASED: "the model learned rows whose indices count from 1",
+    Advice.SET_FEATURES: "the model does not have this feature; remove it",
+    Advice.CATEGORICAL: "the model learned numbers in this column",
+    Advice.DECIMAL: "write numbers as in the rows that the model learned",
+    Advice.DATE_ORDER: "write dates as in the rows that the model learned",
+    Advice.IGNORE_COLUMN: "give the column in the form that the model learned",
+    Advice.TABLE_ONLY: "the model learned a table; give rows with the same columns",
+    Advice.LIBSVM_ONLY: "the model learned LIBSVM rows; give rows in this format",
+    Advice.LIBSVM_LINE: f"the model learned LIBSVM rows, in which {Advice.LIBSVM_LINE.value}",
+    Advice.SAME_COLUMNS: "give the columns that the model learned",
 }

@@ -38,17 +38,8 @@ START_AGAIN = "give another folder, or delete this one to start again"
 
 
 @contextmanager
-def checkpoint_in(
-    folder: Path | None, every: int | None, source: str, command: State
-) -> Iterator[Checkpoint | None]:
-    """Open the checkpoint in a folder, and lock the folder; None if no folder is given."""
-    if folder is None:
-        if every is not None:
-            raise ValueError(
-                "--every is the number of rows between checkpoints; give --checkpoint FOLDER too"
-            )
-        yield None
-        return
+def checkpoint_in(folder: Path, every: int | None, source: str, command: State) -> Iterator[Checkpoint]:
+    """Open the checkpoint in a folder, and lock the folder."""
     if source == "-" or (os.path.exists(source) and not (os.path.isfile(source) or os.path.isdir(source))):
         raise ValueError("--checkpoint: a pipe cannot be read again after a crash; write its rows to a file")
     if folder.exists() and not folder.is_dir():

@@ -4,26 +4,49 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Annotated
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 import typer
 
-from budgetron import files
 from budgetron._evaluation.names import named_learners
 from budgetron._util.units import format_bytes
 from budgetron.batch import AveragedClassifier
 from budgetron.cli import _options as opt
-from budgetron.cli._checkpoint import checkpoint_in
-from budgetron.cli._learners import DEFAULTS, choose_learner, learners_of, with_memory
+from budgetron.cli._advice import MODEL_ADVICE
+from budgetron.cli._learners import (
+    DEFAULTS,
+    Learners,
+    choose_learner,
+    has_class_weight,
+    learners_of,
+    parsed_class_weight,
+    set_class_weight,
+    with_memory,
+)
 from budgetron.cli._memory import refuse_large
 from budgetron.cli._messages import err, friendly, out
 from budgetron.cli._models import load_model, refuse_with_from
 from budgetron.cli._output import exit_if_interrupted, grid, present, suggest, suggest_tuning
-from budgetron.cli._pass import Certificates, Pass, certificates_of, check_certificate, learn, learn_blocks
-from budgetron.cli._prefix import Prefix, open_stream
+from budgetron.cli._pass import (
+    Certificates,
+    Pass,
+    PassOptions,
+    certificates_of,
+    check_certificate,
+    learn,
+    learn_blocks,
+)
+from budgetron.cli._prefix import Prefix, State, open_stream
 from budgetron.cli._sources import Source, takes_rows
 from budgetron.cli._terminal import check_output
+from budgetron.evaluate import Result
 from budgetron.kernels import resolve_gamma
+
+if TYPE_CHECKING:
+    from budgetron.cli._checkpoint import Checkpoint
 
 __all__ = ["compare", "run", "tune"]
 
@@ -56,7 +79,7 @@ def run(
 
     budgetron run data.csv --target label --save model.budgetron
     """
-    with friendly():
+    with friendly(None if continued is None else MODEL_ADVICE):
         check_output(save, [source])
         check_output(report_to, [source])
         check_certificate(certified, delay)
@@ -85,16 +108,15 @@ def run(
 
         def write_model(done: Pass) -> None:
             if save is not None:
+                from budgetron import files  # takes long to import
+
                 files.save(done.comparison[0].model, save, extras=done.blocks.extras())
 
-        with checkpoint_in(checkpoint_to, every, source, command) as checkpoint:
-            done = learn(
-                source,
-                settings,
-                models,
-                rows=rows,
-                window=window,
-                delay=delay,
+        with _checkpoint_in(checkpoint_to, every, source, command) as checkpoint:
+            options = PassOptions(
+                rows,
+                window,
+                delay,
                 keep=certified,
                 checkpoint=checkpoint,
                 save=write_model,
@@ -102,12 +124,28 @@ def run(
                 class_weight=class_weight,
                 any_memory=memory is None and "memory=" not in (learner or ""),
             )
+            done = learn(source, settings, models, options)
         title = done.blocks.name
         certificates = {title: certificates_of(done)} if certified else {}
         present({title: done}, certificates, report_to, as_json)
         if save is not None and not as_json:
             err.print(f"Saved: {save} ({format_bytes(save.stat().st_size)})")
     exit_if_interrupted(done.complete, done.comparison)
+
+
+def _checkpoint_in(
+    folder: Path | None, every: int | None, source: str, command: State
+) -> AbstractContextManager[Checkpoint | None]:
+    """Return a context with the checkpoint in a folder; None if no folder is given."""
+    if folder is None:
+        if every is not None:
+            raise ValueError(
+                "--every is the number of rows between checkpoints; give --checkpoint FOLDER too"
+            )
+        return nullcontext()
+    from budgetron.cli._checkpoint import checkpoint_in  # takes long to import
+
+    return checkpoint_in(folder, every, source, command)
 
 
 @takes_rows
@@ -120,6 +158,7 @@ def compare(
     budget: opt.CompareBudgets = None,
     gamma: opt.CompareGammas = None,
     memory: opt.Memory = None,
+    class_weight: opt.ClassWeight = None,
     rows: opt.Rows = None,
     window: opt.Window = 1000,
     delay: opt.Delay = 0,
@@ -139,20 +178,21 @@ def compare(
         check_certificate(certified, delay)
         specs = [with_memory(name, memory) for name in learner or DEFAULTS]
         models = named_learners(learners_of(specs, budget or [DEFAULT_BUDGET], gamma or ["scale"], seed))
+        if class_weight is not None and learner is None:
+            models = _with_class_weight(models)
         passes: dict[str, Pass] = {}
         certificates: dict[str, Certificates] = {}
+        options = PassOptions(
+            rows,
+            window,
+            delay,
+            keep=certified,
+            skip_large=True,
+            class_weight=class_weight,
+            any_memory=memory is None and not any("memory=" in spec for spec in specs),
+        )
         for name in source:
-            done = learn(
-                name,
-                settings,
-                models,
-                rows=rows,
-                window=window,
-                delay=delay,
-                keep=certified,
-                skip_large=True,
-                any_memory=memory is None and not any("memory=" in spec for spec in specs),
-            )
+            done = learn(name, settings, models, options)
             title = done.blocks.name
             if title in passes:
                 title = f"{title} ({len(passes) + 1})"
@@ -163,8 +203,17 @@ def compare(
                 break
         present(passes, certificates, report_to, as_json)
         if not as_json and done.complete and len(source) == 1 and len(models) > 1:
-            suggest_tuning(done.comparison.best(), source[0], settings)
+            weights = [] if class_weight is None else ["--class-weight", class_weight]
+            suggest_tuning(done.comparison.best(), source[0], [*settings.typed(), *weights])
     exit_if_interrupted(done.complete, done.comparison)
+
+
+def _with_class_weight(models: Learners) -> Learners:
+    """Return the learners that have class weights, and print which do not."""
+    kept = {name: model for name, model in models.items() if has_class_weight(model)}
+    others = ", ".join(name for name in models if name not in kept)
+    err.print(f"not compared, because they have no class weights: {others}")
+    return kept
 
 
 @takes_rows
@@ -174,11 +223,14 @@ def tune(
     learner: opt.TuneLearner = "forgetron",
     budget: opt.TuneBudgets = None,
     gamma: opt.TuneGammas = None,
+    class_weight: opt.ClassWeight = None,
     rows: Annotated[int, typer.Option("--rows", min=1, help="Number of rows to learn.")] = 10_000,
     seed: opt.Seed = 0,
     as_json: opt.Json = False,
 ) -> None:
     """Find a width and a budget by one pass over the first rows of a stream.
+
+    With --class-weight, mistakes are weighted, too.
 
     budgetron tune data.csv --target label
     """
@@ -196,9 +248,15 @@ def tune(
         if "budget" not in parameters:
             budgets, models = [0], {(0, g): models[budgets[0], g] for g in widths}
         named = {f"budget {b}, gamma {g}": model for (b, g), model in models.items()}
+        weights: dict[object, float] = {}
+        if class_weight is not None:
+            set_class_weight(named, class_weight, blocks.classes)
+            weights = parsed_class_weight(class_weight, blocks.classes)
         refuse_large(named, blocks.first.X, len(blocks.classes))
         done = learn_blocks(blocks, named, f"tune {blocks.name}", 1000, 0)
-        errors = {key: result.error_rate for key, result in zip(models, done.comparison, strict=True)}
+        errors = {
+            key: _weighted_error(result, weights) for key, result in zip(models, done.comparison, strict=True)
+        }
         least = min(errors.values())
         # A larger budget must save at least one mistake in twenty.
         enough = next(b for b in budgets if min(errors[b, g] for g in widths) <= 1.05 * least)
@@ -210,9 +268,20 @@ def tune(
             result = {"stream": blocks.name, "rounds": rounds, "tried": tried, "advice": advice}
             sys.stdout.write(json.dumps(result) + "\n")
         else:
-            title = f"{blocks.name}: error %, {rounds:,} rounds"
+            title = f"{blocks.name}: {'weighted ' if weights else ''}error %, {rounds:,} rounds"
             out.print(grid(errors, budgets, widths, (enough, width), title))
             words = ["run", source, *settings.typed(), "--learner", learner]
+            words += [] if class_weight is None else ["--class-weight", class_weight]
             words += ["--budget", str(enough)] if enough else []
             suggest([*words, "--gamma", str(width)], f"{100 * error:.2f} % error on these rows")
     exit_if_interrupted(done.complete, done.comparison)
+
+
+def _weighted_error(result: Result, weights: dict[object, float]) -> float:
+    """Return the error rate, in which each round has the weight of its class; 1 if it has none."""
+    if not weights:
+        return result.error_rate
+    of_class = np.array([weights.get(label, 1.0) for label in result.classes.tolist()])
+    rounds = result.confusion.sum(axis=1)
+    right = np.diag(result.confusion)
+    return float(of_class @ (rounds - right) / max(of_class @ rounds, 1e-300))

@@ -19,8 +19,10 @@ __all__ = [
     "Learner",
     "Learners",
     "choose_learner",
+    "has_class_weight",
     "learners_of",
     "names",
+    "parsed_class_weight",
     "scales_rows",
     "set_class_weight",
     "with_memory",
@@ -74,8 +76,13 @@ def scales_rows(learner: Learner) -> bool:
     return isinstance(learner, BudgetClassifier)
 
 
-def set_class_weight(learners: Learners, text: str, classes: NDArray[Any]) -> None:
-    """Set the weights of classes, written as label=weight, separated by commas."""
+def has_class_weight(learner: Learner) -> bool:
+    """Return whether the losses of classes can be weighted."""
+    return "class_weight" in learner.get_params(deep=False)
+
+
+def parsed_class_weight(text: str, classes: NDArray[Any]) -> dict[object, float]:
+    """Return the weights of classes, written as label=weight, separated by commas."""
     labels = {str(label): label for label in classes.tolist()}
     weights: dict[object, float] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
@@ -87,9 +94,18 @@ def set_class_weight(learners: Learners, text: str, classes: NDArray[Any]) -> No
             weights[labels[label]] = float(weight)
         except ValueError:
             raise ValueError(f"--class-weight: {weight!r} in {item!r} is not a number") from None
-    for name, learner in learners.items():
-        if "class_weight" not in learner.get_params(deep=False):
-            raise ValueError(f"--class-weight: {name} has no class weights; use budget, secondorder or arow")
+    return weights
+
+
+def set_class_weight(learners: Learners, text: str, classes: NDArray[Any]) -> None:
+    """Set the weights of classes, written as label=weight, separated by commas."""
+    weights = parsed_class_weight(text, classes)
+    for learner in learners.values():
+        if not has_class_weight(learner):
+            raise ValueError(
+                f"--class-weight: {type(learner).__name__} has no class weights; use budget, secondorder, "
+                "pa, arow, linear.pa or onlinesvm"
+            )
         learner.set_params(class_weight=weights)
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from budgetron import streams
-from budgetron._persistence.archive import load_with_extras
 from budgetron.cli import _options as opt
 from budgetron.cli._learners import Learner
 from budgetron.cli._prefix import State
@@ -97,6 +96,8 @@ class SavedModel:
 
 def load_model(path: Path) -> SavedModel:
     """Load a model that can predict rows of a file."""
+    from budgetron._persistence.archive import load_with_extras  # takes long to import
+
     model, extras = load_with_extras(path)
     if getattr(model, "classes_", None) is None:  # a river adapter, or a learner that was not fitted
         raise ValueError(

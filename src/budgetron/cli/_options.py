@@ -219,8 +219,8 @@ ClassWeight = Annotated[
     str | None,
     typer.Option(
         "--class-weight",
-        help="Weights of the losses of classes, as fraud=10,ok=1, for budget, secondorder and arow. The "
-        "others have weight 1.",
+        help="Weights of the losses of classes, as fraud=10,ok=1. The others have weight 1. For the learners "
+        "budget, secondorder, pa, arow, linear.pa and onlinesvm.",
     ),
 ]
 Window = Annotated[int, typer.Option("--window", min=1, help="Number of rounds for the recent error.")]

@@ -7,20 +7,22 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from budgetron import report
-from budgetron.certificates import Certificate
 from budgetron.cli._interrupts import interrupts
 from budgetron.cli._learners import names
 from budgetron.cli._messages import err, out
 from budgetron.cli._pass import Certificates, Pass
-from budgetron.cli._sources import Source, description, print_reading
+from budgetron.cli._sources import description, print_reading
 from budgetron.cli._terminal import rare_table, results_table
 from budgetron.evaluate import Comparison, Result
+
+if TYPE_CHECKING:
+    from budgetron.certificates import Certificate
 
 __all__ = ["exit_if_interrupted", "grid", "present", "suggest", "suggest_tuning"]
 
@@ -42,6 +44,8 @@ def present(
 ) -> None:
     """Print tables or JSON, and write the HTML page if its path is given."""
     if report_to is not None:
+        from budgetron import report  # takes long to import
+
         comparisons = {name: done.comparison for name, done in passes.items()}
         command = shlex.join(["budgetron", *sys.argv[1:]])
         columns = {
@@ -88,11 +92,11 @@ def _plain_certificate(certificate: Certificate) -> dict[str, object]:
     return fields | {"holds": certificate.holds}
 
 
-def suggest_tuning(best: Result, source: str, settings: Source) -> None:
+def suggest_tuning(best: Result, source: str, options: Sequence[str]) -> None:
     """Suggest how to tune the best learner, if it has something to tune."""
     name = {cls: name for name, cls in names().items()}.get(type(best.model))
     if name is not None and "gamma" in best.model.get_params() and source != "-":
-        suggest(["tune", source, *settings.typed(), "--learner", name], "finds a width and a budget for it")
+        suggest(["tune", source, *options, "--learner", name], "finds a width and a budget for it")
 
 
 def suggest(arguments: Sequence[str], reason: str) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from scipy.sparse import issparse, vstack
@@ -15,8 +14,6 @@ from sklearn.base import clone
 from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._base.large_values import LargeValueError
 from budgetron._base.linear_classifier import LinearClassifier
-from budgetron.certificates import Certificate, certify
-from budgetron.cli._checkpoint import Checkpoint
 from budgetron.cli._interrupts import interrupts
 from budgetron.cli._learners import Learners, scales_rows, set_class_weight
 from budgetron.cli._memory import give_needed_memory, refuse_large, without_large
@@ -28,10 +25,22 @@ from budgetron.cli._terminal import progress
 from budgetron.evaluate import Comparison
 from budgetron.streams import Advice, Stream, StreamError
 
-__all__ = ["Certificates", "Pass", "certificates_of", "check_certificate", "learn", "learn_blocks"]
+if TYPE_CHECKING:
+    from budgetron.certificates import Certificate
+    from budgetron.cli._checkpoint import Checkpoint
+
+__all__ = [
+    "Certificates",
+    "Pass",
+    "PassOptions",
+    "certificates_of",
+    "check_certificate",
+    "learn",
+    "learn_blocks",
+]
 
 # The certificate of each learner by name, or why there is none.
-Certificates = dict[str, Certificate | str]
+Certificates: TypeAlias = "dict[str, Certificate | str]"
 
 
 @dataclass(frozen=True)
@@ -54,70 +63,64 @@ class Pass:
     unscaled: frozenset[str]
 
 
-def learn(
-    source: str,
-    settings: Source,
-    models: Learners,
-    *,
-    rows: int | None,
-    window: int,
-    delay: int,
-    keep: bool,
-    checkpoint: Checkpoint | None = None,
-    save: Callable[[Pass], None] | None = None,
-    skip_large: bool = False,
-    saved: SavedModel | None = None,
-    class_weight: str | None = None,
-    any_memory: bool = False,
-) -> Pass:
-    """Run clones of the learners over a stream; with a checkpoint, continue from there.
+@dataclass(frozen=True)
+class PassOptions:
+    """How learners run over a stream.
 
-    `save` is called with the result before an interrupt can end the command. Learners that do not fit in
-    memory are skipped with a message if `skip_large`, and else are an error. A `saved` model is the only
-    learner, and continues; its rows are read as those that it learned. With `any_memory`, learners with a
-    memory limit get more if their rows need it.
+    Attributes
+    ----------
+    rows : int or None
+        The largest number of rows; None for all.
+    window, delay : int
+        See `Comparison`.
+    keep : bool
+        Whether the rows are kept in memory, for certificates.
+    checkpoint : Checkpoint or None
+        Continue from there.
+    save : callable or None
+        Called with the result before an interrupt can end the command.
+    skip_large : bool
+        Whether learners that do not fit in memory are skipped with a message, instead of an error.
+    saved : SavedModel or None
+        A model that continues. It is the only learner, and its rows are read as those that it learned.
+    class_weight : str or None
+        The weights of classes, as typed.
+    any_memory : bool
+        Whether learners with a memory limit get more if their rows need it.
+    """
+
+    rows: int | None
+    window: int
+    delay: int
+    keep: bool
+    checkpoint: Checkpoint | None = None
+    save: Callable[[Pass], None] | None = None
+    skip_large: bool = False
+    saved: SavedModel | None = None
+    class_weight: str | None = None
+    any_memory: bool = False
+
+
+def learn(source: str, settings: Source, models: Learners, options: PassOptions) -> Pass:
+    """Run clones of the learners over a stream.
 
     A file is read once to find its classes. Linear learners are so fast that this would take as long as
     learning. So they start with the classes of the first rows, and start again if there are others.
     """
-    given: dict[str, Any] = {
-        "rows": rows,
-        "window": window,
-        "delay": delay,
-        "keep": keep,
-        "checkpoint": checkpoint,
-    }
-    given |= {"save": save, "skip_large": skip_large, "saved": saved, "class_weight": class_weight}
-    once = partial(_learn_once, source, settings, models, any_memory=any_memory, **given)
     fast = all(isinstance(model, LinearClassifier) for model in models.values())
-    if fast and checkpoint is None and settings.classes is None and os.path.isfile(source):
+    if fast and options.checkpoint is None and settings.classes is None and os.path.isfile(source):
         try:
-            return once(scan=False)
+            return _learn_once(source, settings, models, options, scan=False)
         except StreamError as error:
             if error.advice is not Advice.LIST_CLASSES:
                 raise
             err.print(f"{error.problem}; finding all classes and starting again (--classes avoids this)")
-    return once(scan=True)
+    return _learn_once(source, settings, models, options, scan=True)
 
 
-def _learn_once(
-    source: str,
-    settings: Source,
-    models: Learners,
-    *,
-    rows: int | None,
-    window: int,
-    delay: int,
-    keep: bool,
-    checkpoint: Checkpoint | None,
-    save: Callable[[Pass], None] | None,
-    skip_large: bool,
-    saved: SavedModel | None,
-    class_weight: str | None,
-    any_memory: bool,
-    scan: bool,
-) -> Pass:
-    """Run clones of the learners over a stream; see `learn`."""
+def _learn_once(source: str, settings: Source, models: Learners, options: PassOptions, scan: bool) -> Pass:
+    """Run clones of the learners over a stream; with `scan`, its classes are found first."""
+    rows, checkpoint, saved = options.rows, options.checkpoint, options.saved
     if saved is None:
         stream = open_stream(source, settings, rows, scan)
         unscaled = _choose_scaling(stream, models, checkpoint)
@@ -128,25 +131,32 @@ def _learn_once(
         stream,
         rows,
         settings.constant if saved is None else saved.constant,
-        keep=keep,
+        keep=options.keep,
         block_rows=None if checkpoint is None else checkpoint.every,
         with_unscaled=bool(unscaled),
     )
     clones = models if saved is not None else {name: clone(model) for name, model in models.items()}
-    if class_weight is not None:
-        set_class_weight(clones, class_weight, blocks.classes)
+    if options.class_weight is not None:
+        set_class_weight(clones, options.class_weight, blocks.classes)
     if checkpoint is not None:
         clones = {name: checkpoint.model(model) for name, model in clones.items()}
-    if any_memory:
+    if options.any_memory:
         give_needed_memory(clones, blocks.first.X, len(blocks.classes))
-    if skip_large:
+    if options.skip_large:
         clones, reasons = without_large(clones, blocks.first.X, len(blocks.classes))
         for name, reason in reasons.items():
             err.print(f"Skipped {name}: {reason}")
     else:
         refuse_large(clones, blocks.first.X, len(blocks.classes))
     return learn_blocks(
-        blocks, clones, blocks.name, window, delay, checkpoint, unscaled & clones.keys(), save
+        blocks,
+        clones,
+        blocks.name,
+        options.window,
+        options.delay,
+        checkpoint,
+        unscaled & clones.keys(),
+        options.save,
     )
 
 
@@ -238,6 +248,8 @@ def check_certificate(certified: bool, delay: int) -> None:
 
 def certificates_of(done: Pass) -> Certificates:
     """Return the certificate of each learner on the rows that it learned, or why there is none."""
+    from budgetron.certificates import certify  # takes long to import
+
     blocks = done.blocks.kept
     y = np.concatenate([block.y for block in blocks])
     certificates: Certificates = {}

@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 
 from budgetron._util.atomic import atomic_write
 from budgetron.cli import _options as opt
-from budgetron.cli._advice import OPTIONS
+from budgetron.cli._advice import MODEL_ADVICE
 from budgetron.cli._console import visible
 from budgetron.cli._messages import err, friendly
 from budgetron.cli._models import load_model
 from budgetron.cli._prefix import LabelArray
 from budgetron.cli._scores import Counts, Predictor
 from budgetron.cli._terminal import check_output
-from budgetron.streams import Advice, Stream
+from budgetron.streams import Stream
 
 __all__ = ["predict"]
 
@@ -33,21 +33,6 @@ Cell: TypeAlias = Callable[[object], object]
 
 # Spreadsheets evaluate cells that begin with one of these, some also after a line break or a tab.
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-
-# The model determines what is an option in the other commands.
-MODEL_ADVICE = OPTIONS | {
-    Advice.LIST_CLASSES: "the model does not have this class",
-    Advice.ZERO_BASED: "the model learned rows whose indices count from 1",
-    Advice.SET_FEATURES: "the model does not have this feature; remove it",
-    Advice.CATEGORICAL: "the model learned numbers in this column",
-    Advice.DECIMAL: "write numbers as in the rows that the model learned",
-    Advice.DATE_ORDER: "write dates as in the rows that the model learned",
-    Advice.IGNORE_COLUMN: "give the column in the form that the model learned",
-    Advice.TABLE_ONLY: "the model learned a table; give rows with the same columns",
-    Advice.LIBSVM_ONLY: "the model learned LIBSVM rows; give rows in this format",
-    Advice.LIBSVM_LINE: f"the model learned LIBSVM rows, in which {Advice.LIBSVM_LINE.value}",
-    Advice.SAME_COLUMNS: "give the columns that the model learned",
-}
 
 
 def predict(

@@ -12,7 +12,6 @@ from typing import NamedTuple, TypeAlias, get_type_hints
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.datasets import load_digits
 
 from budgetron import datasets, streams
 from budgetron.cli import _options as opt
@@ -35,6 +34,8 @@ Arrays: TypeAlias = tuple[ArrayLike, ArrayLike]
 
 
 def _digits() -> Arrays:
+    from sklearn.datasets import load_digits  # takes long to import
+
     X, y = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(y))
     return X[order] / 16.0, y[order]
@@ -141,7 +142,7 @@ def delimiter_of(typed: str | None) -> str | None:
 
 def description(stream: Stream) -> str:
     """Return one line that says how the rows of a stream are read."""
-    features = f"{stream.n_features} features"
+    features = f"{stream.n_features:,} features"
     if stream.encoder is not None:
         features += f": {stream.encoder.summary()}"
     labels = [] if stream.classes is None else [str(label) for label in stream.classes.tolist()]
