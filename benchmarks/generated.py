@@ -20,6 +20,7 @@ from pathlib import Path
 from budgetron._util.units import format_bytes
 from choices import RESULTS as CHOICES
 from choices import STREAMS, summary
+from messy_files import RESULTS as MESSY_FILES
 from single_rounds import RESULTS as SINGLE_ROUNDS
 
 ROOT = Path(__file__).parent.parent
@@ -88,6 +89,18 @@ def single_rounds() -> str:
     return table(head, rows)
 
 
+def messy_files() -> str:
+    results = json.loads(MESSY_FILES.read_text())
+    rows = []
+    for name in dict.fromkeys(result["table"] for result in results):
+        own = [result for result in results if result["table"] == name]
+        plain, best = (sum(result[key] for result in own) / len(own) for key in ("plain", "best"))
+        most = max(result["plain"] - result["best"] for result in own)
+        rows.append([name, str(len(own)), f"{plain:.2f} %", f"{best:.2f} %", f"{most:.2f} points"])
+    head = ["table", "seeds", "without options", "best options", "largest difference"]
+    return table(head, rows)
+
+
 def adult() -> dict[str, dict[str, object]]:
     results: dict[str, dict[str, object]] = json.loads((ROOT / "docs" / "adult" / "results.json").read_text())
     return results
@@ -127,6 +140,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "choices-short": choices_short,
     "choices-speed": choices_speed,
     "single-rounds": single_rounds,
+    "messy-files": messy_files,
     "adult-online": adult_online,
     "adult-averages": adult_averages,
     "published": published,

@@ -2,8 +2,8 @@
 
 300,000 rows of 20 numbers, as CSV, as LIBSVM and in Vowpal Wabbit's format, in one run. Each command runs in
 a process of its own, several times in turn, and the fastest counts. CPU time is that of all threads. Startup
-is the time of the same command on 100 rows. Also measured: `budgetron --help`, and `import budgetron` next to
-scikit-learn.
+is the time of the same command on 100 rows. Also measured: `budgetron --help`, what startup consists of, and
+`import budgetron` next to scikit-learn. Run it on an idle machine: other processes change the ratios.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ from vowpalwabbit import Workspace
 model = Workspace(f"--quiet --loss_function hinge -b 18 -d {sys.argv[1]} --no_stdin")
 model.finish()
 """
+
+# What a command does before it imports scikit-learn.
+QUICK = "from budgetron.cli._startup import avoid_slow_imports; avoid_slow_imports(['run'])"
 
 
 def write_files(folder: Path, n: int) -> dict[str, Path]:
@@ -82,25 +85,39 @@ def main() -> None:
     options = parser.parse_args()
     startup = {
         "budgetron --help": [sys.executable, "-m", "budgetron", "--help"],
+        "python without imports": [sys.executable, "-c", "pass"],
+        "import numpy, scipy.sparse": [sys.executable, "-c", "import numpy, scipy.sparse"],
         "import budgetron": [sys.executable, "-c", "import budgetron"],
         "import sklearn.linear_model": [sys.executable, "-c", "import sklearn.linear_model"],
+        "import sklearn.base": [sys.executable, "-c", "import sklearn.base"],
+        "the same in budgetron run": [sys.executable, "-c", f"{QUICK}; import sklearn.base"],
+        "run, without rows": [sys.executable, "-m", "budgetron", "run", "--help"],
     }
     figures: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory() as folder:
         paths = write_files(Path(folder), options.rows)
-        long = fastest(commands(paths), options.repeats)
-        short = fastest(commands(write_files(Path(folder), 100)), options.repeats)
+        tasks = commands(paths)
+        few = commands(write_files(Path(folder), 100))
+        both = tasks | {f"{name}, 100 rows": command for name, command in few.items()}
+        times = fastest(both, options.repeats)
+        long = {name: times[name] for name in tasks}
+        short = {name: times[f"{name}, 100 rows"] for name in tasks}
         sizes = dict(zip(long, (path.stat().st_size for path in paths.values()), strict=True))
-        heads = f"{'elapsed':>9} {'CPU':>7} {'after startup':>14} {'MB/s':>7} {'MB/CPU s':>9} {'of VW':>6}"
+        heads = f"{'elapsed':>9} {'CPU':>7} {'after startup':>14} {'MB/s':>7} {'MB/CPU s':>9}"
+        heads += f" {'of VW':>6} {'CPU':>6}"
         print(f"{'':30} {heads}")
         for name, (elapsed, cpu) in long.items():
             rest, rest_cpu = elapsed - short[name][0], cpu - short[name][1]
             rate, cpu_rate = sizes[name] / 1e6 / max(rest, 1e-9), sizes[name] / 1e6 / max(rest_cpu, 1e-9)
-            ratio = elapsed / long["Vowpal Wabbit"][0]
-            times = f"{elapsed:8.2f}s {cpu:6.2f}s {rest:13.2f}s"
-            print(f"{name:30} {times} {rate:7.0f} {cpu_rate:9.0f} {ratio:6.2f}")
+            ratio, cpu_ratio = elapsed / long["Vowpal Wabbit"][0], cpu / long["Vowpal Wabbit"][1]
+            shown = f"{elapsed:8.2f}s {cpu:6.2f}s {rest:13.2f}s"
+            print(f"{name:30} {shown} {rate:7.0f} {cpu_rate:9.0f} {ratio:6.2f} {cpu_ratio:6.2f}")
             figures[name] = {"seconds": elapsed, "cpu": cpu, "after_startup": rest, "mb_per_second": rate}
-            figures[name] |= {"mb_per_cpu_second": cpu_rate, "times_vowpal_wabbit": ratio}
+            figures[name] |= {
+                "mb_per_cpu_second": cpu_rate,
+                "times_vowpal_wabbit": ratio,
+                "cpu_times_vowpal_wabbit": cpu_ratio,
+            }
     for name, (elapsed, cpu) in fastest(startup, options.repeats).items():
         print(f"{name:30} {elapsed:8.2f}s {cpu:6.2f}s")
         figures[name] = {"seconds": elapsed, "cpu": cpu}
