@@ -15,6 +15,7 @@ import copy
 import json
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,8 @@ FIRST, BUDGET = 1000, 100
 
 # Returns a model, the rows that it has learned, and its mistakes.
 Start = Callable[[Any, np.ndarray], tuple[Any, int, int]]
+# Returns the rows that each worker learns before the next merge, given the rounds so far and the workers.
+Period = Callable[[int, int], int]
 
 
 def linear(X: Any, y: np.ndarray) -> tuple[Any, int, int]:
@@ -54,11 +57,11 @@ def one_pass(model: Any, X: Any, y: np.ndarray) -> Any:
     return copy.deepcopy(model).partial_fit(X, y)
 
 
-def merged(model: Any, X: Any, y: np.ndarray, workers: int, **limits: int | None) -> tuple[Any, int]:
+def merged(model: Any, X: Any, y: np.ndarray, workers: int, period: Period = merge_period) -> tuple[Any, int]:
     """Return a model that learned the rows with workers, and how often it was merged."""
     model, start, merges = copy.deepcopy(model), 0, 0
     while start < len(y):
-        end = min(len(y), start + workers * merge_period(model.rounds_, workers, **limits))  # type: ignore[arg-type]
+        end = min(len(y), start + workers * period(model.rounds_, workers))
         copies = [copy.deepcopy(model) for _ in range(min(workers, end - start))]
         for k, worker in enumerate(copies):
             rows = slice(start + k, end, len(copies))
@@ -90,7 +93,7 @@ def measure(stream: str, make: Start, seed: int) -> dict[str, float]:
     sequential = one_pass(model, *rest)
     seconds = time.process_time() - begin
     with_rule, merges = merged(model, *rest, WORKERS)
-    without_limit, few = merged(model, *rest, WORKERS, most=None)
+    without_limit, few = merged(model, *rest, WORKERS, partial(merge_period, most=None))
     begin = time.process_time()
     copy.deepcopy(with_rule).merge([with_rule.delta(since=model)])
     one_merge = time.process_time() - begin

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any, Self
 
@@ -19,19 +20,19 @@ __all__ = ["MergeableClassifier"]
 LONGEST_TEXT = 200
 
 
-class MergeableClassifier(LossClassifier):
+class MergeableClassifier(LossClassifier, ABC):
     """A learner whose Gaussian can be added to that of others.
 
     A subclass defines how its Gaussian is read (`_natural`) and replaced (`_state_of`).
     """
 
+    @abstractmethod
     def _natural(self) -> Natural:
         """Return the natural parameters of the Gaussian of a fitted model."""
-        raise NotImplementedError(f"{type(self).__name__} must define _natural")
 
+    @abstractmethod
     def _state_of(self, natural: Natural) -> State:
         """Return the state of the hypothesis, with the Gaussian of these natural parameters."""
-        raise NotImplementedError(f"{type(self).__name__} must define _state_of")
 
     def _set_hypothesis(self, hypothesis: Any) -> None:
         """Replace what the hypothesis has learned by that of another, which is not used afterwards."""

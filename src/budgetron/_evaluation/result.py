@@ -232,9 +232,9 @@ class Result:
             raise ValueError("the saved scores are of other classes")
         for sample, saved in zip(self._scores, scores, strict=False):
             sample.restore(saved)
-        for name in ResultState.__annotations__:
-            if name != "scores":
-                setattr(self, name, state[name])  # type: ignore[literal-required]  # the names of ResultState
+        self.confusion, self.curve = state["confusion"], state["curve"]
+        self.supports, self.seconds = state["supports"], state["seconds"]
+        self._step, self._recent = state["_step"], state["_recent"]
 
     def record(
         self, codes: Codes, columns: Codes, supports: Counts, scores: Floats | None, seconds: float
