@@ -99,11 +99,13 @@ def test_n_jobs_is_an_argument_too():
     assert seen == [300]
 
 
-def test_an_error_in_a_job_is_raised():
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_error_names_the_row_of_the_stream(jobs):
+    """Not the row of its block, whatever the number of processes."""
     X, y = stream(300)
     X[200, 1] = 1e200
-    with parallel_config("loky", n_jobs=2), pytest.raises(ValueError, match="row 200"):
-        compare({"a": AROW(), "b": Forgetron(5)}, (X, y))
+    with parallel_config("loky", n_jobs=jobs), pytest.raises(ValueError, match="feature 1 of row 200 is"):
+        compare({"a": AROW(), "b": Forgetron(5)}, arrays(X, y, block=90))
 
 
 @pytest.mark.parametrize("jobs", range(1, 8))

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from budgetron._base.access import open_batch
 from budgetron._base.batches import check_classes, encode, label_array
 from budgetron._base.kernel_classifier import KernelClassifier
+from budgetron._base.large_values import LargeValueError
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._evaluation.classifier import Classifier, Estimator, traces_its_predictions
 from budgetron._evaluation.cohort import Cohort
@@ -81,7 +82,7 @@ class Comparison:
             if int(value) != value or value < least:
                 raise ValueError(f"{name} must be a whole number of at least {least}; got {value}")
         self.classes = check_classes(self, classes)
-        self.delay, self.feature_names = delay, feature_names
+        self.window, self.delay, self.share, self.feature_names = window, delay, share, feature_names
         self.results = [Result(name, learner, self.classes, window) for name, learner in named.items()]
         self._waiting = {name: DelayedRows() for name in named}
         self._cohort: Cohort | None = None
@@ -125,6 +126,12 @@ class Comparison:
         for name, packed in state["waiting"].items():
             self._waiting[name] = DelayedRows(packed)
 
+    def part(self, learners: Mapping[str, Estimator]) -> Comparison:
+        """Return a comparison of some of these learners, before their first round, with the same settings."""
+        return Comparison(
+            dict(learners), self.classes, window=self.window, delay=self.delay, share=self.share
+        )
+
     def gather(self, parts: Sequence[Comparison]) -> None:
         """Take the results of comparisons that each have some of the learners of this one."""
         found = {result.name: result for part in parts for result in part.results}
@@ -138,6 +145,13 @@ class Comparison:
         `own_rows` has, by name, other features of the same rows for learners that do not take `X`. Kernel
         learners that share their kernel take `X`.
         """
+        before = self.results[0].rounds
+        try:
+            self._learn(X, y, own_rows)
+        except LargeValueError as error:
+            raise error.at(after=before) from None  # the number of the row in the stream
+
+    def _learn(self, X: Rows, y: ArrayLike, own_rows: Mapping[str, Rows] | None) -> None:
         labels = np.asarray(label_array(y))
         codes = encode(labels, self.classes)
         if self._cohort is not None:

@@ -6,73 +6,110 @@ and the learners come back. So every source of rows and every backend of joblib 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import os
+import signal
+from collections.abc import Callable, Mapping
+from threading import current_thread, main_thread
+from typing import Self
 
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 
 from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._evaluation.classifier import Estimator
 from budgetron._evaluation.comparison import Comparison
-from budgetron._evaluation.progress import Progress
 from budgetron._util.types import Labels, Rows
 
-__all__ = ["Watch", "groups_of", "run_in_parallel"]
+__all__ = ["Jobs", "groups_of"]
 
-Watch = Callable[[Comparison], object]
-Blocks = list[tuple[Rows, Labels]]
+# Rows, labels, and other features of the same rows for some learners.
+Block = tuple[Rows, Labels, Mapping[str, Rows] | None]
 
 # Rows that are sent at a time: so many that it costs little to send the learners as well.
 ROWS_AT_A_TIME = 65_536
 
 
-def run_in_parallel(
-    whole: Comparison,
-    parts: list[Comparison],
-    blocks: Iterable[tuple[Rows, Labels]],
-    watch: Watch | None,
-    progress: Progress | None,
-    n_jobs: int | None,
-) -> Comparison:
-    """Learn the blocks with each part in a job of its own, and gather the results in `whole`."""
-    with Parallel(n_jobs=n_jobs) as jobs:
-        for some in _several(blocks):
-            parts = list(jobs(delayed(_learn)(part, some) for part in parts))
-            whole.gather(parts)
-            if progress is not None:
-                progress.show(whole.results)
-            if watch is not None:
-                watch(whole)
-        if whole.n_waiting:
-            parts = list(jobs(delayed(_finish)(part) for part in parts))
-            whole.gather(parts)
-    if progress is not None:
-        progress.show(whole.results, last=True)
-    return whole
+class Jobs:
+    """The learners of a comparison, divided among the jobs of joblib.
+
+    Parameters
+    ----------
+    whole : Comparison
+        Before its first round. It has the results of all learners after each call of `learn` that returns
+        True, and after `finish`.
+    n_jobs : int or None
+        As in joblib.
+    """
+
+    def __init__(self, whole: Comparison, n_jobs: int | None) -> None:
+        learners = {result.name: result.model for result in whole.results}
+        jobs = min(effective_n_jobs(n_jobs), len(learners))
+        self.whole = whole
+        self._parts = [whole]
+        if jobs > 1:
+            groups = groups_of(learners, jobs, whole.share and not whole.delay)
+            self._parts = [whole.part(group) for group in groups]
+        self._parallel = Parallel(n_jobs=n_jobs)
+        self._collected: list[Block] = []
+
+    def __enter__(self) -> Self:
+        if len(self._parts) > 1:
+            self._parallel.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if len(self._parts) > 1:
+            self._parallel.__exit__(*error)
+
+    def learn(self, X: Rows, y: Labels, own_rows: Mapping[str, Rows] | None = None) -> bool:
+        """Learn a block, or collect it until there are enough rows; return whether all were learned.
+
+        A single job learns every block at once.
+        """
+        if len(self._parts) == 1:
+            self.whole.learn(X, y, own_rows)
+            return True
+        self._collected.append((X, y, own_rows))
+        if sum(len(labels) for _, labels, _ in self._collected) < ROWS_AT_A_TIME:
+            return False
+        self._send()
+        return True
+
+    def finish(self) -> None:
+        """Learn the rows that were collected, and those that still wait for their label."""
+        if len(self._parts) == 1:
+            self.whole.finish()
+            return
+        if self._collected:
+            self._send()
+        if self.whole.n_waiting:
+            self._run(_finish)
+
+    def _send(self) -> None:
+        self._run(_learn, self._collected)
+        self._collected = []
+
+    def _run(self, function: Callable[..., Comparison], *arguments: object) -> None:
+        tasks = (delayed(_in_job)(os.getpid(), function, part, *arguments) for part in self._parts)
+        self._parts = list(self._parallel(tasks))
+        self.whole.gather(self._parts)
 
 
-def _learn(part: Comparison, blocks: Blocks) -> Comparison:
-    for X, y in blocks:
-        part.learn(X, y)
+def _in_job(caller: int, function: Callable[..., Comparison], *arguments: object) -> Comparison:
+    # Ctrl-C on a terminal also reaches the processes of joblib. The calling process decides when to end.
+    if os.getpid() != caller and current_thread() is main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return function(*arguments)
+
+
+def _learn(part: Comparison, blocks: list[Block]) -> Comparison:
+    for X, y, own_rows in blocks:
+        part.learn(X, y, own_rows)
     return part
 
 
 def _finish(part: Comparison) -> Comparison:
     part.finish()
     return part
-
-
-def _several(blocks: Iterable[tuple[Rows, Labels]]) -> Iterator[Blocks]:
-    """Yield lists of blocks with enough rows together."""
-    some: Blocks = []
-    rows = 0
-    for X, y in blocks:
-        some.append((X, y))
-        rows += len(y)
-        if rows >= ROWS_AT_A_TIME:
-            yield some
-            some, rows = [], 0
-    if some:
-        yield some
 
 
 def groups_of(learners: Mapping[str, Estimator], jobs: int, share: bool) -> list[dict[str, Estimator]]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, Protocol
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import check_consistent_length
@@ -16,7 +15,7 @@ from budgetron._base.batches import label_array
 from budgetron._evaluation.classifier import Estimator
 from budgetron._evaluation.comparison import Comparison
 from budgetron._evaluation.names import Learners, named_learners
-from budgetron._evaluation.parallel import Watch, groups_of, run_in_parallel
+from budgetron._evaluation.parallel import Jobs
 from budgetron._evaluation.progress import Progress
 from budgetron._evaluation.result import Result
 from budgetron._util.blocks import row_blocks
@@ -36,6 +35,7 @@ class LabelledBlocks(Protocol):
     def __iter__(self) -> Iterator[tuple[Rows, Labels]]: ...
 
 
+Watch = Callable[[Comparison], object]
 Source = LabelledBlocks | tuple[Rows, ArrayLike] | list[Rows]
 
 
@@ -84,7 +84,7 @@ def progressive(
     named = {type(learner).__name__: learner}
     blocks, classes = _blocks(stream, classes)
     comparison = Comparison(named, classes, window=window, delay=delay, share=False)
-    return _run(comparison, blocks, watch, _progress(stream) if verbose else None).results[0]
+    return _run(comparison, blocks, watch, _progress(stream) if verbose else None, 1).results[0]
 
 
 def compare(
@@ -135,15 +135,7 @@ def compare(
     blocks, classes = _blocks(stream, classes)
     names = getattr(stream, "feature_names", None)  # arrays have none, nor need other streams
     comparison = Comparison(clones, classes, window=window, delay=delay, share=share, feature_names=names)
-    progress = _progress(stream) if verbose else None
-    jobs = min(effective_n_jobs(n_jobs), len(clones))
-    if jobs > 1:
-        parts = [
-            Comparison(group, classes, window=window, delay=delay, share=share)
-            for group in groups_of(clones, jobs, share and not delay)
-        ]
-        return run_in_parallel(comparison, parts, blocks, watch, progress, n_jobs)
-    return _run(comparison, blocks, watch, progress)
+    return _run(comparison, blocks, watch, _progress(stream) if verbose else None, n_jobs)
 
 
 def tune(
@@ -233,14 +225,25 @@ def _run(
     blocks: Iterable[tuple[Rows, Labels]],
     watch: Watch | None,
     progress: Progress | None,
+    n_jobs: int | None,
 ) -> Comparison:
-    for X, y in blocks:
-        comparison.learn(X, y)
+    """Learn all blocks, and show the results so far."""
+
+    def show() -> None:
         if progress is not None:
             progress.show(comparison.results)
         if watch is not None:
             watch(comparison)
-    comparison.finish()
+
+    with Jobs(comparison, n_jobs) as jobs:
+        learned = True
+        for X, y in blocks:
+            learned = jobs.learn(X, y)
+            if learned:
+                show()
+        jobs.finish()
+    if not learned:
+        show()
     if progress is not None:
         progress.show(comparison.results, last=True)
     return comparison

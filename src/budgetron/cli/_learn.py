@@ -163,6 +163,7 @@ def compare(
     window: opt.Window = 1000,
     delay: opt.Delay = 0,
     seed: opt.Seed = 0,
+    jobs: opt.Jobs = 1,
     report_to: opt.Report = None,
     certified: opt.Certify = False,
     as_json: opt.Json = False,
@@ -190,6 +191,7 @@ def compare(
             skip_large=True,
             class_weight=class_weight,
             any_memory=memory is None and not any("memory=" in spec for spec in specs),
+            n_jobs=jobs,
         )
         for name in source:
             done = learn(name, settings, models, options)
@@ -226,6 +228,7 @@ def tune(
     class_weight: opt.ClassWeight = None,
     rows: Annotated[int, typer.Option("--rows", min=1, help="Number of rows to learn.")] = 10_000,
     seed: opt.Seed = 0,
+    jobs: opt.Jobs = 1,
     as_json: opt.Json = False,
 ) -> None:
     """Find a width and a budget by one pass over the first rows of a stream.
@@ -253,7 +256,7 @@ def tune(
             set_class_weight(named, class_weight, blocks.classes)
             weights = parsed_class_weight(class_weight, blocks.classes)
         refuse_large(named, blocks.first.X, len(blocks.classes))
-        done = learn_blocks(blocks, named, f"tune {blocks.name}", 1000, 0)
+        done = learn_blocks(blocks, named, f"tune {blocks.name}", 1000, 0, n_jobs=jobs)
         errors = {
             key: _weighted_error(result, weights) for key, result in zip(models, done.comparison, strict=True)
         }

@@ -225,6 +225,9 @@ ClassWeight = Annotated[
 ]
 Window = Annotated[int, typer.Option("--window", min=1, help="Number of rounds for the recent error.")]
 Delay = Annotated[int, typer.Option("--delay", min=0, help="Rounds until the label of a row is known.")]
+Jobs = Annotated[
+    int, typer.Option("--jobs", "-j", min=1, help="Number of processes among which the learners are divided.")
+]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of randomized learners.")]
 
 # ---------------------------------------------------------------------- the output

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import BrokenExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -12,8 +14,8 @@ from scipy.sparse import issparse, vstack
 from sklearn.base import clone
 
 from budgetron._base.kernel_classifier import KernelClassifier
-from budgetron._base.large_values import LargeValueError
 from budgetron._base.linear_classifier import LinearClassifier
+from budgetron._evaluation.parallel import Jobs
 from budgetron.cli._interrupts import interrupts
 from budgetron.cli._learners import Learners, scales_rows, set_class_weight
 from budgetron.cli._memory import give_needed_memory, refuse_large, without_large
@@ -87,6 +89,8 @@ class PassOptions:
         The weights of classes, as typed.
     any_memory : bool
         Whether learners with a memory limit get more if their rows need it.
+    n_jobs : int
+        The number of processes among which the learners are divided.
     """
 
     rows: int | None
@@ -99,6 +103,7 @@ class PassOptions:
     saved: SavedModel | None = None
     class_weight: str | None = None
     any_memory: bool = False
+    n_jobs: int = 1
 
 
 def learn(source: str, settings: Source, models: Learners, options: PassOptions) -> Pass:
@@ -157,6 +162,7 @@ def _learn_once(source: str, settings: Source, models: Learners, options: PassOp
         checkpoint,
         unscaled & clones.keys(),
         options.save,
+        options.n_jobs,
     )
 
 
@@ -207,8 +213,13 @@ def learn_blocks(
     checkpoint: Checkpoint | None = None,
     unscaled: frozenset[str] = frozenset(),
     save: Callable[[Pass], None] | None = None,
+    n_jobs: int = 1,
 ) -> Pass:
-    """Learn block by block, with a progress line, until the end or an interrupt."""
+    """Learn block by block, with a progress line, until the end or an interrupt.
+
+    With several jobs, blocks are learned in groups. After an interrupt, those that no job has got yet are
+    left out.
+    """
     names = blocks.stream.feature_names
     comparison = Comparison(models, blocks.classes, window=window, delay=delay, feature_names=names)
     if err.is_terminal:  # printed early: whoever sees a column read wrongly can stop at once
@@ -216,28 +227,44 @@ def learn_blocks(
     remaining = iter(blocks)
     if checkpoint is not None:
         checkpoint.resume(comparison, blocks, remaining)
+    waiting: list[Block] = []
+
+    def record_learned() -> None:
+        for block in waiting:
+            blocks.learned(block)
+            if checkpoint is not None:
+                checkpoint.learned(block, comparison, blocks)
+        waiting.clear()
+
     with interrupts.held():
-        with progress(blocks, title, comparison) as show:
+        with progress(blocks, title, comparison) as show, _interruptible(), Jobs(comparison, n_jobs) as jobs:
             for block in interrupts.until_interrupted(remaining):
-                before = comparison[0].rounds
-                try:
-                    comparison.learn(block.X, block.y, dict.fromkeys(unscaled, block.unscaled))
-                except LargeValueError as error:
-                    raise error.at(after=before) from None
-                blocks.learned(block)
+                waiting.append(block)
+                if jobs.learn(block.X, block.y, dict.fromkeys(unscaled, block.unscaled)):
+                    record_learned()
+                    show()
+            if not interrupts.pending:
+                jobs.finish()
+                record_learned()
                 if checkpoint is not None:
-                    checkpoint.learned(block, comparison, blocks)
-                show()
+                    checkpoint.save(comparison, blocks, done=True)
         if interrupts.pending and not comparison[0].rounds:
             raise KeyboardInterrupt
-        if not interrupts.pending:
-            comparison.finish()
-            if checkpoint is not None:
-                checkpoint.save(comparison, blocks, done=True)
         done = Pass(blocks, comparison, not interrupts.take(), unscaled)
         if save is not None:
             save(done)
     return done
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Report an interrupt as such if it also ended a process of joblib, which happens while these start."""
+    try:
+        yield
+    except BrokenExecutor:
+        if interrupts.pending:
+            raise KeyboardInterrupt from None
+        raise
 
 
 def check_certificate(certified: bool, delay: int) -> None:
