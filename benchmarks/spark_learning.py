@@ -11,13 +11,9 @@ from __future__ import annotations
 
 import argparse
 import copy
-import os
-import random
-import signal
 import subprocess
-import sys
 import tempfile
-import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,24 +21,18 @@ import numpy as np
 
 import budgetron
 from budgetron.linear import AROW
+from budgetron.spark import learn
 from quality_streams import load
+from spark_runs import kill_at_random_moments, new_session, output, start, write_rows
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 SCHEMA = "time bigint, x array<double>, y bigint"
 WORKERS = 4
-
-
-def write_rows(folder: Path, X: np.ndarray, y: np.ndarray, size: int) -> None:
-    """Write one JSON file for each micro-batch."""
-    folder.mkdir(parents=True)
-    for i, start in enumerate(range(0, len(y), size)):
-        lines = [
-            f'{{"time": {t}, "x": {X[t].tolist()}, "y": {int(y[t])}}}\n'
-            for t in range(start, min(start + size, len(y)))
-        ]
-        path = folder / f"{i:06d}.json"
-        path.write_text("".join(lines), encoding="utf-8")
-        os.utime(path, (1e9 + i, 1e9 + i))  # Spark reads old files first
+# The files of a micro-batch, in the order in which they appear.
+FILES = {
+    "its plan": "broken/query/offsets/{batch}",
+    "the model": "broken/models/batch-{batch:012d}.budgetron",
+    "the record that it is complete": "broken/query/commits/{batch}",
+}
 
 
 def prepare(folder: Path, rows: int, size: int) -> tuple[Any, np.ndarray, np.ndarray]:
@@ -50,16 +40,16 @@ def prepare(folder: Path, rows: int, size: int) -> tuple[Any, np.ndarray, np.nda
     X, y = load("ijcnn1")
     model = AROW().partial_fit(X[:1], y[:1], classes=[-1, 1])
     budgetron.save(model, folder / "start.budgetron")
-    write_rows(folder / "rows", X[1:rows], y[1:rows], size)
-    return model, X[1:rows], y[1:rows]
+    X, y = X[1:rows], y[1:rows]
+    columns = zip(X.tolist(), y.tolist(), strict=True)
+    write_rows(
+        folder / "rows", [{"time": t, "x": x, "y": label} for t, (x, label) in enumerate(columns)], size
+    )
+    return model, X, y
 
 
 def learn_all(folder: Path, checkpoint: Path, master: str) -> None:
     """Learn all rows, in this process."""
-    from spark_session import new_session
-
-    from budgetron.spark import learn
-
     spark = new_session(master)
     rows = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(folder / "rows"))
     query = learn(
@@ -76,14 +66,8 @@ def learn_all(folder: Path, checkpoint: Path, master: str) -> None:
     spark.stop()
 
 
-def child(folder: Path, checkpoint: Path, master: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, __file__, "child", "--folder", str(folder), "--checkpoint", str(checkpoint)]
-    return subprocess.Popen(
-        [*command, "--master", master],
-        start_new_session=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+def child(folder: Path, checkpoint: str, master: str) -> subprocess.Popen[str]:
+    return start(__file__, "child", "--folder", folder, "--checkpoint", checkpoint, "--master", master)
 
 
 def newest(checkpoint: Path) -> list[Path]:
@@ -107,25 +91,14 @@ def accuracy(master: str) -> None:
 
 
 def kills(master: str, times: int) -> None:
-    chance = random.Random(0)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        prepare(folder, 6_000, 200)
-        whole, broken = folder / "whole", folder / "broken"
-        assert child(folder, whole, master).wait() == 0
-        for kill in range(times):
-            process, before = child(folder, broken, master), len(newest(broken))
-            while len(newest(broken)) == before and process.poll() is None:  # until it learns
-                time.sleep(0.05)
-            time.sleep(chance.uniform(0.0, 4.0))
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            print(
-                f"kill {kill + 1}: return code {process.returncode}, newest state {newest(broken)[-1].name}"
-            )
-        assert child(folder, broken, master).wait() == 0
-        ours, theirs = newest(broken), newest(whole)
+        _, _, y = prepare(folder, 6_000, 200)
+        output(child(folder, "whole", master))
+        again = partial(child, folder, "broken", master)
+        kill_at_random_moments(again, folder, FILES, len(y) // 200, times)
+        output(child(folder, "broken", master))
+        ours, theirs = newest(folder / "broken"), newest(folder / "whole")
         assert [path.name for path in ours] == [path.name for path in theirs]
         equal = [a.read_bytes() == b.read_bytes() for a, b in zip(ours, theirs, strict=True)]
         model = budgetron.load(ours[-1])
@@ -140,10 +113,10 @@ def main() -> None:
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--times", type=int, default=5)
     parser.add_argument("--folder", type=Path)
-    parser.add_argument("--checkpoint", type=Path)
+    parser.add_argument("--checkpoint")
     arguments = parser.parse_args()
     if arguments.what == "child":
-        learn_all(arguments.folder, arguments.checkpoint, arguments.master)
+        learn_all(arguments.folder, arguments.folder / arguments.checkpoint, arguments.master)
     elif arguments.what == "accuracy":
         accuracy(arguments.master)
     else:

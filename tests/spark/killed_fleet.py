@@ -1,9 +1,9 @@
-"""Learn a fleet on Spark, and kill this process and the JVM with SIGKILL in a chosen batch.
+"""Learn a fleet on Spark, and kill this process and the JVM with SIGKILL at a chosen moment.
 
-    python killed_fleet.py FOLDER BATCH
+    python killed_fleet.py MASTER FOLDER "states 0" | "outputs 0"
 
-The moment is after the states and the output of the batch were written, before Spark records that it is
-complete.
+The number is that of a micro-batch. "states" is after its states were committed, and before any of its output
+was written. "outputs" is after its output was written, and before Spark records that it is complete.
 """
 
 import os
@@ -17,21 +17,26 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from spark_session import new_session
 from test_fleet_on_spark import OPTIONS, SCHEMA, new_fleet
 
-from budgetron.spark import learn_fleet
+from budgetron.spark import learn_fleet, write_outputs
 
 
 def main():
-    folder, last = Path(sys.argv[1]), int(sys.argv[2])
-    spark = new_session("local[2]")
+    master, folder, moment = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
+    spark = new_session(master)
     rows = spark.readStream.schema(SCHEMA.format("bigint")).option("maxFilesPerTrigger", 1)
     result = learn_fleet(rows.json(str(folder / "rows")), new_fleet(), **OPTIONS)
+    write = write_outputs(folder / "predictions", folder / "rejected")
 
-    def write(df, batch):
-        df.write.mode("overwrite").parquet(f"{folder}/out/batch={batch}")
-        if batch == last:
+    def write_or_die(df, batch):
+        if moment == f"states {batch}":
+            df.persist().count()  # learns all rows, and commits the states
+            os.killpg(0, signal.SIGKILL)
+        write(df, batch)
+        if moment == f"outputs {batch}":
             os.killpg(0, signal.SIGKILL)
 
-    writer = result.writeStream.foreachBatch(write).option("checkpointLocation", str(folder / "checkpoint"))
+    writer = result.writeStream.foreachBatch(write_or_die)
+    writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
     writer.trigger(availableNow=True).start().awaitTermination()
 
 

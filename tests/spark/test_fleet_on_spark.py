@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ from budgetron.linear import AROW
 
 pytest.importorskip("budgetron.spark", reason="PySpark is not installed")
 
-from budgetron.spark import learn_fleet, read_buckets, read_fleet
+from budgetron.spark import learn_fleet, read_buckets, read_fleet, split_rejected, write_outputs
 
 KILLED = Path(__file__).parent / "killed_fleet.py"
 SCHEMA = "key {}, time bigint, x array<double>, y string"
@@ -51,7 +52,7 @@ def frame(spark, rows, text=False):
 def check(found, fleet, played):
     """Compare the predictions and the states with those of a fleet in this process, bit by bit."""
     keys, margins, y = played
-    by_time = {row["order"]: row for row in found if row["reason"] is None}
+    by_time = {row["order"]: row for row in found}
     assert sorted(by_time) == list(range(len(margins)))
     for t, (key, margin, label) in enumerate(zip(keys.tolist(), margins.tolist(), y.tolist(), strict=True)):
         predicted = "yes" if margin > 0.0 else "no"
@@ -87,15 +88,18 @@ def test_batch_frames(spark, tmp_path, text, dtype):
         df = frame(spark, part, text)
         if dtype is np.float32:
             df = df.withColumn("x", df["x"].cast("array<float>"))
-        found += learn_fleet(df, new_fleet(), checkpoint=tmp_path, **OPTIONS).collect()
+        result = learn_fleet(df, new_fleet(), checkpoint=tmp_path, **OPTIONS)
+        assert result.where("reason is not null").count() == 0
+        found += result.collect()
     fleet = read_fleet(tmp_path)
     check(found, fleet, (keys, margins, y))
     same_models(local, fleet)
 
 
-def write_batches(folder, rows, size):
-    folder.mkdir(exist_ok=True)
-    for i, start in enumerate(range(0, len(rows), size)):
+def write_batches(folder, rows, size, first=0):
+    """Write one file for each micro-batch; JSON has NaN and infinity as texts, which Spark reads."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for i, start in enumerate(range(0, len(rows), size), first):
         names = ("key", "time", "x", "y")
         lines = [json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows[start : start + size]]
         path = folder / f"{i:04d}.json"
@@ -103,32 +107,60 @@ def write_batches(folder, rows, size):
         os.utime(path, (1e9 + i, 1e9 + i))
 
 
-def run_stream(spark, folder, checkpoint, out):
+def run_stream(spark, folder, fleet=None, **options):
+    """Learn the rows of a folder, with checkpoint and outputs next to them."""
     rows = spark.readStream.schema(SCHEMA.format("bigint")).option("maxFilesPerTrigger", 1)
-    result = learn_fleet(rows.json(str(folder)), new_fleet(), **OPTIONS)
-
-    def write(df, batch):
-        df.write.mode("overwrite").parquet(f"{out}/batch={batch}")
-
-    writer = result.writeStream.foreachBatch(write).option("checkpointLocation", str(checkpoint))
+    result = learn_fleet(rows.json(str(folder / "rows")), fleet or new_fleet(), **OPTIONS | options)
+    writer = result.writeStream.foreachBatch(write_outputs(folder / "predictions", folder / "rejected"))
+    writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
     assert writer.trigger(availableNow=True).start().awaitTermination(180)
 
 
+def outputs(spark, folder):
+    """Return the predictions and rejected rows of a stream, as sorted tuples."""
+    parts = [spark.read.parquet(str(folder / name)) for name in ("predictions", "rejected")]
+    assert parts[0].columns == ["key", "order", "margin", "prediction", "mistake", "batch"]
+    assert parts[1].columns == ["key", "order", "reason", "batch"]
+    return [sorted(map(tuple, part.collect()), key=repr) for part in parts]
+
+
+def states(folder):
+    return [fleet.to_bytes() for fleet in read_buckets(folder / "checkpoint")]
+
+
 def test_killed_and_resumed(spark, tmp_path):
-    """Kill -9 between the commit of the states and that of the batch; then finish, and compare all bits."""
+    """Kill -9 between states and outputs, and between outputs and Spark's record of the batch; then finish.
+
+    The outputs and states are those of an uninterrupted run, bit by bit.
+    """
     keys, X, y = data()
-    rows = rows_of(keys, X, y)
-    write_batches(tmp_path / "rows", rows, 200)
+    rows = rows_of(keys, X, y) + [row[:4] for row in BAD]
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    for folder in (whole, broken):
+        write_batches(folder / "rows", rows, 240)
+    checkpoint = broken / "checkpoint"
+    for batch, moment in enumerate(("states", "outputs")):
+        command = [sys.executable, str(KILLED), "local[2]", str(broken), f"{moment} {batch}"]
+        done = subprocess.run(command, start_new_session=True, capture_output=True, timeout=200)
+        assert done.returncode == -9, done.stderr.decode()[-3000:]
+        # The states of the batch are committed, as version batch + 1, and the batch is not.
+        files = [path.name for path in checkpoint.glob("state/0/*/*")]
+        assert any(re.match(rf"{batch + 1}[._]", name) for name in files)
+        assert not (checkpoint / "commits" / str(batch)).exists()
+        for output in ("predictions", "rejected"):
+            assert (broken / output / f"batch={batch}").exists() == (moment == "outputs")
+    run_stream(spark, broken)
+    run_stream(spark, whole)
+    found = outputs(spark, broken)
+    assert found == outputs(spark, whole)
+    assert len(found[0]) == len(y)
+    assert len(found[1]) == len(BAD)
+    assert states(broken) == states(whole)
     local = new_fleet()
     margins = local.play(keys, X, y, classes=["no", "yes"])
-    command = [sys.executable, str(KILLED), str(tmp_path), "1"]
-    done = subprocess.run(command, start_new_session=True, capture_output=True, timeout=200)
-    assert done.returncode == -9, done.stderr.decode()[-3000:]
-    assert not (tmp_path / "checkpoint" / "commits" / "1").exists()
-    run_stream(spark, tmp_path / "rows", tmp_path / "checkpoint", tmp_path / "out")
-    found = spark.read.parquet(str(tmp_path / "out")).collect()
-    fleet = read_fleet(tmp_path / "checkpoint")
-    check(found, fleet, (keys, margins, y))
+    predictions = spark.read.parquet(str(broken / "predictions"))
+    fleet = read_fleet(broken / "checkpoint")
+    check(predictions.collect(), fleet, (keys, margins, y))
     same_models(local, fleet)
 
 
@@ -157,7 +189,9 @@ BAD = [
     (1, 706, [0.0, 1e100, 0.0], "no", "a feature is too large"),
     (1, 707, [0.0, 0.0, 0.0], "perhaps", "unknown label perhaps"),
     (1, 708, [0.0, 0.0, 0.0], None, "the label is null"),
+    (2**60 + 1, 709, [0.0], "no", "the number of features is 1 instead of 3"),
 ]
+REJECTED = [(key, time, reason) for key, time, _, _, reason in BAD]
 
 
 def test_invalid_rows_never_reach_a_model(spark, tmp_path):
@@ -165,16 +199,34 @@ def test_invalid_rows_never_reach_a_model(spark, tmp_path):
     local = new_fleet()
     margins = local.play(keys, X, y, classes=["no", "yes"])
     df = frame(spark, rows_of(keys, X, y) + [row[:4] for row in BAD])
-    found = learn_fleet(df, new_fleet(), checkpoint=tmp_path / "both", **OPTIONS).collect()
+    result = learn_fleet(df, new_fleet(), checkpoint=tmp_path / "both", **OPTIONS)
+    predictions, rejected = split_rejected(result)
+    assert predictions.columns == ["key", "order", "margin", "prediction", "mistake"]
+    assert rejected.columns == ["key", "order", "reason"]
     fleet = read_fleet(tmp_path / "both")
-    check(found, fleet, (keys, margins, y))
+    check(predictions.collect(), fleet, (keys, margins, y))
     same_models(local, fleet)
-    quarantined = {(row["key"], row["order"], row["reason"]) for row in found if row["reason"] is not None}
-    assert quarantined == {(key, time, reason) for key, time, _, _, reason in BAD}
+    assert sorted(map(tuple, rejected.collect()), key=repr) == sorted(REJECTED, key=repr)
     with pytest.raises(Exception, match="a row cannot be learned"):
         learn_fleet(df, new_fleet(), checkpoint=tmp_path / "fail", bad_rows="fail", **OPTIONS)
     with pytest.raises(ValueError, match="no state"):
         read_fleet(tmp_path / "fail")
+
+
+def test_a_stream_of_invalid_rows(spark, tmp_path):
+    """Each kind in the second micro-batch: the states are those after the first, bit by bit."""
+    keys, X, y = data(60)
+    write_batches(tmp_path / "rows", rows_of(keys, X, y), 60)
+    run_stream(spark, tmp_path)
+    before = states(tmp_path)
+    write_batches(tmp_path / "rows", [row[:4] for row in BAD], len(BAD), first=1)
+    with pytest.raises(Exception, match="a row cannot be learned"):
+        run_stream(spark, tmp_path, bad_rows="fail")
+    assert states(tmp_path) == before
+    # The same query goes on if the rows may be quarantined.
+    run_stream(spark, tmp_path)
+    assert states(tmp_path) == before
+    assert outputs(spark, tmp_path)[1] == sorted(((*row, 1) for row in REJECTED), key=repr)
 
 
 def test_wrong_arguments(spark, tmp_path):
@@ -207,6 +259,14 @@ def test_wrong_arguments(spark, tmp_path):
         learn_fleet(stream, new_fleet(), checkpoint=tmp_path, **OPTIONS)
     with pytest.raises(ValueError, match="has no states"):
         read_fleet(tmp_path / "nothing")
-    learn_fleet(df, new_fleet(), checkpoint=tmp_path / "one", **OPTIONS)
+    result = learn_fleet(df, new_fleet(), checkpoint=tmp_path / "one", **OPTIONS)
+    with pytest.raises(Exception, match="give a fleet with the same parameters, or another checkpoint"):
+        learn_fleet(df, Fleet(Forgetron(8, gamma=0.25)), checkpoint=tmp_path / "one", **OPTIONS)
     with pytest.raises(ValueError, match="their number cannot change"):
         learn_fleet(df, new_fleet(), checkpoint=tmp_path / "one", **OPTIONS | {"buckets": 6})
+    with pytest.raises(ValueError, match="would each learn all rows"):
+        split_rejected(learn_fleet(stream, new_fleet(), **OPTIONS))
+    with pytest.raises(ValueError, match="no column 'reason'"):
+        split_rejected(result.drop("reason"))
+    with pytest.raises(ValueError, match="different folders"):
+        write_outputs(tmp_path, tmp_path)

@@ -19,9 +19,9 @@ from budgetron.spark._rows import (
     check_bad_rows,
     check_columns,
     feature_column,
-    feature_reason,
     label_reason,
     matrix_of,
+    row_reason,
     sorted_places,
 )
 from budgetron.spark._versions import local_folder, versions_of
@@ -148,11 +148,7 @@ class _Run:
         """Return the rows with their features as one column, and why they are invalid."""
         rows = feature_column(df, self.features)
         order = F.col(f"`{self.order}`")
-        reason = F.coalesce(
-            F.when(order.isNull(), F.lit("the order is null")),
-            feature_reason(rows, self.d),
-            label_reason(df, self.label, self.classes),
-        )
+        reason = row_reason(df, {"order": order}, rows, self.d, self.label, self.classes)
         label = F.col(f"`{self.label}`")
         return df.select(order.alias("order"), label.alias("label"), rows.alias("x"), reason.alias("reason"))
 

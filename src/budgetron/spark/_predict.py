@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from budgetron import files
 from budgetron._base.batches import predicted_codes
-from budgetron.spark._rows import check_bad_rows, feature_column, feature_reason, label_type
+from budgetron.spark._rows import check_bad_rows, feature_column, feature_reason, label_type, stop_at
 
 __all__ = ["predict"]
 
@@ -60,11 +60,10 @@ def predict(
 
     rows = feature_column(df, features)
     reason = feature_reason(rows, d)
-    if bad_rows == "fail":
-        stop = F.raise_error(F.concat(F.lit("a row cannot be predicted: "), reason)).cast("string")
-        reason = F.when(reason.isNotNull(), stop)
     # Invalid rows reach the model as null.
-    valid = F.when(feature_reason(rows, d).isNull(), rows)
+    valid = F.when(reason.isNull(), rows)
+    if bad_rows == "fail":
+        reason = stop_at(reason, "predicted")
     return (
         df.withColumn("reason", reason)
         .withColumn("predicted", predicted(valid))

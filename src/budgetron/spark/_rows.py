@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,9 @@ __all__ = [
     "label_type",
     "matrix_of",
     "row_dtype",
+    "row_reason",
     "sorted_places",
+    "stop_at",
 ]
 
 BAD_ROWS = ("quarantine", "fail")
@@ -117,6 +119,20 @@ def label_reason(df: DataFrame, label: str, classes: Labels) -> Column:
     return F.when(column.isNull(), F.lit("the label is null")).when(
         ~known, F.concat(F.lit("unknown label "), column.cast("string"))
     )
+
+
+def row_reason(
+    df: DataFrame, needed: Mapping[str, Column], features: Column, d: int, label: str, classes: Labels
+) -> Column:
+    """Return why a row cannot be learned; null if it is valid. No column in `needed` may be null."""
+    nulls = [F.when(column.isNull(), F.lit(f"the {name} is null")) for name, column in needed.items()]
+    return F.coalesce(*nulls, feature_reason(features, d), label_reason(df, label, classes))
+
+
+def stop_at(reason: Column, verb: str) -> Column:
+    """Return a column that is null for valid rows and stops the query at the first invalid row."""
+    message = F.concat(F.lit(f"a row cannot be {verb}: "), reason)
+    return F.when(reason.isNotNull(), F.raise_error(message).cast("string"))
 
 
 def matrix_of(arrays: Any, d: int) -> Floats:

@@ -1,0 +1,101 @@
+"""Parts that the measurements on Spark share: rows in files, CPU time, and runs that are killed.
+
+A run is killed as soon as a chosen file of a chosen micro-batch exists. So every kill happens during the run,
+however fast the machine is, and is followed by at least one more micro-batch.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+
+def new_session(master: str) -> SparkSession:
+    """Return a session that listens on loopback only."""
+    from spark_session import new_session
+
+    return new_session(master)
+
+
+def write_rows(folder: Path, rows: Sequence[Mapping[str, Any]], size: int) -> int:
+    """Write one JSON file for each micro-batch of `size` rows; return their number."""
+    folder.mkdir(parents=True)
+    starts = range(0, len(rows), size)
+    for i, first in enumerate(starts):
+        path = folder / f"{i:06d}.json"
+        lines = [json.dumps(row) + "\n" for row in rows[first : first + size]]
+        path.write_text("".join(lines), encoding="utf-8")
+        os.utime(path, (1e9 + i, 1e9 + i))  # Spark reads old files first
+    return len(starts)
+
+
+def cpu_of_tree() -> float:
+    """Return the CPU seconds of this process and all its descendants."""
+    parents, times = {}, {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            parents[int(entry.name)] = int(fields[1])
+            times[int(entry.name)] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    mine = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in mine} - mine:
+        mine |= more
+    return sum(times[pid] for pid in mine)
+
+
+def start(script: str, *arguments: object, **options: Any) -> subprocess.Popen[str]:
+    """Start a script in a process group of its own, with the JVM that it starts."""
+    command = [sys.executable, script, *map(str, arguments)]
+    return subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE, text=True, **options)
+
+
+def output(process: subprocess.Popen[str]) -> list[str]:
+    """Return the lines that a process prints, or raise an error if it fails."""
+    lines = process.communicate()[0].splitlines()
+    if process.returncode:
+        raise RuntimeError(f"a run ended with the code {process.returncode}")
+    return lines
+
+
+def kill_at_random_moments(
+    run: Callable[[], subprocess.Popen[str]],
+    folder: Path,
+    files: Mapping[str, str],
+    batches: int,
+    times: int,
+    seed: int = 0,
+) -> None:
+    """Start a run several times, and kill it each time at a random moment.
+
+    `files` names the moments of a micro-batch: for each, a pattern of a file in the folder, in which {batch}
+    is the number of the batch and {version} the next one. The last batch is never chosen.
+    """
+    chance = random.Random(seed)
+    chosen = sorted(chance.sample(range(batches - 1), times))
+    moments = cycle(chance.sample(list(files), len(files)))  # so that five kills have each of five moments
+    for batch, moment in zip(chosen, moments, strict=False):
+        pattern = files[moment].format(batch=batch, version=batch + 1)
+        process = run()
+        while process.poll() is None and next(folder.glob(pattern), None) is None:
+            time.sleep(0.002)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        if process.returncode != -signal.SIGKILL:
+            raise RuntimeError(f"the run ended before batch {batch}, with the code {process.returncode}")
+        print(f"killed in batch {batch}, when this was there: {moment}", flush=True)
