@@ -209,8 +209,21 @@ def test_invalid_rows_never_reach_a_model(spark, tmp_path):
     assert sorted(map(tuple, rejected.collect()), key=repr) == sorted(REJECTED, key=repr)
     with pytest.raises(Exception, match="a row cannot be learned"):
         learn_fleet(df, new_fleet(), checkpoint=tmp_path / "fail", bad_rows="fail", **OPTIONS)
-    with pytest.raises(ValueError, match="no state"):
+    with pytest.raises(ValueError, match="no states yet"):
         read_fleet(tmp_path / "fail")
+
+
+def test_rows_of_32_bits_have_a_smaller_limit(spark, tmp_path):
+    """The square of 1e20 is not finite in float32."""
+    rows = [(1, 0, [0.0, 1e20, 0.0], "no"), (1, 1, [0.0, 1.0, 0.0], "no")]
+    df = frame(spark, rows)
+    predictions, rejected = split_rejected(
+        learn_fleet(
+            df.withColumn("x", df["x"].cast("array<float>")), new_fleet(), checkpoint=tmp_path, **OPTIONS
+        )
+    )
+    assert [row["order"] for row in predictions.collect()] == [1]
+    assert [tuple(row) for row in rejected.collect()] == [(1, 0, "a feature is too large")]
 
 
 def test_a_stream_of_invalid_rows(spark, tmp_path):
@@ -237,6 +250,8 @@ def test_wrong_arguments(spark, tmp_path):
         "keys must be integers or text": {"key": "x"},
         "no column 'when'": {"order": "when"},
         "n_features is needed": {"n_features": None},
+        "n_features must be": {"n_features": 0},
+        "n_features is 3, and there are 2 columns": {"features": ["key", "time"]},
         "buckets must be": {"buckets": 0},
         "two labels": {"classes": ["no"]},
         "bad_rows must be one of": {"bad_rows": "drop"},

@@ -32,7 +32,7 @@ def data(n, n_classes=2, seed=0):
 
 def frame(spark, X, y, times=None):
     times = range(len(y)) if times is None else times
-    rows = [(int(t), x.tolist(), int(label)) for t, x, label in zip(times, X, y, strict=True)]
+    rows = [(int(t), list(map(float, x)), int(label)) for t, x, label in zip(times, X, y, strict=True)]
     np.random.default_rng(1).shuffle(rows)
     return spark.createDataFrame(rows, SCHEMA)
 
@@ -255,6 +255,16 @@ def test_invalid_rows_never_reach_the_model(spark, tmp_path):
         learn(both, started(), checkpoint=tmp_path / "fail", bad_rows="fail", **COLUMNS)
     assert versions_of(tmp_path / "fail").ids() == [-1]
     same(learn(good, started(), checkpoint=tmp_path / "fail", bad_rows="fail", **COLUMNS), clean)
+
+
+def test_a_model_of_32_bits_has_a_smaller_limit(spark, tmp_path):
+    """The square of 1e20 is not finite in float32."""
+    X, y = data(60)
+    model = SecondOrderProjectron(5, gamma=0.5).partial_fit(X.astype(np.float32), y, classes=[0, 1])
+    df = frame(spark, [[0.0, 1e20, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]], [0, 1])
+    assert learn(df, model.fix_supports(), checkpoint=tmp_path, **COLUMNS).rounds_ == 61
+    kept = spark.read.parquet(str(tmp_path / "quarantine"))
+    assert [(row["order"], row["reason"]) for row in kept.collect()] == [(0, "a feature is too large")]
 
 
 def test_a_stream_stops_at_an_invalid_row(spark, tmp_path):

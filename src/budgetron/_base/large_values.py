@@ -14,6 +14,7 @@ from budgetron._util.sparse import check_sparse
 from budgetron._util.types import Matrix, Row, Rows
 
 __all__ = [
+    "LARGEST",
     "LargeValueError",
     "name_large_value",
     "refuse_infinity",

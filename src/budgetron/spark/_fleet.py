@@ -21,6 +21,7 @@ from budgetron.spark._fleet_states import FleetFolder
 from budgetron.spark._rows import (
     check_bad_rows,
     check_columns,
+    check_number,
     feature_column,
     label_reason,
     label_type,
@@ -66,7 +67,8 @@ def learn_fleet(
     key, order : str
         The columns of the keys, which are integers or text, and of a time or number by which the rows of each
         micro-batch are sorted. Spark guarantees no order by itself. Rows of one key with the same order are
-        sorted by their label and features.
+        sorted by their label and features. Times of a stream must be before the year 2262, because Spark
+        passes them to pandas.
     features : str, or sequence of str
         A column of arrays of numbers, or numeric columns. If all of them are floats of 32 bits, models
         compute with such numbers and take about half the memory.
@@ -75,7 +77,7 @@ def learn_fleet(
     classes : array-like of shape (2,)
         Both labels.
     n_features : int, optional
-        Length of the arrays; needed if `features` is a column of arrays.
+        Length of the arrays; needed if `features` is a column of arrays, and only then.
     buckets : int, default=64
         Number of buckets. It cannot change between runs with one checkpoint.
     checkpoint : str or path-like, optional
@@ -134,8 +136,7 @@ def _job(
         )
     if isinstance(fleet.learner.get_params().get("gamma"), str):
         raise ValueError("the gamma of the learner must be a number: each bucket would choose another one")
-    if int(buckets) != buckets or buckets < 1:
-        raise ValueError(f"buckets must be a whole number of at least 1; got {buckets}")
+    check_number("buckets", buckets)
     known = np.unique(np.asarray(classes))
     if len(known) != 2:
         raise ValueError(f"classes must be two labels; got {known.tolist()}")
@@ -145,9 +146,7 @@ def _job(
         raise ValueError(f"keys must be integers or text; {key!r} is {kind.simpleString()}")
     feature_column(df, features)
     label_reason(df, label, known)
-    if isinstance(features, str) and n_features is None:
-        raise ValueError("n_features is needed if features is a column of arrays")
-    d = len(features) if n_features is None else int(n_features)
+    d = _number_of_features(features, n_features)
     texts = isinstance(kind, T.StringType)
     schema = (
         f"key {'string' if texts else 'bigint'}, order {df.schema[order].dataType.simpleString()}, "
@@ -156,6 +155,16 @@ def _job(
     names = (key, order, label)
     learner = BucketLearner(fleet.to_bytes(), known, d, row_dtype(df, features))
     return FleetJob(names, features, d, known, int(buckets), bad_rows, schema, learner)
+
+
+def _number_of_features(features: str | Sequence[str], n_features: int | None) -> int:
+    if isinstance(features, str):
+        if n_features is None:
+            raise ValueError("n_features is needed if features is a column of arrays")
+        return check_number("n_features", n_features)
+    if n_features not in (None, len(features)):
+        raise ValueError(f"n_features is {n_features}, and there are {len(features)} columns of features")
+    return len(features)
 
 
 @dataclass
@@ -179,7 +188,8 @@ class FleetJob:
             columns["key"] = columns["key"].cast("bigint")
         columns["x"] = feature_column(df, self.features)
         needed = {name: columns[name] for name in ("key", "order")}
-        reason = row_reason(df, needed, columns["x"], self.d, names["label"], self.classes)
+        dtype = self.learner.dtype
+        reason = row_reason(df, needed, columns["x"], self.d, names["label"], self.classes, dtype)
         columns["reason"] = stop_at(reason, "learned") if self.bad_rows == "fail" else reason
         columns["bucket"] = F.pmod(F.xxhash64(columns["key"]), F.lit(self.buckets)).cast("int")
         return df.select(*(column.alias(name) for name, column in columns.items()))

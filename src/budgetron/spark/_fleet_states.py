@@ -26,8 +26,9 @@ class FleetFolder:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def has_states(self) -> bool:
-        return (self.folder / "buckets").is_dir()
+    def exists(self) -> bool:
+        """Return whether a fleet was learned here, even if no row was valid."""
+        return (self.folder / "number-of-buckets").exists()
 
     def bucket(self, number: int) -> ModelVersions:
         """Return the states of a bucket."""
@@ -63,7 +64,7 @@ class FleetFolder:
     def fleets(self) -> list[Fleet]:
         """Return the fleet of each bucket after the last complete frame."""
         done = self.last()
-        numbers = sorted(int(path.name) for path in (self.folder / "buckets").iterdir())
+        numbers = sorted(int(path.name) for path in (self.folder / "buckets").glob("*"))
         # A bucket may have a state of a frame that was not completed, and none before.
         buckets = [self.bucket(number) for number in numbers]
         return [versions.before(done + 1) for versions in buckets if min(versions.ids()) <= done]
@@ -110,7 +111,7 @@ def read_buckets(checkpoint: str | os.PathLike[str]) -> list[Fleet]:
     """
     folder = local_folder(checkpoint)
     batches = FleetFolder(folder)
-    if batches.has_states():
+    if batches.exists():
         states = batches.fleets()
     elif (folder / "state").is_dir():
         session = SparkSession.active()

@@ -18,6 +18,7 @@ from budgetron.merging import Delta
 from budgetron.spark._rows import (
     check_bad_rows,
     check_columns,
+    check_number,
     feature_column,
     label_reason,
     matrix_of,
@@ -115,14 +116,14 @@ class _Run:
         bad_rows: str,
     ) -> None:
         check_bad_rows(bad_rows)
-        if int(workers) != workers or workers < 1:
-            raise ValueError(f"workers must be a whole number of at least 1; got {workers}")
         check_columns(df, [label, order])
         model.delta(since=model)  # an error if it has learned nothing, or cannot be merged
         self.classes: Labels = model.classes_
         self.d = int(model.n_features_in_)
+        # A kernel learner computes with numbers of the type of its supports, a linear learner with doubles.
+        self.dtype = getattr(model, "support_vectors_", np.zeros(0)).dtype
         self.features, self.label, self.order = features, label, order
-        self.workers, self.bad_rows = int(workers), bad_rows
+        self.workers, self.bad_rows = check_number("workers", workers), bad_rows
         feature_column(df, features)
         label_reason(df, label, self.classes)
         self.folder = local_folder(checkpoint)
@@ -148,7 +149,7 @@ class _Run:
         """Return the rows with their features as one column, and why they are invalid."""
         rows = feature_column(df, self.features)
         order = F.col(f"`{self.order}`")
-        reason = row_reason(df, {"order": order}, rows, self.d, self.label, self.classes)
+        reason = row_reason(df, {"order": order}, rows, self.d, self.label, self.classes, self.dtype)
         label = F.col(f"`{self.label}`")
         return df.select(order.alias("order"), label.alias("label"), rows.alias("x"), reason.alias("reason"))
 

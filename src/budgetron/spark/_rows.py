@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql import types as T  # noqa: N812 - the usual name
 
+from budgetron._base.large_values import LARGEST
 from budgetron._util.types import Floats, Labels, Positions
 
 __all__ = [
     "BAD_ROWS",
     "check_bad_rows",
     "check_columns",
+    "check_number",
     "feature_column",
     "feature_reason",
     "label_reason",
@@ -30,9 +33,7 @@ __all__ = [
 
 BAD_ROWS = ("quarantine", "fail")
 
-# The library computes with smaller values only.
-LARGEST = 1e75
-
+FLOAT64 = np.dtype(np.float64)
 NUMERIC = (T.NumericType, T.BooleanType)
 # For each kind of NumPy array, the types of a label column and the type of predictions.
 LABELS: dict[str, tuple[tuple[type, ...], str]] = {
@@ -49,6 +50,13 @@ def check_bad_rows(bad_rows: str) -> None:
     """Raise `ValueError` unless this is a known way to treat invalid rows."""
     if bad_rows not in BAD_ROWS:
         raise ValueError(f"bad_rows must be one of {BAD_ROWS}; got {bad_rows!r}")
+
+
+def check_number(name: str, value: int) -> int:
+    """Return a number of at least 1, or raise `ValueError`."""
+    if not isinstance(value, Integral) or value < 1:
+        raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
+    return int(value)
 
 
 def check_columns(df: DataFrame, names: Sequence[str]) -> None:
@@ -88,15 +96,15 @@ def row_dtype(df: DataFrame, features: str | Sequence[str]) -> np.dtype[Any]:
     return np.dtype(np.float32 if all(isinstance(kind, T.FloatType) for kind in kinds) else np.float64)
 
 
-def feature_reason(features: Column, d: int) -> Column:
-    """Return why an array of features is invalid; null if it is valid."""
+def feature_reason(features: Column, d: int, dtype: np.dtype[Any] = FLOAT64) -> Column:
+    """Return why an array of features is invalid for a model of this type; null if it is valid."""
     wrong = F.exists(features, lambda x: x.isNull() | F.isnan(x) | (F.abs(x) == float("inf")))
     found = F.concat(F.size(features).cast("string"), F.lit(f" instead of {d}"))
     return (
         F.when(features.isNull(), F.lit("the features are null"))
         .when(F.size(features) != d, F.concat(F.lit("the number of features is "), found))
         .when(wrong, F.lit("a feature is null or not finite"))
-        .when(F.exists(features, lambda x: F.abs(x) >= LARGEST), F.lit("a feature is too large"))
+        .when(F.exists(features, lambda x: F.abs(x) >= LARGEST[dtype.name]), F.lit("a feature is too large"))
     )
 
 
@@ -122,11 +130,17 @@ def label_reason(df: DataFrame, label: str, classes: Labels) -> Column:
 
 
 def row_reason(
-    df: DataFrame, needed: Mapping[str, Column], features: Column, d: int, label: str, classes: Labels
+    df: DataFrame,
+    needed: Mapping[str, Column],
+    features: Column,
+    d: int,
+    label: str,
+    classes: Labels,
+    dtype: np.dtype[Any] = FLOAT64,
 ) -> Column:
     """Return why a row cannot be learned; null if it is valid. No column in `needed` may be null."""
     nulls = [F.when(column.isNull(), F.lit(f"the {name} is null")) for name, column in needed.items()]
-    return F.coalesce(*nulls, feature_reason(features, d), label_reason(df, label, classes))
+    return F.coalesce(*nulls, feature_reason(features, d, dtype), label_reason(df, label, classes))
 
 
 def stop_at(reason: Column, verb: str) -> Column:
