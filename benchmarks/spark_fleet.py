@@ -19,11 +19,11 @@ import sys
 import tempfile
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from budgetron import Forgetron
 from budgetron.fleet import Fleet
@@ -54,6 +54,8 @@ def new_rows(rows: int, keys: int) -> list[dict[str, Any]]:
 class Idle(BucketLearner):
     """Returns rows and states of the same size, without learning."""
 
+    size: ClassVar[int]  # bytes of a state after five micro-batches
+
     def play(self, state: bytes, table: pa.Table) -> tuple[bytes, pa.Table]:
         places = np.argsort(table["order"].to_numpy())
         table = table.take(pa.array(places))
@@ -65,16 +67,11 @@ class Idle(BucketLearner):
             "prediction": pa.array(np.zeros(n, np.int64)),
             "mistake": pa.array(np.zeros(n, bool)),
         }
-        # Each micro-batch adds a fifth of the final size.
-        size = int(os.environ["STATE_BYTES"])
-        return bytes(min(size, len(state) + size // BATCHES)), pa.table(found)
+        return bytes(min(self.size, len(state) + self.size // BATCHES)), pa.table(found)
 
 
-def run(rows: Path, folder: Path, kind: str, master: str) -> None:
-    """Learn all rows in this process, and print the CPU seconds from the start of the query on."""
-    spark = new_session(master)
-    if kind == "idle":
-        _fleet.BucketLearner = Idle
+def learn_rows(spark: SparkSession, rows: Path, folder: Path, buckets: int) -> list[float]:
+    """Learn all rows, and return the CPU seconds of each micro-batch."""
     stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(rows))
     result = learn_fleet(
         stream,
@@ -85,12 +82,28 @@ def run(rows: Path, folder: Path, kind: str, master: str) -> None:
         n_features=FEATURES,
         label="y",
         classes=[0, 1],
+        buckets=buckets,
     )
-    before = cpu_of_tree()
-    writer = result.writeStream.foreachBatch(write_outputs(folder / "predictions", folder / "rejected"))
+    write, seconds = write_outputs(folder / "predictions", folder / "rejected"), [cpu_of_tree()]
+
+    def write_and_measure(frame: DataFrame, batch: int) -> None:
+        write(frame, batch)
+        seconds.append(cpu_of_tree())
+
+    writer = result.writeStream.foreachBatch(write_and_measure)
     writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
     writer.trigger(availableNow=True).start().awaitTermination()
-    print(json.dumps({"cpu": cpu_of_tree() - before}))
+    found: list[float] = np.diff(seconds).tolist()
+    return found
+
+
+def run(rows: Path, folder: Path, kind: str, master: str) -> None:
+    """Learn all rows in this process, and print the CPU seconds."""
+    spark = new_session(master)
+    if kind == "idle":
+        Idle.size = int(os.environ["STATE_BYTES"])
+        _fleet.BucketLearner = Idle
+    print(json.dumps({"cpu": sum(learn_rows(spark, rows, folder, 64))}))
     if kind == "learn":
         fleets = read_buckets(folder / "checkpoint")
         sizes = [len(fleet.to_bytes()) for fleet in fleets]

@@ -226,8 +226,8 @@ def test_rows_of_32_bits_have_a_smaller_limit(spark, tmp_path):
     assert [tuple(row) for row in rejected.collect()] == [(1, 0, "a feature is too large")]
 
 
-def test_a_stream_of_invalid_rows(spark, tmp_path):
-    """Each kind in the second micro-batch: the states are those after the first, bit by bit."""
+def test_a_stream_that_cannot_be_learned(spark, tmp_path):
+    """Each kind of invalid row in the second micro-batch, then other settings: the states do not change."""
     keys, X, y = data(60)
     write_batches(tmp_path / "rows", rows_of(keys, X, y), 60)
     run_stream(spark, tmp_path)
@@ -240,6 +240,12 @@ def test_a_stream_of_invalid_rows(spark, tmp_path):
     run_stream(spark, tmp_path)
     assert states(tmp_path) == before
     assert outputs(spark, tmp_path)[1] == sorted(((*row, 1) for row in REJECTED), key=repr)
+    write_batches(tmp_path / "rows", rows_of(keys, X, y), 60, first=2)
+    with pytest.raises(Exception, match="their number cannot change"):
+        run_stream(spark, tmp_path, buckets=4)
+    with pytest.raises(Exception, match="the same parameters, or another checkpoint"):
+        run_stream(spark, tmp_path, Fleet(Forgetron(9, gamma=0.5)))
+    assert states(tmp_path) == before
 
 
 def test_wrong_arguments(spark, tmp_path):

@@ -15,7 +15,7 @@ from budgetron._util.types import Floats, Labels
 from budgetron.fleet import Fleet
 from budgetron.spark._rows import matrix_of, sorted_places
 
-__all__ = ["STATE", "BucketLearner", "FleetProcessor"]
+__all__ = ["STATE", "BucketLearner", "FleetProcessor", "require_same_buckets"]
 
 # The name of the state variable in Spark's state store.
 STATE = "fleet"
@@ -73,25 +73,37 @@ class BucketLearner:
 
 
 class FleetProcessor(StatefulProcessor):  # type: ignore[misc]  # a class without types
-    """Keeps the fleet of each bucket in Spark's state store."""
+    """Keeps the fleet of each bucket in Spark's state store, with the number of buckets."""
 
-    def __init__(self, learner: BucketLearner) -> None:
-        self.learner = learner
+    def __init__(self, learner: BucketLearner, buckets: int) -> None:
+        self.learner, self.buckets = learner, buckets
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self.state = handle.getValueState(STATE, "data binary")
+        self.state = handle.getValueState(STATE, "data binary, buckets int")
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
     ) -> Iterator[pd.DataFrame]:
         tables = [pa.Table.from_pandas(part, preserve_index=False) for part in rows]
-        state = bytes(self.state.get()[0]) if self.state.exists() else self.learner.start
+        state = self.learner.start
+        if self.state.exists():
+            data, buckets = self.state.get()
+            require_same_buckets("the checkpoint", buckets, self.buckets)
+            state = bytes(data)
         state, found = self.learner.play(state, pa.concat_tables(tables, promote_options="permissive"))
-        self.state.update((state,))
+        self.state.update((state, self.buckets))
         yield found.to_pandas()
 
     def close(self) -> None:
         """Do nothing: the state store is Spark's."""
+
+
+def require_same_buckets(where: str, stored: int, buckets: int) -> None:
+    """Raise `ValueError` if states were stored in another number of buckets: keys would be in other ones."""
+    if stored != buckets:
+        raise ValueError(
+            f"{where} has states in {stored} buckets, and buckets is {buckets}; their number cannot change"
+        )
 
 
 def settings_of(fleet: Fleet) -> dict[str, Any]:

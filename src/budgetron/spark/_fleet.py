@@ -220,7 +220,7 @@ class FleetJob:
             self.valid(marked)
             .groupBy("bucket")
             .transformWithStateInPandas(
-                statefulProcessor=FleetProcessor(self.learner),
+                statefulProcessor=FleetProcessor(self.learner, self.buckets),
                 outputStructType=self.schema,
                 outputMode="Append",
                 timeMode="None",

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from budgetron._util.atomic import atomic_write
 from budgetron.fleet import Fleet
-from budgetron.spark._bucket import STATE
+from budgetron.spark._bucket import STATE, require_same_buckets
 from budgetron.spark._versions import ModelVersions, local_folder
 
 __all__ = ["FleetFolder", "read_buckets", "read_fleet"]
@@ -55,11 +55,7 @@ class FleetFolder:
             self.folder.mkdir(parents=True, exist_ok=True)
             with atomic_write(path) as file:
                 file.write(str(buckets).encode())
-        elif path.read_text() != str(buckets):
-            raise ValueError(
-                f"{self.folder} has states in {path.read_text()} buckets, and buckets is {buckets}; their "
-                "number cannot change"
-            )
+        require_same_buckets(str(self.folder), int(path.read_text()), buckets)
 
     def fleets(self) -> list[Fleet]:
         """Return the fleet of each bucket after the last complete frame."""
