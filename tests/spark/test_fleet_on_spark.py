@@ -207,7 +207,7 @@ def test_invalid_rows_never_reach_a_model(spark, tmp_path):
     check(predictions.collect(), fleet, (keys, margins, y))
     same_models(local, fleet)
     assert sorted(map(tuple, rejected.collect()), key=repr) == sorted(REJECTED, key=repr)
-    with pytest.raises(Exception, match="a row cannot be learned"):
+    with pytest.raises(Exception, match=r"\[USER_RAISED_EXCEPTION\] a row cannot be learned: "):
         learn_fleet(df, new_fleet(), checkpoint=tmp_path / "fail", bad_rows="fail", **OPTIONS)
     with pytest.raises(ValueError, match="no states yet"):
         read_fleet(tmp_path / "fail")
@@ -233,7 +233,7 @@ def test_a_stream_that_cannot_be_learned(spark, tmp_path):
     run_stream(spark, tmp_path)
     before = states(tmp_path)
     write_batches(tmp_path / "rows", [row[:4] for row in BAD], len(BAD), first=1)
-    with pytest.raises(Exception, match="a row cannot be learned"):
+    with pytest.raises(Exception, match=r"\[USER_RAISED_EXCEPTION\] a row cannot be learned: "):
         run_stream(spark, tmp_path, bad_rows="fail")
     assert states(tmp_path) == before
     # The same query goes on if the rows may be quarantined.

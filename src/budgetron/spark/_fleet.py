@@ -200,9 +200,8 @@ class FleetJob:
     def with_invalid(self, learned: DataFrame, marked: DataFrame) -> DataFrame:
         """Return the predictions of the valid rows, and the invalid rows with their reason."""
         learned = learned.withColumn("reason", F.lit(None).cast("string"))
-        if self.bad_rows == "fail":
-            return learned
         # Not through the workers: pandas would make floats of integer keys and orders if one of them is null.
+        # With "fail" as well, so that a query has the same sources and can go on with the other setting.
         invalid = marked.where("reason is not null").select("key", "order", "reason")
         return learned.unionByName(invalid, allowMissingColumns=True)
 
