@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from sklearn.linear_model import SGDClassifier
 
 import budgetron
 from budgetron import CalibratedClassifier, batch, linear
 from budgetron._base import progress
+from budgetron.experts import ExpertClassifier
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(300, 4))
@@ -68,3 +70,26 @@ def test_weights_and_lines(capsys):
     assert "300 of 300 rounds" in capsys.readouterr().err
     same = linear.AROW().fit(X, LABELS["two"])
     np.testing.assert_allclose(model.coef_, same.coef_)
+
+
+@pytest.mark.parametrize("labels", LABELS)
+def test_expert_classifiers_report_each_learner(labels, capsys):
+    learners = [linear.AROW(), budgetron.Forgetron(20, gamma=0.5), SGDClassifier(random_state=0)]
+    y = LABELS[labels]
+    quiet = ExpertClassifier(learners).fit(X, y)
+    assert capsys.readouterr().err == ""
+    classes = np.unique(y)
+    for call in (
+        lambda model: model.fit(X, y, verbose=True),
+        lambda model: model.partial_fit(X, y, classes, verbose=True),
+        lambda model: model.progressive_fit(X, y, verbose=True),
+    ):
+        model = ExpertClassifier(learners)
+        call(model)
+        lines = capsys.readouterr().err.splitlines()
+        names = ["AROW", "Forgetron", "SGDClassifier"]
+        assert [line.split(":")[0] for line in lines] == [
+            f"learner {i} of 3, {name}" for i, name in enumerate(names, 1)
+        ]
+        assert all(": 300 rounds, " in line for line in lines)
+        np.testing.assert_array_equal(model.decision_function(X), quiet.decision_function(X))

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import TypeVar
 
 from budgetron._base.batches import Batch
 from budgetron._util.blocks import row_blocks
 
-__all__ = ["shown", "verbose_call"]
+__all__ = ["shown", "shown_learners", "verbose_call"]
+
+Learner = TypeVar("Learner")
 
 # Seconds between two lines, and rows between two looks at the clock
 INTERVAL, BLOCK = 1.0, 4096
@@ -49,3 +52,13 @@ def shown(parts: Iterator[Batch], total: int) -> Iterator[Batch]:
                 last, seconds = now, now - start
                 left = f", about {seconds * (total - done) / done:.0f} s left" if done < total else ""
                 print(f"{done:,} of {total:,} rounds, {seconds:.1f} s{left}", file=sys.stderr, flush=True)
+
+
+def shown_learners(learners: Sequence[Learner], rounds: int) -> Iterator[Learner]:
+    """Yield learners that learn one after the other; in a verbose call with a line on stderr after each."""
+    for i, learner in enumerate(learners, 1):
+        start = time.monotonic()
+        yield learner  # it learns before the next one is asked for
+        if _verbose.get():
+            what = f"learner {i} of {len(learners)}, {type(learner).__name__}"
+            print(f"{what}: {rounds:,} rounds, {time.monotonic() - start:.1f} s", file=sys.stderr, flush=True)

@@ -30,6 +30,7 @@ from budgetron._base.batches import (
 )
 from budgetron._base.fitted_estimator import OPTIONAL
 from budgetron._base.online_classifier import OnlineClassifier
+from budgetron._base.progress import shown_learners, verbose_call
 from budgetron._base.stateful_estimator import StatefulEstimator
 from budgetron._base.trace import Trace
 from budgetron._util.checks import State
@@ -142,26 +143,36 @@ class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, StatefulEstimator):
 
     # ------------------------------------------------------------------ learning
 
-    def fit(self, X: Rows, y: ArrayLike, **unknown: Never) -> Self:
+    def fit(self, X: Rows, y: ArrayLike, *, verbose: bool = False, **unknown: Never) -> Self:
         """Start again from an empty model, then play one round per row, in the given order.
 
         Parameters
         ----------
         X : array-like or CSR matrix of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
+        verbose : bool, default=False
+            Whether to print on stderr, for each learner, the number of rounds and the time that they took.
 
         Returns
         -------
         self
         """
         refuse_unknown(self, "fit", unknown)
-        with self._unchanged_on_error():
+        with self._unchanged_on_error(), verbose_call(verbose):
             for name in [name for name in self.__dict__ if name.endswith("_")]:
                 del self.__dict__[name]
             self._learn(X, y, None, classes_from_y=True)
         return self
 
-    def partial_fit(self, X: Rows, y: ArrayLike, classes: ArrayLike | None = None, **unknown: Never) -> Self:
+    def partial_fit(
+        self,
+        X: Rows,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        *,
+        verbose: bool = False,
+        **unknown: Never,
+    ) -> Self:
         """Play one round per row, in the given order, starting from the current model.
 
         Parameters
@@ -170,17 +181,21 @@ class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, StatefulEstimator):
         y : array-like of shape (n_samples,)
         classes : array-like of shape (n_classes,), optional
             All labels that will ever occur; required in the first call.
+        verbose : bool, default=False
+            Whether to print on stderr, for each learner, the number of rounds and the time that they took.
 
         Returns
         -------
         self
         """
         refuse_unknown(self, "partial_fit", unknown)
-        with self._unchanged_on_error():
+        with self._unchanged_on_error(), verbose_call(verbose):
             self._learn(X, y, classes, classes_from_y=False)
         return self
 
-    def progressive_fit(self, X: Rows, y: ArrayLike, classes: ArrayLike | None = None) -> Trace:
+    def progressive_fit(
+        self, X: Rows, y: ArrayLike, classes: ArrayLike | None = None, *, verbose: bool = False
+    ) -> Trace:
         """Do the same as `partial_fit`, and return the trace.
 
         Parameters
@@ -189,6 +204,8 @@ class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, StatefulEstimator):
         y : array-like of shape (n_samples,)
         classes : array-like of shape (n_classes,), optional
             All labels that will ever occur. In the first call the default is the labels in `y`.
+        verbose : bool, default=False
+            Whether to print on stderr, for each learner, the number of rounds and the time that they took.
 
         Returns
         -------
@@ -196,14 +213,17 @@ class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, StatefulEstimator):
             Its margins are the weighted votes, from -1 to 1; for "majority" and "randomized" they are the
             predictions that were made, -1 or 1.
         """
-        with self._unchanged_on_error():
+        with self._unchanged_on_error(), verbose_call(verbose):
             return self._learn(X, y, classes, classes_from_y=True)
 
     def _learn(self, X: Rows, y: ArrayLike, classes: ArrayLike | None, classes_from_y: bool) -> Trace:
         X, labels = self._check_batch(X, y, classes, classes_from_y)
         codes, first = encode(labels, self.classes_), self.rounds_ == 0
         predicted, sizes = zip(
-            *(_learn_expert(learner, X, labels, self.classes_, first) for learner in self.learners_),
+            *(
+                _learn_expert(learner, X, labels, self.classes_, first)
+                for learner in shown_learners(self.learners_, len(codes))
+            ),
             strict=True,
         )
         advice = np.stack(predicted, axis=1)  # the class that each learner predicted in each round
