@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from exported import in_c, in_onnx, needs_cc
+from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -78,6 +79,37 @@ def test_encoders(drop, run):
     check(mixed, CODES, run)
 
 
+MIXED = np.hstack([X, CODES])
+TRANSFORMERS = {
+    "scale and encode": lambda: ColumnTransformer(
+        [("scale", StandardScaler(), [0, 2]), ("encode", OneHotEncoder(drop="first"), [3, 4])]
+    ),
+    "remainder": lambda: ColumnTransformer(
+        [("encode", OneHotEncoder(handle_unknown="ignore"), slice(3, 5)), ("none", "drop", [0])],
+        remainder=MinMaxScaler((-1, 2), clip=True),
+    ),
+    "passthrough": lambda: ColumnTransformer(
+        [("scale", RobustScaler(), [True, True, False, False, False]), ("as it is", "passthrough", [-1])]
+    ),
+    "nothing for one": lambda: ColumnTransformer(
+        [("none", StandardScaler(), []), ("all", MaxAbsScaler(), make_column_selector())]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
+@pytest.mark.parametrize("after", [[], [MaxAbsScaler()]], ids=["last", "with a step after"])
+def test_column_transformers(name, after, run):
+    pd = pytest.importorskip("pandas", reason="a selector of columns needs pandas")
+    y = (MIXED[:, 0] > 5.0) ^ (MIXED[:, 3] == MIXED[:, 4])
+    frame = pd.DataFrame(MIXED, columns=list("abcde"))
+    pipeline = make_pipeline(TRANSFORMERS[name](), *after, Forgetron(30, gamma=0.2)).fit(frame, y.astype(int))
+    scores, *_ = run(pipeline, MIXED.astype(np.float32))
+    rounded = pd.DataFrame(MIXED.astype(np.float32).astype(float), columns=list("abcde"))
+    exact = pipeline.decision_function(rounded).reshape(scores.shape)
+    np.testing.assert_allclose(scores, exact, rtol=1e-4, atol=1e-4 * np.abs(exact).max())
+
+
 def test_a_pipeline_without_steps_is_its_model(tmp_path):
     y = X[:, 0] > 5
     pipeline = Pipeline([("nothing", "passthrough"), ("learn", linear.AROW())]).fit(X, y.astype(int))
@@ -102,6 +134,15 @@ def test_what_cannot_be_exported(function):
     close = make_pipeline(OneHotEncoder(), linear.AROW()).fit([[1.0], [1.0 + 1e-12]], [0, 1])
     with pytest.raises(ValueError, match="equal in float32"):
         function(close)
+    weighted = ColumnTransformer([("s", StandardScaler(), [0])], transformer_weights={"s": 2.0})
+    with pytest.raises(TypeError, match="transformer_weights of step 'columntransformer'"):
+        function(make_pipeline(weighted, linear.AROW()).fit(X, y))
+    unknown = ColumnTransformer([("s", PCA(1), [0, 1])])
+    with pytest.raises(TypeError, match="step 'columntransformer: s' of the pipeline is a PCA"):
+        function(make_pipeline(unknown, linear.AROW()).fit(X, y))
+    nested = ColumnTransformer([("s", ColumnTransformer([("t", StandardScaler(), [0])]), [0, 1])])
+    with pytest.raises(TypeError, match="'s' of step 'columntransformer' is a ColumnTransformer"):
+        function(make_pipeline(nested, linear.AROW()).fit(X, y))
     with pytest.raises(NotFittedError):
         function(make_pipeline(StandardScaler(), linear.AROW()))
 

@@ -4,6 +4,7 @@ import copy
 
 import numpy as np
 import pytest
+from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.decomposition import PCA
 from sklearn.linear_model import SGDClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -19,6 +20,7 @@ from sklearn.preprocessing import (
 
 import budgetron
 from budgetron import CalibratedClassifier, Forgetron, ModelFileError, linear
+from budgetron._persistence.column_transformers import make_columns
 from budgetron._persistence.pipelines import make_step
 
 pd = pytest.importorskip("pandas")
@@ -213,3 +215,127 @@ def test_hostile_scalers_are_refused(change):
 def test_hostile_steps_are_refused(name, parameters, learned):
     with pytest.raises((ValueError, TypeError)):
         make_step(name, parameters, learned)
+
+
+# ---------------------------------------------------------------------- columns
+
+FRAME = pd.DataFrame(X, columns=["age", "income", "share"]).assign(colour=WORDS[:, 0], size=WORDS[:, 1])
+TRANSFORMERS = {
+    "by name": lambda: ColumnTransformer(
+        [("scale", StandardScaler(), ["age", "share"]), ("encode", OneHotEncoder(), ["colour", "size"])]
+    ),
+    "remainder": lambda: ColumnTransformer(
+        [
+            ("encode", OneHotEncoder(drop="first", sparse_output=False), ["colour"]),
+            ("none", "drop", ["size"]),
+        ],
+        remainder=MinMaxScaler(),
+        verbose_feature_names_out=False,
+    ),
+    "by function": lambda: ColumnTransformer(
+        [
+            ("scale", RobustScaler(), make_column_selector(dtype_include=float)),
+            ("codes", OrdinalEncoder(), make_column_selector(dtype_exclude=float)),
+        ],
+        transformer_weights={"codes": 2.0},
+    ),
+    "by number": lambda: ColumnTransformer(
+        [
+            ("scale", StandardScaler(), slice(0, 2)),
+            ("rest", "passthrough", [False, False, True, False, False]),
+        ]
+    ),
+    "nothing for one": lambda: ColumnTransformer(
+        [("none", OneHotEncoder(), []), ("all", MaxAbsScaler(), [0, 1])]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
+@pytest.mark.parametrize("names", [True, False])
+def test_column_transformers(name, names, tmp_path):
+    if not names and name in ("by name", "remainder", "by function"):
+        pytest.skip("columns have names here")
+    rows = FRAME if names else X
+    step = (
+        TRANSFORMERS[name]()
+        if names or name != "by number"
+        else ColumnTransformer(
+            [("scale", StandardScaler(), slice(0, 2)), ("rest", "passthrough", [False, False, True])]
+        )
+    )
+    pipeline = make_pipeline(step, MaxAbsScaler(), linear.AROW()).fit(rows[:60], y[:60])
+    loaded = saved(pipeline, tmp_path)
+    first, second = pipeline[0].transform(rows), loaded[0].transform(rows)
+    assert hasattr(first, "toarray") == hasattr(second, "toarray")
+    first, second = (m.toarray() if hasattr(m, "toarray") else m for m in (first, second))
+    np.testing.assert_array_equal(first, second)
+    assert pipeline[0].output_indices_ == loaded[0].output_indices_
+    assert pipeline[0].get_feature_names_out().tolist() == loaded[0].get_feature_names_out().tolist()
+    np.testing.assert_array_equal(pipeline.decision_function(rows), loaded.decision_function(rows))
+    again = saved(loaded, tmp_path)  # what was loaded can be saved, and learned again
+    np.testing.assert_array_equal(pipeline.decision_function(rows), again.decision_function(rows))
+    for model in (pipeline, again):
+        model.fit(rows, y)
+    # A slice was stored as a list of columns, of which NumPy sums in another order.
+    expected = pipeline.decision_function(rows)
+    np.testing.assert_allclose(again.decision_function(rows), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_column_transformers_before_fit(tmp_path):
+    pipeline = make_pipeline(TRANSFORMERS["by name"](), linear.AROW())
+    loaded = saved(pipeline, tmp_path)
+    assert repr(loaded) == repr(pipeline)
+    np.testing.assert_array_equal(loaded.fit(FRAME, y).predict(FRAME), pipeline.fit(FRAME, y).predict(FRAME))
+    for name, message in (("by function", "chosen by a Python function"), ("by number", "given by a slice")):
+        with pytest.raises(TypeError, match=message):
+            saved(make_pipeline(TRANSFORMERS[name](), linear.AROW()), tmp_path)
+    for part in (PCA(1), ColumnTransformer([("s", StandardScaler(), [0])])):
+        with pytest.raises(TypeError, match=f"'p' of the ColumnTransformer is a {type(part).__name__}"):
+            saved(make_pipeline(ColumnTransformer([("p", part, [0, 1])]), linear.AROW()).fit(X, y), tmp_path)
+
+
+PARTS = [["scale", StandardScaler().fit(X[:, :2]), [0, 1]], ["remainder", "drop", []]]
+GIVEN = {
+    "sparse_threshold": 0.3,
+    "n_jobs": None,
+    "transformer_weights": None,
+    "verbose": False,
+    "verbose_feature_names_out": True,
+}
+LEARNED = {"n_features_in_": 3, "sparse_output_": False}
+
+
+@pytest.mark.parametrize(
+    ("given", "parts", "learned", "message"),
+    [
+        (GIVEN | {"n_jobs": "all"}, PARTS, LEARNED, "n_jobs"),
+        (GIVEN | {"verbose_feature_names_out": "{a}"}, PARTS, LEARNED, "verbose_feature_names_out should be"),
+        (GIVEN | {"more": 1}, PARTS, LEARNED, "parameters of ColumnTransformer"),
+        (GIVEN, [], LEARNED, "should have parts"),
+        (GIVEN, PARTS[:1], LEARNED, "the last part of a ColumnTransformer should be the remainder"),
+        (GIVEN, [PARTS[0], *PARTS], LEARNED, "different names"),
+        (GIVEN, [["scale", "delete", [0]], PARTS[1]], LEARNED, "should be steps"),
+        (GIVEN, [["scale", PARTS[0][1], {"a": 1}], PARTS[1]], LEARNED, "columns should be a name"),
+        (GIVEN, [["scale", PARTS[0][1], [0, "a"]], PARTS[1]], LEARNED, "columns should be names, numbers"),
+        (
+            GIVEN,
+            [["scale", PARTS[0][1], [0]], PARTS[1]],
+            LEARNED,
+            "scale should take the 1 features given to it",
+        ),
+        (GIVEN, [["scale", StandardScaler(), [0]], PARTS[1]], LEARNED, "scale should take the 1 features"),
+        (GIVEN, PARTS, LEARNED | {"n_features_in_": 0}, "number of features"),
+        (GIVEN, PARTS, LEARNED | {"sparse_output_": 1}, "sparse_output_ should be a bool"),
+        (
+            GIVEN,
+            PARTS,
+            LEARNED | {"feature_names_in_": np.array(["a", "b"])},
+            "there should be 3 feature names",
+        ),
+    ],
+)
+def test_hostile_column_transformers(given, parts, learned, message):
+    make_columns(GIVEN, PARTS, LEARNED)
+    with pytest.raises(ValueError, match=message):
+        make_columns(given, parts, learned)

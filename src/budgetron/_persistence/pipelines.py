@@ -25,9 +25,19 @@ from sklearn.preprocessing import (
 )
 from sklearn.utils.validation import check_is_fitted
 
+from budgetron._persistence.column_transformers import is_column_transformer
 from budgetron._util.checks import require, require_int, require_names
 
-__all__ = ["STEPS", "is_pipeline", "learned_of", "make_pipeline_of", "make_step", "parameters_of", "steps_of"]
+__all__ = [
+    "STEPS",
+    "check_kind",
+    "is_pipeline",
+    "learned_of",
+    "make_pipeline_of",
+    "make_step",
+    "parameters_of",
+    "steps_of",
+]
 
 Learned: TypeAlias = dict[str, Any]
 
@@ -89,12 +99,18 @@ def steps_of(pipeline: Pipeline) -> list[tuple[str, object]]:
         if not isinstance(pair, tuple | list) or len(pair) != 2 or not isinstance(pair[0], str):
             raise TypeError("each step of a pipeline should be a pair of a name and an estimator")
     for name, step in pipeline.steps[:-1]:
-        if step not in (None, "passthrough") and type(step).__name__ not in STEPS:
-            raise TypeError(
-                f"step {name!r} of the pipeline is a {type(step).__name__}; a file can contain "
-                f"{', '.join(STEPS)}. Use pickle or joblib, and load only files that you trust"
-            )
+        if not (step is None or step == "passthrough" or is_column_transformer(step)):
+            check_kind(step, f"step {name!r} of the pipeline")
     return list(pipeline.steps)
+
+
+def check_kind(step: object, what: str) -> None:
+    """Raise `TypeError` if a file cannot contain a step of this class."""
+    if type(step).__name__ not in STEPS:
+        raise TypeError(
+            f"{what} is a {type(step).__name__}; a file can contain {', '.join(STEPS)}, and a "
+            "ColumnTransformer of these. Use pickle or joblib, and load only files that you trust"
+        )
 
 
 def parameters_of(step: BaseEstimator) -> dict[str, Any]:
@@ -163,7 +179,10 @@ def _check_widths(steps: list[BaseEstimator]) -> None:
             return
         what = f"{type(step).__name__} should take the {width} features of the step before"
         require(width is None or takes == width, what)
-        width = len(step.get_feature_names_out()) if isinstance(step, OneHotEncoder) else takes
+        if is_column_transformer(step):
+            width = max(place.stop for place in step.output_indices_.values())
+        else:
+            width = len(step.get_feature_names_out()) if isinstance(step, OneHotEncoder) else takes
 
 
 def make_step(name: object, parameters: object, learned: object) -> BaseEstimator:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from budgetron._persistence.column_transformers import make_columns
 from budgetron._persistence.pipelines import make_pipeline_of, make_step
 from budgetron._persistence.registry import CLASSES, Model, river_adapters
 from budgetron._persistence.writer import Array, Tree
@@ -134,6 +135,10 @@ class Reader:
     def _pipeline(self, steps: Tree, verbose: Tree) -> object:
         return make_pipeline_of(self.value(steps), verbose)
 
+    def _columns(self, parameters: Tree, parts: Tree, learned: Tree) -> object:
+        found = None if learned is None else self.value(learned)
+        return make_columns(self.value(parameters), self.value(parts), found)
+
     def _step(self, name: Tree, parameters: Tree, learned: Tree) -> object:
         return make_step(name, self.value(parameters), None if learned is None else self.value(learned))
 
@@ -152,4 +157,5 @@ _READERS: dict[str, tuple[Callable[..., object], tuple[str, ...]]] = {
     "same": (Reader._same, ("number",)),
     "pipeline": (Reader._pipeline, ("steps", "verbose")),
     "step": (Reader._step, ("class", "parameters", "learned")),
+    "columns": (Reader._columns, ("parameters", "parts", "learned")),
 }

@@ -30,7 +30,20 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from budgetron._persistence.pipelines import STEPS, is_pipeline, learned_of, parameters_of, steps_of
+from budgetron._persistence.column_transformers import (
+    PARAMETERS,
+    is_column_transformer,
+    learned_columns,
+    parts_of,
+)
+from budgetron._persistence.pipelines import (
+    STEPS,
+    check_kind,
+    is_pipeline,
+    learned_of,
+    parameters_of,
+    steps_of,
+)
 from budgetron._persistence.registry import Model, is_river_adapter, name_of
 from budgetron.kernels import Normalized
 
@@ -194,6 +207,8 @@ class Writer:
     def _step(self, step: Any) -> Tree:
         if step is None or step == "passthrough":
             return step
+        if is_column_transformer(step):
+            return self._columns(step)
         name = type(step).__name__
         assert name in STEPS
         what = f"this {name}"
@@ -202,6 +217,20 @@ class Writer:
             "#": "step",
             "class": name,
             "parameters": self._table(parameters_of(step), what),
+            "learned": None if learned is None else self._table(learned, what),
+        }
+
+    def _columns(self, step: Any) -> Tree:
+        parts: list[Tree] = []
+        for name, part, columns in parts_of(step):
+            if not isinstance(part, str):
+                check_kind(part, f"{name!r} of the ColumnTransformer")
+            parts.append([name, part if isinstance(part, str) else self._step(part), self.tree(columns)])
+        learned, what = learned_columns(step), "this ColumnTransformer"
+        return {
+            "#": "columns",
+            "parameters": self._table({name: getattr(step, name) for name in PARAMETERS}, what),
+            "parts": parts,
             "learned": None if learned is None else self._table(learned, what),
         }
 

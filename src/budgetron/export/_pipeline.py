@@ -1,8 +1,8 @@
 """Pipelines of scikit-learn: the steps before the model, in front of an exported model.
 
 Scalers become a shift, a factor and perhaps limits of each feature. A OneHotEncoder of numbers becomes
-comparisons. These steps are put in front of the export of the last step, which then takes the rows of the
-pipeline.
+comparisons. A ColumnTransformer of these becomes one such piece after the other, each for its columns. These
+steps are put in front of the export of the last step, which then takes the rows of the pipeline.
 """
 
 from __future__ import annotations
@@ -11,15 +11,24 @@ import functools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, OneHotEncoder, RobustScaler, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    OneHotEncoder,
+    RobustScaler,
+    StandardScaler,
+)
 from sklearn.utils.validation import check_is_fitted
 
 from budgetron._util.atomic import atomic_write
+from budgetron._util.columns import column_numbers
 
 __all__ = ["c_of_pipelines", "onnx_of_pipelines"]
 
@@ -70,10 +79,11 @@ def _written(content: Any, path: Any) -> Any:
 
 @dataclass(frozen=True)
 class Affine:
-    """(x - shift) * factor, within limits if there are any."""
+    """(x - shift) * factor of these columns, within limits if there are any."""
 
     shift: Floats
     factor: Floats
+    columns: NDArray[np.int64]
     limits: tuple[float, float] | None = None
 
     @property
@@ -95,7 +105,14 @@ class OneHot:
         return len(self.columns)
 
 
-Stage = Affine | OneHot
+Piece: TypeAlias = Affine | OneHot
+# The outputs of the pieces, one after the other.
+Stage: TypeAlias = list[Piece]
+
+
+def width_of(stage: Stage) -> int:
+    """Return the number of features that a stage returns."""
+    return sum(piece.width for piece in stage)
 
 
 def stages_of(pipeline: Pipeline) -> tuple[list[Stage], int, object]:
@@ -107,44 +124,67 @@ def stages_of(pipeline: Pipeline) -> tuple[list[Stage], int, object]:
             continue
         check_is_fitted(step)
         width = int(step.n_features_in_) if width is None else width
-        stages.append(_stage(name, step))
+        stages.append(_stage(name, step, np.arange(int(step.n_features_in_))))
     last = pipeline.steps[-1][1]
     return stages, int(getattr(last, "n_features_in_", 0)) if width is None else width, last
 
 
-def _stage(name: str, step: Any) -> Stage:
-    d = int(step.n_features_in_)
+def _stage(name: str, step: Any, given: NDArray[np.int64]) -> Stage:
+    """Return the stage of a step that takes the given columns."""
+    d = len(given)
     zeros, ones = np.zeros(d), np.ones(d)
+    if type(step) is ColumnTransformer:
+        return _columns(name, step)
+    if step == "passthrough" or (type(step) is FunctionTransformer and step.func is None):
+        return [Affine(zeros, ones, given)]
     if type(step) is StandardScaler:
-        return Affine(step.mean_ if step.with_mean else zeros, 1.0 / step.scale_ if step.with_std else ones)
+        shift = step.mean_ if step.with_mean else zeros
+        return [Affine(shift, 1.0 / step.scale_ if step.with_std else ones, given)]
     if type(step) is RobustScaler:
-        return Affine(
-            step.center_ if step.with_centering else zeros, 1.0 / step.scale_ if step.with_scaling else ones
-        )
+        shift = step.center_ if step.with_centering else zeros
+        return [Affine(shift, 1.0 / step.scale_ if step.with_scaling else ones, given)]
     if type(step) is MaxAbsScaler:
-        return Affine(zeros, 1.0 / step.scale_, (-1.0, 1.0) if getattr(step, "clip", False) else None)
+        limits = (-1.0, 1.0) if getattr(step, "clip", False) else None
+        return [Affine(zeros, 1.0 / step.scale_, given, limits)]
     if type(step) is MinMaxScaler:
         # x scale + min = (x + min / scale) scale
         limits = (float(step.feature_range[0]), float(step.feature_range[1])) if step.clip else None
-        return Affine(-step.min_ / step.scale_, step.scale_, limits)
+        return [Affine(-step.min_ / step.scale_, step.scale_, given, limits)]
     if type(step) is OneHotEncoder:
-        return _one_hot(name, step)
+        return [_one_hot(name, step, given)]
     raise TypeError(
         f"step {name!r} of the pipeline is a {type(step).__name__}, which cannot be exported. Scalers "
-        "(StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler) and a OneHotEncoder of numbers can. "
-        "Export the last step, and do the others where the model runs"
+        "(StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler), a OneHotEncoder of numbers, and a "
+        "ColumnTransformer of these can. Export the last step, and do the others where the model runs"
     )
 
 
-def _one_hot(name: str, step: Any) -> OneHot:
+def _columns(name: str, step: Any) -> Stage:
+    """Return the pieces of a ColumnTransformer."""
+    if step.transformer_weights is not None:
+        raise TypeError(
+            f"transformer_weights of step {name!r} cannot be exported; scale the features instead"
+        )
+    names = step.feature_names_in_.tolist() if hasattr(step, "feature_names_in_") else None
+    pieces: Stage = []
+    for part, transformer, columns in step.transformers_:
+        numbers = column_numbers(columns, names, int(step.n_features_in_))
+        if type(transformer) is ColumnTransformer:
+            raise TypeError(f"{part!r} of step {name!r} is a ColumnTransformer, which cannot be nested")
+        if numbers and not (isinstance(transformer, str) and transformer == "drop"):
+            pieces += _stage(f"{name}: {part}", transformer, np.array(numbers))
+    return pieces
+
+
+def _one_hot(name: str, step: Any, given: NDArray[np.int64]) -> OneHot:
     columns, values = [], []
-    for j, categories in enumerate(step.categories_):
+    for place, (j, categories) in enumerate(zip(given.tolist(), step.categories_, strict=True)):
         if categories.dtype.kind not in "biuf":
             raise TypeError(
                 f"step {name!r} of the pipeline encodes text, and an exported model takes numbers; encode "
                 "categories as numbers first (OrdinalEncoder), outside of the pipeline"
             )
-        dropped = None if step.drop_idx_ is None else step.drop_idx_[j]
+        dropped = None if step.drop_idx_ is None else step.drop_idx_[place]
         kept = [float(value) for i, value in enumerate(categories) if i != dropped]
         if len(set(np.asarray(categories, np.float32).tolist())) < len(categories):
             raise ValueError(
@@ -166,21 +206,28 @@ def c_with_stages(header: str, inner: str, name: str, stages: list[Stage], width
         last = k == len(stages) - 1
         target = "z" if last else f"stage_{k}"
         if not last:
-            lines.append(f"    float {target}[{stage.width}];")
-        if isinstance(stage, Affine):
-            tables.append(_table(f"{name}_shift_{k}", "float", stage.shift))
-            tables.append(_table(f"{name}_factor_{k}", "float", stage.factor))
-            value = f"({source}[i] - {name}_shift_{k}[i]) * {name}_factor_{k}[i]"
-            step = [f"        const float value = {value};", f"        {target}[i] = value;"]
-            if stage.limits is not None:
-                low, high = (_number(limit) for limit in stage.limits)
-                step[1] = f"        {target}[i] = value < {low} ? {low} : value > {high} ? {high} : value;"
-        else:
-            tables.append(_table(f"{name}_column_{k}", "int", stage.columns))
-            tables.append(_table(f"{name}_value_{k}", "float", stage.values))
-            value = f"{source}[{name}_column_{k}[i]] == {name}_value_{k}[i]"
-            step = [f"        {target}[i] = {value} ? 1.0f : 0.0f;"]
-        lines += [f"    for (int i = 0; i < {stage.width}; i++) {{", *step, "    }"]
+            lines.append(f"    float {target}[{width_of(stage)}];")
+        start = 0
+        for p, piece in enumerate(stage):
+            at = f"{k}" if len(stage) == 1 else f"{k}_{p}"
+            taken, to = (
+                f"{source}[{name}_column_{at}[i]]",
+                f"{target}[i]" if not start else f"{target}[{start} + i]",
+            )
+            tables.append(_table(f"{name}_column_{at}", "int", piece.columns))
+            if isinstance(piece, Affine):
+                tables.append(_table(f"{name}_shift_{at}", "float", piece.shift))
+                tables.append(_table(f"{name}_factor_{at}", "float", piece.factor))
+                value = f"({taken} - {name}_shift_{at}[i]) * {name}_factor_{at}[i]"
+                step = [f"        const float value = {value};", f"        {to} = value;"]
+                if piece.limits is not None:
+                    low, high = (_number(limit) for limit in piece.limits)
+                    step[1] = f"        {to} = value < {low} ? {low} : value > {high} ? {high} : value;"
+            else:
+                tables.append(_table(f"{name}_value_{at}", "float", piece.values))
+                step = [f"        {to} = {taken} == {name}_value_{at}[i] ? 1.0f : 0.0f;"]
+            lines += [f"    for (int i = 0; i < {piece.width}; i++) {{", *step, "    }"]
+            start += piece.width
         source = target
     transform = "\n".join(lines)
     parts = [
@@ -245,24 +292,26 @@ def onnx_with_stages(content: bytes, stages: list[Stage], width: int) -> bytes:
         nodes.append(helper.make_node(kind, inputs, [output], **attributes))
         return output
 
-    for k, stage in enumerate(stages):
-        at = f"stage_{k}"
-        if isinstance(stage, Affine):
-            wide = add("Cast", [source], f"{at}_wide", to=TensorProto.DOUBLE)
-            moved = add("Sub", [wide, constant(f"{at}_shift", stage.shift.astype(np.float64))], f"{at}_moved")
-            scaled = add(
-                "Mul", [moved, constant(f"{at}_factor", stage.factor.astype(np.float64))], f"{at}_scaled"
-            )
-            source = add("Cast", [scaled], f"{at}_out", to=TensorProto.FLOAT)
-            if stage.limits is not None:
-                low, high = (np.array(limit, np.float32) for limit in stage.limits)
-                limits = [constant(f"{at}_low", low), constant(f"{at}_high", high)]
-                source = add("Clip", [source, *limits], f"{at}_clipped")
-        else:
-            taken = add("Gather", [source, constant(f"{at}_columns", stage.columns)], f"{at}_taken", axis=1)
-            values = constant(f"{at}_values", stage.values.astype(np.float32)[None, :])
+    def add_piece(at: str, piece: Piece) -> str:
+        taken = add("Gather", [source, constant(f"{at}_columns", piece.columns)], f"{at}_taken", axis=1)
+        if isinstance(piece, OneHot):
+            values = constant(f"{at}_values", piece.values.astype(np.float32)[None, :])
             equal = add("Equal", [taken, values], f"{at}_equal")
-            source = add("Cast", [equal], f"{at}_out", to=TensorProto.FLOAT)
+            return add("Cast", [equal], f"{at}_out", to=TensorProto.FLOAT)
+        wide = add("Cast", [taken], f"{at}_wide", to=TensorProto.DOUBLE)
+        moved = add("Sub", [wide, constant(f"{at}_shift", piece.shift.astype(np.float64))], f"{at}_moved")
+        factor = constant(f"{at}_factor", piece.factor.astype(np.float64))
+        scaled = add("Mul", [moved, factor], f"{at}_scaled")
+        single = add("Cast", [scaled], f"{at}_out", to=TensorProto.FLOAT)
+        if piece.limits is None:
+            return single
+        low, high = (np.array(limit, np.float32) for limit in piece.limits)
+        limits = [constant(f"{at}_low", low), constant(f"{at}_high", high)]
+        return add("Clip", [single, *limits], f"{at}_clipped")
+
+    for k, stage in enumerate(stages):
+        outputs = [add_piece(f"stage_{k}_{p}", piece) for p, piece in enumerate(stage)]
+        source = outputs[0] if len(outputs) == 1 else add("Concat", outputs, f"stage_{k}", axis=1)
     for node in graph.node:
         for i, name in enumerate(node.input):
             if name == "X":
