@@ -45,8 +45,9 @@ LEARNERS: dict[str, Callable[[], Any]] = {
     "ProjectronPlusPlus(budget=100)": lambda: ProjectronPlusPlus(budget=100),
     "Forgetron(100)": lambda: Forgetron(100),
     "RandomizedBudgetPerceptron(100)": lambda: RandomizedBudgetPerceptron(100, random_state=0),
-    "linear.AROW()": linear.AROW,
-    "linear.PassiveAggressive()": linear.PassiveAggressive,
+    # The rows have a constant feature, which all learners get.
+    "linear.AROW()": lambda: linear.AROW(fit_intercept=False),
+    "linear.PassiveAggressive()": lambda: linear.PassiveAggressive(fit_intercept=False),
 }
 
 
@@ -56,7 +57,7 @@ def measure(stream: str, name: str) -> dict[str, float]:
     X = np.ascontiguousarray(X, np.float64)
     if not name.startswith("BudgetClassifier"):
         X = StandardScaler().fit(X[:WINDOW]).transform(X)
-        X = np.column_stack([X, np.ones(len(X))])  # linear learners have no intercept
+        X = np.column_stack([X, np.ones(len(X))])
     model, mistakes, classes = LEARNERS[name](), 0, np.unique(y)
     start = time.perf_counter()
     for first in range(0, len(X), BLOCK):

@@ -207,9 +207,9 @@ def ours(X: Any, y: np.ndarray, gamma: float, B: int) -> list[StreamResult]:
         ("RBP", "", bt.RandomizedBudgetPerceptron(B, gamma=gamma, random_state=0), X),
         ("Forgetron", "", bt.Forgetron(B, gamma=gamma), X),
         ("Projectron++", "", bt.ProjectronPlusPlus(2.0, budget=B, gamma=gamma), X),
-        ("linear.Perceptron", "linear", linear.Perceptron(), wide),
-        ("linear.PassiveAggressive", "linear", linear.PassiveAggressive(C=0.01), wide),
-        ("linear.AROW", "linear, second order", linear.AROW(), wide),
+        ("linear.Perceptron", "linear", linear.Perceptron(fit_intercept=False), wide),
+        ("linear.PassiveAggressive", "linear", linear.PassiveAggressive(C=0.01, fit_intercept=False), wide),
+        ("linear.AROW", "linear, second order", linear.AROW(fit_intercept=False), wide),
     ):
         trace = clone(model).progressive_fit(rows, y, classes=SIGNS)
         seconds = timed(fit_job(model, rows, y)())  # only once, like the other libraries

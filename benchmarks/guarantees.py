@@ -67,10 +67,10 @@ def learners(gamma: float, budget: int) -> dict[str, OnlineClassifier]:
         "`KernelPerceptron`": KernelPerceptron(gamma=gamma),
         f"`Forgetron`, B = {budget}": Forgetron(budget, gamma=gamma),
         "`ProjectronPlusPlus`": ProjectronPlusPlus(norm_bound=norm_limit(budget), gamma=gamma),
-        "`linear.AROW`": linear.AROW(),
-        "`linear.AROW`, diagonal": linear.AROW(covariance="diagonal"),
+        "`linear.AROW`": linear.AROW(fit_intercept=False),
+        "`linear.AROW`, diagonal": linear.AROW(covariance="diagonal", fit_intercept=False),
         f"`SecondOrderProjectron`, B = {budget}": SecondOrderProjectron(budget, gamma=gamma),
-        "`linear.AROW`, logistic": linear.AROW(loss="logistic"),
+        "`linear.AROW`, logistic": linear.AROW(loss="logistic", fit_intercept=False),
         f"`SecondOrderProjectron`, B = {budget}, logistic": SecondOrderProjectron(
             budget, loss="logistic", gamma=gamma
         ),
@@ -120,16 +120,18 @@ def vote_table(names: Iterable[str], rounds: int = ROUNDS, memory: str = "4MB") 
 
 
 MANY: dict[str, Callable[[], OnlineClassifier]] = {
-    "`linear.AROW`": lambda: linear.AROW(),
-    "`linear.AROW`, r = 0.1": lambda: linear.AROW(0.1),
-    "`linear.AROW`, diagonal": lambda: linear.AROW(covariance="diagonal"),
+    "`linear.AROW`": lambda: linear.AROW(fit_intercept=False),
+    "`linear.AROW`, r = 0.1": lambda: linear.AROW(0.1, fit_intercept=False),
+    "`linear.AROW`, diagonal": lambda: linear.AROW(covariance="diagonal", fit_intercept=False),
     "`SecondOrderProjectron`, B = 50": lambda: SecondOrderProjectron(50, gamma=0.5),
     "`SecondOrderProjectron`, B = 8": lambda: SecondOrderProjectron(8, gamma=0.5),
     "`SecondOrderProjectron`, B = 8, without linear part": lambda: SecondOrderProjectron(
         8, linear=False, gamma=0.5
     ),
-    "`linear.AROW`, logistic": lambda: linear.AROW(loss="logistic"),
-    "`linear.AROW`, diagonal, logistic": lambda: linear.AROW(covariance="diagonal", loss="logistic"),
+    "`linear.AROW`, logistic": lambda: linear.AROW(loss="logistic", fit_intercept=False),
+    "`linear.AROW`, diagonal, logistic": lambda: linear.AROW(
+        covariance="diagonal", loss="logistic", fit_intercept=False
+    ),
     "`SecondOrderProjectron`, B = 50, logistic": lambda: SecondOrderProjectron(
         50, loss="logistic", gamma=0.5
     ),

@@ -44,7 +44,7 @@ Period = Callable[[int, int], int]
 
 
 def linear(X: Any, y: np.ndarray) -> tuple[Any, int, int]:
-    model = AROW().partial_fit(X[:1], y[:1], classes=[-1, 1])
+    model = AROW(fit_intercept=False).partial_fit(X[:1], y[:1], classes=[-1, 1])
     return model, 1, model.mistakes_
 
 

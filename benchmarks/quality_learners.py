@@ -99,7 +99,8 @@ def alone(kind: str, width: float) -> Player:
 
         if kind in ("AROW", "PA"):
             rows = np.hstack([X, np.ones((len(X), 1))])
-            model: Any = linear.AROW() if kind == "AROW" else linear.PassiveAggressive()
+            make = linear.AROW if kind == "AROW" else linear.PassiveAggressive
+            model: Any = make(fit_intercept=False)  # the rows have a constant feature
         else:
             rows, gamma = X, width / median_distance(X[:2000])
             if kind == "second":

@@ -45,7 +45,7 @@ def random_features(X: np.ndarray, y: np.ndarray, limit: float = math.inf) -> di
     from budgetron.linear import AROW
 
     sampler = RBFSampler(gamma=2.0 / median_distance(X[:2000]), n_components=500, random_state=0).fit(X[:1])
-    model, wrong, classes = AROW(), 0, np.unique(y)
+    model, wrong, classes = AROW(fit_intercept=False), 0, np.unique(y)
     for start in range(0, len(y), 1000):
         rows = np.hstack(
             [sampler.transform(X[start : start + 1000]), np.ones((len(X[start : start + 1000]), 1))]

@@ -25,8 +25,8 @@ PAGE = Path(__file__).parent.parent / "docs" / "small-models.md"
 
 MODELS: dict[str, Callable[[], Any]] = {
     "Forgetron(20)": lambda: Forgetron(20, gamma=0.1),
-    "linear.Perceptron()": linear.Perceptron,
-    "linear.AROW()": linear.AROW,
+    "linear.Perceptron(fit_intercept=False)": lambda: linear.Perceptron(fit_intercept=False),
+    "linear.AROW(fit_intercept=False)": lambda: linear.AROW(fit_intercept=False),
 }
 FEATURES, ROWS, COPIES, REPEAT = 10, 60, 4000, 2000
 

@@ -38,8 +38,10 @@ def main():
             # Lengths are uniform on a logarithmic scale.
             lengths = largest ** np.random.default_rng(run).random(ROWS)
             X *= lengths[:, None]
-            counts["Perceptron"].append(linear.Perceptron().fit(X, y).mistakes_)
-            counts["normalized"].append(linear.Perceptron(normalize=True).fit(X, y).mistakes_)
+            plain = linear.Perceptron(fit_intercept=False)
+            normalized = linear.Perceptron(normalize=True, fit_intercept=False)
+            counts["Perceptron"].append(plain.fit(X, y).mistakes_)
+            counts["normalized"].append(normalized.fit(X, y).mistakes_)
         for name, values in counts.items():
             found[name].append(np.mean(values))
         limits.append(bounds.perceptron_separable(largest, MARGIN))

@@ -34,7 +34,7 @@ def main():
         counts = {name: [] for name in found}
         for run in range(RUNS):
             X, y, _ = majority(ROWS, features, RELEVANT, random_state=run)
-            counts["Perceptron"].append(linear.Perceptron().fit(X, y).mistakes_)
+            counts["Perceptron"].append(linear.Perceptron(fit_intercept=False).fit(X, y).mistakes_)
             counts["Winnow"].append(linear.Winnow(eta=1 / RELEVANT).fit(X, y).mistakes_)
         for name, values in counts.items():
             found[name].append(np.mean(values))

@@ -125,6 +125,16 @@ CASES = {
 }
 
 
+def all_weights(model):
+    """Return the intercept and then the weights of a linear model, one row per output."""
+    return np.hstack([model.intercept_[:, None], model.coef_])
+
+
+def with_ones(X):
+    """Return rows (1, x)."""
+    return np.hstack([np.ones((len(X), 1)), X])
+
+
 def with_budget(case, budget):
     """Return the case with another budget, or None if it has no budget."""
     if "budget" not in case.parameters:

@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 import test_linear
-from cases import CASES, gram_of, stream, with_budget
+from cases import CASES, gram_of, stream, with_budget, with_ones
 from reference import batch as ref
 from scipy.sparse import csr_array
 from test_memory import memory_of
@@ -33,7 +33,8 @@ def run_of(label, name="random", n=100):
         label = label.removeprefix("linear ")
         X, y, *_, reference = test_linear.replay(label, name, n)
         weights = np.array(reference.predictors)
-        return test_linear.make(label), X, y, weights @ X.T, np.abs(weights) @ np.abs(X.T)
+        rows = with_ones(X) if reference.fit_intercept else X
+        return test_linear.make(label), X, y, weights @ rows.T, np.abs(weights) @ np.abs(rows.T)
     case = CASES[label]
     case = with_budget(case, 6) or case
     X, y, rounds, *_ = replay(case, name, "rbf", n)
@@ -185,7 +186,7 @@ def test_stored_supports_and_hypotheses():
     # Hypotheses are stored as changes, one per update
     journal = hypotheses_of(PenalizedRiskClassifier(linear.Perceptron()).fit(X, y))[0].journal
     assert journal.n == linear.Perceptron().fit(X, y).updates_ + 1
-    assert journal.size <= (journal.n - 1) * X.shape[1]
+    assert journal.size <= (journal.n - 1) * (X.shape[1] + 1)  # with the intercept
 
 
 def test_hypotheses_that_shrink_for_many_rounds():
@@ -257,8 +258,9 @@ def test_invalid_arguments_and_rows():
 def test_weights_of_linear_learners(converter):
     X, y = stream("sparse")
     model = converter(linear.OnlineSVM()).fit(X, y)
-    np.testing.assert_allclose(X @ model.coef_[0], model.decision_function(X), rtol=1e-9, atol=1e-12)
-    assert model.intercept_ == 0
+    decided = X @ model.coef_[0] + model.intercept_
+    np.testing.assert_allclose(decided, model.decision_function(X), rtol=1e-9, atol=1e-12)
+    assert model.intercept_ != 0
 
 
 def test_wide_sparse_rows_stay_sparse():

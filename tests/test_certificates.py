@@ -150,7 +150,7 @@ def test_bounds_are_tight_on_orthonormal_streams():
         certificate = certify(projectron, X, y, trace, competitor, theorem=theorem)
         assert certificate.bound == pytest.approx(T, abs=1e-9)
         assert certificate.count == T
-    primal = linear.Perceptron()
+    primal = linear.Perceptron(fit_intercept=False)
     trace = primal.progressive_fit(X, np.ones(T), classes=[-1, 1])
     assert certify(primal, X, np.ones(T), trace, np.ones(T)).ratio == pytest.approx(1.0, abs=1e-9)
     # exercise 8.3: (r / rho)^2 with r = 1, rho = 1 / sqrt(T)
@@ -197,7 +197,7 @@ def test_unit_vectors_defeat_every_budget(label):
 def test_exponential_stream():
     for n in range(2, 9):
         X, y = streams.exponential(n)
-        model = linear.Perceptron()
+        model = linear.Perceptron(fit_intercept=False)
         model.partial_fit(X, y, classes=[-1, 1])
         passes = np.tile(X, (50, 1)), np.tile(y, 50)  # passes after the last mistake change nothing
         while np.any(y * (X @ model.coef_[0]) <= 0):
@@ -219,26 +219,29 @@ def test_two_gaussians_of_the_same_size():
 def test_majority_and_separable_streams():
     X, y, w = streams.majority(3000, 15, 3, random_state=0)
     assert np.min(y * (X @ w)) >= 1 / sqrt(3) - 1e-12
-    model = linear.Perceptron().fit(X, y)
+    model = linear.Perceptron(fit_intercept=False).fit(X, y)
     assert 10 < model.updates_ <= bounds.majority_perceptron(15, 3) == 45
-    assert linear.Perceptron(normalize=True).fit(X, y).updates_ <= 45
+    assert linear.Perceptron(normalize=True, fit_intercept=False).fit(X, y).updates_ <= 45
     X, y, w = streams.separable(2000, 6, 0.2, random_state=1)
     np.testing.assert_allclose(np.linalg.norm(X, axis=1), 1.0)
     assert np.min(y * (X @ w)) >= 0.2 - 1e-12
-    assert linear.Perceptron().fit(X, y).updates_ <= bounds.perceptron_separable(1.0, 0.2)
-    assert linear.Perceptron(normalize=True).fit(X, y).updates_ <= bounds.normalized_perceptron(0.2)
+    assert linear.Perceptron(fit_intercept=False).fit(X, y).updates_ <= bounds.perceptron_separable(1.0, 0.2)
+    assert linear.Perceptron(normalize=True, fit_intercept=False).fit(
+        X, y
+    ).updates_ <= bounds.normalized_perceptron(0.2)
 
 
 def test_margin_perceptron_and_winnow():
     X, y, w = streams.separable(500, 5, 0.2, random_state=0)
-    model = linear.MarginPerceptron(0.2)
-    trace = model.progressive_fit(X, y)
-    certificate = certify(model, X, y, trace, w)
-    assert certificate.holds
-    assert certificate.count == model.updates_
-    assert certificate.bound == pytest.approx(400)
-    with pytest.raises(AssumptionError, match=r"a margin of the competitor of at least 0\.2"):
-        certify(model, X, y, trace, -w)
+    for fit_intercept in (False, True):
+        model = linear.MarginPerceptron(0.2, fit_intercept=fit_intercept)
+        trace = model.progressive_fit(X, y)
+        certificate = certify(model, X, y, trace, w)
+        assert certificate.holds
+        assert certificate.count == model.updates_
+        assert certificate.bound == pytest.approx(800 if fit_intercept else 400)  # r^2 is 2 or 1
+        with pytest.raises(AssumptionError, match=r"a margin of the competitor of at least 0\.2"):
+            certify(model, X, y, trace, -w)
     X, y, w = streams.majority(2000, 30, 3, random_state=0)
     for balanced in (False, True):
         model = linear.Winnow(eta=1 / 3, balanced=balanced)

@@ -228,8 +228,8 @@ def test_each_learner_of_a_comparison_gets_its_rows(measurements, delay):
     models = {
         "Forgetron": Forgetron(50),
         "RandomizedBudgetPerceptron": budgetron.RandomizedBudgetPerceptron(50, random_state=0),
-        "linear.AROW": linear.AROW(),
-        "linear.PassiveAggressive": linear.PassiveAggressive(),
+        "linear.AROW": linear.AROW(fit_intercept=False),
+        "linear.PassiveAggressive": linear.PassiveAggressive(fit_intercept=False),
         "BudgetClassifier(memory='1MB')": BudgetClassifier("1MB", random_state=0),
         "BudgetClassifier(memory='2MB')": BudgetClassifier("2MB", random_state=0),
     }

@@ -57,7 +57,8 @@ def sizes(model, X):
     learner = model.learner_ if isinstance(model, AveragedClassifier | CalibratedClassifier) else model
     X = np.abs(X).astype(np.float64)
     if hasattr(model, "coef_"):
-        return X @ np.abs(learner.coef_ if isinstance(model, CalibratedClassifier) else model.coef_).T
+        decides = learner if isinstance(model, CalibratedClassifier) else model
+        return X @ np.abs(decides.coef_).T + np.abs(decides.intercept_)
     if isinstance(model, AveragedClassifier):
         assert learner.kernel == "rbf"
         rules = [hypothesis.rule for hypothesis in hypotheses_of(learner)]

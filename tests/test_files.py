@@ -831,12 +831,12 @@ def test_a_vote_changed_before_saving_has_no_effect(tmp_path):
 def test_files_of_later_protocols_are_refused(original, tmp_path):
     path = tmp_path / "future"
     head, arrays = unpack(original)
-    path.write_bytes(pack(head | {"protocol": 7, "version": "9.1", "model": "changed"}, arrays))
+    path.write_bytes(pack(head | {"protocol": 8, "version": "9.1", "model": "changed"}, arrays))
     with pytest.raises(
-        ModelFileError, match=r"written by budgetron 9\.1 in protocol 7.*up to protocol 6: update"
+        ModelFileError, match=r"written by budgetron 9\.1 in protocol 8.*up to protocol 7: update"
     ):
         budgetron.load(path)
-    with pytest.raises(ModelFileError, match="protocol 6"):
+    with pytest.raises(ModelFileError, match="protocol 7"):
         files.load_extras(path)
     with pytest.raises(FileNotFoundError):
         budgetron.load(tmp_path / "missing")
@@ -871,7 +871,7 @@ def test_protocol_2():
 def test_protocol_2_without_class_weight():
     path = DATA / "protocol2-linear.budgetron"
     model, extras = budgetron.load(path), files.load_extras(path)
-    assert repr(model) == "PassiveAggressive(C=0.5, variant='PA-II')"
+    assert repr(model) == "PassiveAggressive(C=0.5, fit_intercept=False, variant='PA-II')"
     assert model.class_weight is None
     X = extras["rows"]
     np.testing.assert_array_equal(model.decision_function(X), extras["margins"])
@@ -895,11 +895,19 @@ def test_protocol_3():
     [
         ("average", "AveragedClassifier(learner=KernelPerceptron(gamma=0.5))"),
         ("shrinking", "ShrinkingPerceptron(gamma=0.5, shrink=0.9)"),
-        ("linear", "Perceptron(eta=0.5)"),
+        ("linear", "Perceptron(eta=0.5, fit_intercept=False)"),
     ],
 )
 def test_protocol_5(name, text):
-    path = DATA / f"protocol5-{name}.budgetron"
+    continues_exactly(DATA / f"protocol5-{name}.budgetron", text)
+
+
+def test_protocol_6_without_intercept():
+    continues_exactly(DATA / "protocol6.budgetron", "AROW(fit_intercept=False, r=0.5)")
+
+
+def continues_exactly(path, text):
+    """Check that a model of an older protocol predicts and goes on learning as it did when it was saved."""
     model, extras = budgetron.load(path), files.load_extras(path)
     assert repr(model) == text
     X = extras["rows"]

@@ -42,7 +42,7 @@ def test_many_keys_are_found_again():
     rng = np.random.default_rng(0)
     keys = np.unique(np.append(rng.integers(-(2**63), 2**63 - 1, 30_000), [0, -1, -(2**63), 2**63 - 1]))
     X, y = rng.normal(size=(len(keys), 2)), rng.integers(2, size=len(keys))
-    fleet = Fleet(linear.Perceptron())
+    fleet = Fleet(linear.Perceptron(fit_intercept=False))
     for part in np.array_split(rng.permutation(len(keys)), 7):
         fleet.partial_fit(keys[part], X[part], y[part], classes=[0, 1])
     assert len(fleet) == len(keys)
@@ -50,7 +50,7 @@ def test_many_keys_are_found_again():
     margins = fleet.decision_function(keys[order], X[order])
     np.testing.assert_allclose(margins, (2 * y[order] - 1) * (X[order] ** 2).sum(axis=1))
     names = [f"{key:x}" * (i % 3 + 1) for i, key in enumerate(keys.tolist())]
-    fleet = Fleet(linear.Perceptron()).partial_fit(names, X, y, classes=[0, 1])
+    fleet = Fleet(linear.Perceptron(fit_intercept=False)).partial_fit(names, X, y, classes=[0, 1])
     np.testing.assert_array_equal(fleet.keys_, np.array(names, object))
     margins = fleet.decision_function([names[i] for i in order], X[order])
     np.testing.assert_allclose(margins, (2 * y[order] - 1) * (X[order] ** 2).sum(axis=1))
@@ -181,7 +181,8 @@ def test_parameters_must_not_change():
 
 def test_an_overflow_changes_nothing():
     """Rows that are valid but so extreme that a step overflows in the middle of the batch."""
-    for learner in (linear.PassiveAggressive(variant="PA"), Forgetron(3, kernel="poly", degree=9, gamma=1.0)):
+    extreme = linear.PassiveAggressive(variant="PA", fit_intercept=False)
+    for learner in (extreme, Forgetron(3, kernel="poly", degree=9, gamma=1.0)):
         fleet = Fleet(learner).partial_fit([1, 2], np.eye(2), [0, 1])
         before = fleet.to_bytes()
         X = np.array([[0.5, 0.5], [1e-160, 0.0], [1e50, 1e50], [1.0, 1.0]])

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from cases import STREAMS, stream
+from cases import STREAMS, all_weights, stream, with_ones
 from scipy.sparse import csr_array
 from sklearn.base import clone
 
@@ -46,18 +46,20 @@ def test_equal_to_the_figures(label, name):
     learner, parameters, literal = LEARNERS[label]
     X, y = stream(name)
     start = np.random.default_rng(0).normal(size=X.shape[1])
-    before, after = literal(X, y, start)
+    rows = with_ones(X)  # the intercept starts at 0
+    before, after = literal(rows, y, np.append(0.0, start))
     model = learner(**parameters, initial_weights=tuple(start.tolist()))
     trace = model.progressive_fit(X, y, classes=[-1, 1])
-    np.testing.assert_allclose(trace.margins, np.einsum("ti,ti->t", before, X), rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(model.coef_[0], after, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(trace.margins, np.einsum("ti,ti->t", before, rows), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(all_weights(model)[0], after, rtol=1e-9, atol=1e-12)
     played = clone(model)
     got = [played.play(csr_array(x[None]), outcome, classes=[-1, 1]) for x, outcome in zip(X, y, strict=True)]
     np.testing.assert_allclose(got, trace.margins, rtol=1e-9, atol=1e-9)
     average = AveragedClassifier(clone(model)).fit(X, y)
-    np.testing.assert_allclose(average.coef_[0], before.mean(axis=0), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(all_weights(average)[0], before.mean(axis=0), rtol=1e-9, atol=1e-12)
     chosen = PenalizedRiskClassifier(clone(model)).fit(X, y)
-    np.testing.assert_allclose(chosen.coef_[0], before[chosen.births_[chosen.chosen_]], rtol=1e-9, atol=1e-12)
+    expected = before[chosen.births_[chosen.chosen_]]
+    np.testing.assert_allclose(all_weights(chosen)[0], expected, rtol=1e-9, atol=1e-12)
 
 
 def test_files_and_certificates(tmp_path):

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from cases import all_weights, with_ones
 from reference.linear import JointAROW
 from scipy.sparse import csr_array
 from sklearn.base import clone
@@ -58,6 +59,8 @@ CASES = [
     for n in (2, 3, 5)
     for covariance in FORMS
     for parameters in ({}, {"forget": 0.97}, {"prior": 20.0}, {"prior": 3.0, "forget": 0.5})
+] + [
+    (loss, n, covariance, {"fit_intercept": False}) for loss in LOSSES for n in (2, 3) for covariance in FORMS
 ]
 
 
@@ -92,11 +95,14 @@ def test_equals_reference(loss, n_classes, covariance, parameters):
     np.testing.assert_array_equal(trace.margins, played)
     for learned in (whole, cut, single, one_sparse, sparse):
         assert (learned.mistakes_, learned.updates_) == (run.mistakes, run.updates)
-        np.testing.assert_allclose(learned.coef_, run.w, **close)
+        if not run.fit_intercept:
+            np.testing.assert_array_equal(learned.intercept_, np.zeros(len(run.w)))
+        expected = run.w if run.fit_intercept else np.insert(run.w, 0, 0.0, axis=1)
+        np.testing.assert_allclose(all_weights(learned), expected, **close)
         np.testing.assert_allclose(covariance_of(learned), run.sigma, rtol=1e-6, atol=1e-9 * prior)
-        np.testing.assert_array_equal(learned.intercept_, np.zeros(len(run.w)))
-        np.testing.assert_allclose(two_dimensional(learned.decision_function(X)), X @ run.w.T, **close)
-        np.testing.assert_allclose(two_dimensional(learned.decision_function(rows)), X @ run.w.T, **close)
+        expected = with_ones(X) @ expected.T
+        np.testing.assert_allclose(two_dimensional(learned.decision_function(X)), expected, **close)
+        np.testing.assert_allclose(two_dimensional(learned.decision_function(rows)), expected, **close)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -109,9 +115,8 @@ def test_equals_the_second_order_projectron_without_supports(loss, n_classes, fo
     weights = np.random.default_rng(1).choice([0.0, 0.25, 1.0, 3.0], len(X)) if weighted else None
     kernel = SecondOrderProjectron(5, threshold=2.0, r=R, loss=loss, forget=forget, gamma=1.0)
     alone = AROW(R, "full", loss, forget=forget)
-    rows = np.column_stack([np.ones(len(X)), X])
     expected = kernel._learn(X, codes, classes_from_y=True, trace=True, weights=weights)
-    trace = alone._learn(rows, codes, classes_from_y=True, trace=True, weights=weights)
+    trace = alone._learn(X, codes, classes_from_y=True, trace=True, weights=weights)
     assert kernel.n_support_ == 0
     np.testing.assert_allclose(trace.margins, expected.margins, rtol=1e-7, atol=1e-7)
     np.testing.assert_array_equal(trace.mistakes, expected.mistakes)
@@ -132,11 +137,11 @@ def test_weights_divide_the_noise(loss, n_classes, covariance):
     by_class, by_row = (AROW(R, covariance, loss, class_weight=w) for w in ({0: 0.2, 1: 4.0}, None))
     by_class.fit(X, codes)
     by_row.fit(X, codes, sample_weight=np.choose(np.minimum(codes, 2), [0.2, 4.0, 1.0]))
-    np.testing.assert_array_equal(by_class.coef_, by_row.coef_)
+    np.testing.assert_array_equal(all_weights(by_class), all_weights(by_row))
     played = AROW(R, covariance, loss, class_weight={0: 0.2, 1: 4.0})
     for x, y in zip(X, codes, strict=True):
         played.play(x, y, classes=np.arange(n_classes))
-    np.testing.assert_array_equal(played.coef_, by_class.coef_)
+    np.testing.assert_array_equal(all_weights(played), all_weights(by_class))
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -175,7 +180,8 @@ def test_the_logistic_step_has_all_digits_on_long_rows(covariance, n_classes):
 def test_slow_forgetting_on_long_rows_stays_finite(covariance, forget):
     X, codes = stream(3, 2000)
     for scale in (1e-8, 1.0, 1e8):
-        learned = AROW(R, covariance, forget=forget).fit(scale * X, codes)
+        # An intercept, whose feature is 1, would explain the labels of very short rows.
+        learned = AROW(R, covariance, forget=forget, fit_intercept=scale >= 1.0).fit(scale * X, codes)
         assert np.isfinite(learned.coef_).all()
         assert np.linalg.eigvalsh(covariance_of(learned)).min() > -1e-9
         assert learned.score(scale * X, codes) > 0.5
@@ -211,10 +217,10 @@ def test_a_new_class_has_mean_zero(loss, covariance):
     X, codes = stream(2)
     names = np.array(["b", "d"])[codes]
     learned = AROW(R, covariance, loss, forget=0.99).fit(X[:100], names[:100])
-    (w,), sigma = learned.coef_, covariance_of(learned)
+    (w,), sigma = all_weights(learned), covariance_of(learned)
     add_class(learned, "c")
     np.testing.assert_array_equal(learned.classes_, ["b", "c", "d"])
-    np.testing.assert_array_equal(learned.coef_, [-w, np.zeros(len(w)), w])
+    np.testing.assert_array_equal(all_weights(learned), [-w, np.zeros(len(w)), w])
     np.testing.assert_array_equal(covariance_of(learned), sigma)
     twin = copy.deepcopy(learned)
     labels = np.where(X[100:, 2] > 0.0, "a", names[100:])
@@ -224,7 +230,7 @@ def test_a_new_class_has_mean_zero(loss, covariance):
     assert learned.rounds_ == len(X)
     np.testing.assert_array_equal(learned.coef_, twin.coef_)
     norm = learned._learners[0].norm2
-    assert norm == pytest.approx((learned.coef_**2).sum(), rel=1e-9)
+    assert norm == pytest.approx((all_weights(learned) ** 2).sum(), rel=1e-9)
 
 
 @pytest.mark.parametrize("covariance", FORMS)
@@ -251,7 +257,7 @@ def test_files_and_pickles_continue_exactly(loss, n_classes, covariance, forget,
         continued = copy.deepcopy(learned)
         for one in (other, continued):
             one.partial_fit(X[200:], codes[200:])
-        np.testing.assert_array_equal(other.coef_, continued.coef_)
+        np.testing.assert_array_equal(all_weights(other), all_weights(continued))
         assert (other.mistakes_, other.loss_) == (continued.mistakes_, loss)
         assert other.nbytes_ == continued.nbytes_
 
@@ -267,19 +273,19 @@ def test_new_features_after_the_start(covariance, forget, wrap):
     add_features(narrow, 6)
     for one in (narrow, wide):
         one.partial_fit(X[150:], codes[150:])
-    np.testing.assert_allclose(narrow.coef_, wide.coef_, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(all_weights(narrow), all_weights(wide), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("forget", [1.0, 0.98])
 def test_features_above_the_limit_make_the_covariance_diagonal(forget):
     X, codes = stream(3)
     learned = AROW(R, forget=forget).fit(X, codes)
-    sigma, coef = covariance_of(learned), learned.coef_
+    sigma, coef = covariance_of(learned), all_weights(learned)
     add_features(learned, 1001)
     assert learned._learners[0].covariance is None
-    np.testing.assert_allclose(learned._learners[0].variances()[:5], sigma.diagonal(), rtol=1e-9)
-    np.testing.assert_allclose(learned._learners[0].variances()[5:], 100.0)
-    np.testing.assert_array_equal(learned.coef_[:, :5], coef)
+    np.testing.assert_allclose(learned._learners[0].variances()[:6], sigma.diagonal(), rtol=1e-9)
+    np.testing.assert_allclose(learned._learners[0].variances()[6:], 100.0)
+    np.testing.assert_array_equal(all_weights(learned)[:, :6], coef)
     learned.partial_fit(np.pad(X, ((0, 0), (0, 996))), codes)
 
 
@@ -295,19 +301,22 @@ def test_averages_and_journals_have_all_outputs(covariance, forget, n_classes):
         means.append(run.w)
         run.play(x, y)
     averaged = AveragedClassifier(AROW(R, covariance, forget=forget)).fit(X, codes)
-    np.testing.assert_allclose(averaged.coef_, np.mean(means, axis=0), rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(all_weights(averaged), np.mean(means, axis=0), rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(
-        two_dimensional(averaged.decision_function(X)), X @ averaged.coef_.T, rtol=1e-9, atol=1e-9
+        two_dimensional(averaged.decision_function(X)),
+        with_ones(X) @ all_weights(averaged).T,
+        rtol=1e-9,
+        atol=1e-9,
     )
     assert averaged.risk_bound_ > 0.0
     best = PenalizedRiskClassifier(AROW(R, covariance, forget=forget)).fit(X, codes)
     expected = means[best.births_[best.chosen_]]
-    np.testing.assert_allclose(best.coef_, expected, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(all_weights(best), expected, rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(
-        two_dimensional(best.decision_function(X)), X @ expected.T, rtol=1e-7, atol=1e-7
+        two_dimensional(best.decision_function(X)), with_ones(X) @ expected.T, rtol=1e-7, atol=1e-7
     )
     for birth, losses in zip(best.births_, best.losses_, strict=True):
-        scores = X[birth:] @ means[birth].T if birth < len(X) else np.zeros((0, 1))
+        scores = with_ones(X[birth:]) @ means[birth].T if birth < len(X) else np.zeros((0, 1))
         y = codes[birth:]
         if n_classes == 2:
             wrong = np.where(y == 1, scores[:, 0], -scores[:, 0]) <= 0.0
@@ -351,11 +360,11 @@ def test_memory_is_counted_and_known_before(covariance, forget):
     X, codes = stream(5, 400, d=60)
     model = AROW(covariance=covariance, forget=forget)
     two, five = clone(model).fit(X, codes % 2), clone(model).fit(X, codes)
-    assert five.nbytes_ - two.nbytes_ == 8 * (4 * 60 + 4 + 5)  # weights, steps and scores
+    assert five.nbytes_ - two.nbytes_ == 8 * (4 * 61 + 4 + 5)  # weights, steps and scores
     for learned, n_classes in ((two, 2), (five, 5)):
         assert bytes_needed(clone(model), X, n_classes) == learned.nbytes_
     if covariance == "full":
-        assert two.nbytes_ < 4 * 60**2 + 8 * 60 * 8
+        assert two.nbytes_ < 4 * 61**2 + 8 * 61 * 8
 
 
 @pytest.mark.parametrize("covariance", FORMS)
@@ -363,7 +372,7 @@ def test_a_failed_round_changes_nothing(covariance):
     X, codes = stream(3)
     for loss in LOSSES:
         for n_classes in (2, 3):
-            learned = AROW(1e-10, covariance, loss).fit(X[:20], codes[:20] % n_classes)
+            learned = AROW(1e-10, covariance, loss, fit_intercept=False).fit(X[:20], codes[:20] % n_classes)
             twin = copy.deepcopy(learned)
             with pytest.raises(ValueError, match="not finite"):
                 learned._learners[0].play(np.full(5, 1e-155), 1.0, 1e300)
@@ -374,10 +383,10 @@ def test_a_failed_round_changes_nothing(covariance):
 
 
 CHANGES = {
-    "reductions": (np.full(15, 1e60), "variances of the covariance should not be below 0"),
+    "reductions": (np.full(21, 1e60), "variances of the covariance should not be below 0"),
     "factor": (2.0, "factor of the covariance"),
     "direction": (np.zeros(4), "direction of the covariance should be float64 of shape"),
-    "d": (6, "should be of 5 features"),
+    "d": (7, "should be of 6 features"),
 }
 
 
@@ -395,9 +404,9 @@ def test_hostile_states_of_a_full_covariance(name):
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("reductions", np.full(5, -1.0), "at most the prior"),
-        ("reductions", np.full(5, 1e9), "at most the prior"),
-        ("reductions", np.zeros(6), "reductions should be float64 of shape"),
+        ("reductions", np.full(6, -1.0), "at most the prior"),
+        ("reductions", np.full(6, 1e9), "at most the prior"),
+        ("reductions", np.zeros(7), "reductions should be float64 of shape"),
         ("decay", np.zeros(1), "decay should be above 0"),
         ("decay", np.full(1, 2.0), "decay should be above 0"),
         ("decay", np.ones(2), "decay should be float64 of shape"),
@@ -422,10 +431,10 @@ def test_states_of_another_shape_are_refused():
         return state
 
     def drop_output(state):
-        state["_learners"]["states"][0]["weights"] = np.zeros((2, 5))
+        state["_learners"]["states"][0]["weights"] = np.zeros((2, 6))
 
     def flatten(state):
-        state["_learners"]["states"][0]["weights"] = np.zeros(5)
+        state["_learners"]["states"][0]["weights"] = np.zeros(6)
 
     def one_for_each_class(state):
         state["_learners"]["states"] *= 3

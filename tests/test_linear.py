@@ -7,7 +7,7 @@ from math import exp, inf
 import numpy as np
 import pytest
 import sklearn
-from cases import STREAMS, stream
+from cases import STREAMS, all_weights, stream, with_ones
 from hypothesis import given
 from hypothesis import strategies as st
 from reference import linear as ref
@@ -38,6 +38,15 @@ CASES = {
     "pa-ii": (linear.PassiveAggressive, ref.PassiveAggressive, {"C": 0.1, "variant": "PA-II"}),
     "arow": (linear.AROW, ref.AROW, {"r": 0.7, "covariance": "full"}),
     "arow diagonal": (linear.AROW, ref.AROW, {"r": 0.7, "covariance": "diagonal"}),
+}
+# Each once more with the opposite of its default: without an intercept, and Winnow with one.
+CASES |= {
+    f"{label}, {'with' if learner is linear.Winnow else 'no'} intercept": (
+        learner,
+        reference,
+        parameters | {"fit_intercept": learner is linear.Winnow},
+    )
+    for label, (learner, reference, parameters) in CASES.items()
 }
 
 
@@ -136,13 +145,13 @@ def test_votes(name, vote):
     X, y, *_, reference = replay("voted", name, tie=-inf if name == "exact" else TIE)
     model = linear.VotedPerceptron(vote).fit(X, y)
     hypotheses = np.array(reference.predictors)
-    values = hypotheses @ X.T
+    values = hypotheses @ with_ones(X).T
     expected = (values if vote == "average" else np.sign(values)).mean(axis=0)
     assert np.abs(values[values != 0]).min() > 1e-9  # rounding cannot change a sign
     np.testing.assert_allclose(model.decision_function(X), expected, rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(model.decision_function(csr_array(X)), expected, rtol=1e-10, atol=1e-10)
     if vote == "average":
-        np.testing.assert_allclose(model.coef_[0], hypotheses.mean(axis=0), rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(all_weights(model)[0], hypotheses.mean(axis=0), rtol=1e-10, atol=1e-12)
         # The sum of each distinct weight vector times the number of rounds that it survived.
         distinct, starts = [hypotheses[0]], [0]
         for t, w in enumerate(hypotheses):
@@ -151,10 +160,11 @@ def test_votes(name, vote):
                 starts.append(t)
         survived = np.diff([*starts, len(y)])
         np.testing.assert_allclose(
-            model.coef_[0] * len(y), survived @ np.array(distinct), rtol=1e-10, atol=1e-9
+            all_weights(model)[0] * len(y), survived @ np.array(distinct), rtol=1e-10, atol=1e-9
         )
     else:
         assert not hasattr(model, "coef_")
+        assert not hasattr(model, "intercept_")
 
 
 def in_pieces(model, X, y, cuts, *, sparse=False, classes=(-1, 1)):
@@ -207,7 +217,8 @@ def test_each_class_equals_a_binary_learner(label):
     np.testing.assert_allclose(margins, trace.margins, rtol=1e-9, atol=1e-9)
     assert single.mistakes_ == model.mistakes_ == trace.mistakes.sum()
     assert model.coef_.shape == (3, X.shape[1])
-    assert model.intercept_.tolist() == [0, 0, 0]
+    assert model.intercept_.shape == (3,)
+    assert bool(np.any(model.intercept_)) == model.fit_intercept
 
 
 @pytest.mark.parametrize("label", CASES)
@@ -259,10 +270,10 @@ def test_round_without_an_update_reads_only_its_row():
 def test_dual_equals_primal():
     # The kernel Perceptron with a linear kernel equals the Perceptron (004 figures 8.6 and 8.8).
     X, y = stream("exact")
-    primal, dual = linear.Perceptron(), budgetron.KernelPerceptron(kernel="linear")
+    primal, dual = linear.Perceptron(fit_intercept=False), budgetron.KernelPerceptron(kernel="linear")
     np.testing.assert_array_equal(primal.progressive_fit(X, y).margins, dual.progressive_fit(X, y).margins)
     np.testing.assert_array_equal(primal.coef_, dual.dual_coef_ @ dual.support_vectors_)
-    voted = linear.VotedPerceptron().fit(X, y)
+    voted = linear.VotedPerceptron(fit_intercept=False).fit(X, y)
     dual = budgetron.VotedKernelPerceptron(kernel="linear").fit(X, y)
     np.testing.assert_allclose(voted.decision_function(X), dual.decision_function(X), atol=1e-12)
 
@@ -271,9 +282,14 @@ def test_dual_equals_primal():
 @pytest.mark.parametrize("variant", ["PA", "PA-I", "PA-II"])
 def test_passive_aggressive_with_and_without_kernel(variant, C):
     X, y, *_ = replay("pa-i", "random")
-    primal = linear.PassiveAggressive(C, variant).fit(X, y)
     dual = budgetron.PassiveAggressive(C, variant, kernel="linear").fit(X, y)
+    primal = linear.PassiveAggressive(C, variant, fit_intercept=False).fit(X, y)
     np.testing.assert_allclose(primal.coef_, dual.dual_coef_ @ dual.support_vectors_, rtol=1e-9, atol=1e-12)
+    # With an intercept, the kernel is x . x' + 1.
+    dual = budgetron.PassiveAggressive(C, variant, kernel="poly", degree=1, gamma=1.0, coef0=1.0).fit(X, y)
+    primal = linear.PassiveAggressive(C, variant).fit(X, y)
+    expected = dual.dual_coef_ @ with_ones(dual.support_vectors_)
+    np.testing.assert_allclose(all_weights(primal), expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("eta", [0.1, 0.5, 2.0])
@@ -348,7 +364,7 @@ def test_steps_equal_those_of_scikit_learn(variant):
         loss = {"PA-I": "hinge", "PA-II": "squared_hinge"}[variant]
         theirs = PassiveAggressiveClassifier(C=0.2, loss=loss, **once)
     theirs.fit(X, y)
-    ours = linear.PassiveAggressive(C=0.2, variant=variant).fit(X, y)
+    ours = linear.PassiveAggressive(C=0.2, variant=variant, fit_intercept=False).fit(X, y)
     np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-9)
 
 
@@ -364,20 +380,21 @@ def test_decay_over_a_long_stream():
     model.fit(X, y)
     average.fit(X, y)
     np.testing.assert_allclose(weights(model)[0], reference.w, rtol=1e-10)
-    np.testing.assert_allclose(average.coef_[0], np.mean(reference.predictors, axis=0), rtol=1e-9, atol=1e-12)
+    expected = np.mean(reference.predictors, axis=0)
+    np.testing.assert_allclose(all_weights(average)[0], expected, rtol=1e-9, atol=1e-12)
 
 
 def test_arow_variance_stays_positive_on_any_scale():
     # With one feature of value v, sigma is exactly 1 / (1 + t v^2 / r) after t margin errors.
     rows = np.array([[1.7e9]] * 6)
-    trace = linear.AROW().progressive_fit(rows, [0, 1, 0, 1, 0, 1], ledger=True)
+    trace = linear.AROW(fit_intercept=False).progressive_fit(rows, [0, 1, 0, 1, 0, 1], ledger=True)
     w, precision = 0.0, 1.0
     for x, y, margin in zip(rows[:, 0], [-1, 1] * 3, trace.margins, strict=True):
         assert margin == pytest.approx(w * x, rel=1e-9, abs=1e-9)
         v = x * x / precision
         w += (1 - y * w * x) / (v + 1) * y * x / precision
         precision += x * x
-    X = np.column_stack([1e9 + 1e8 * np.arange(6), np.ones(6)])
+    X = 1e9 + 1e8 * np.arange(6)[:, None]
     tau = linear.AROW().progressive_fit(X, [0, 1, 0, 1, 0, 1], ledger=True).ledger["tau"]
     assert np.all(tau[~np.isnan(tau)] > 0)
     model = linear.AROW().fit(*stream("random"))
@@ -444,10 +461,10 @@ def test_a_chosen_covariance_stays_as_features_are_added():
     X, y = wide_stream(1000)
     full = linear.AROW(covariance="full").fit(X, y)
     add_features(full, 1001)
-    assert all(rule.covariance.d == 1001 for rule in full._learners)
+    assert all(rule.covariance.d == 1002 for rule in full._learners)
     wide = linear.AROW().fit(*wide_stream(1001))
     add_features(wide, 1010)
-    assert all(len(rule.extra["sigma"]) == 1010 for rule in wide._learners)
+    assert all(len(rule.extra["sigma"]) == 1011 for rule in wide._learners)
 
 
 def test_a_state_with_another_covariance_is_refused():

@@ -4,6 +4,7 @@ from math import sqrt
 
 import numpy as np
 import pytest
+from cases import all_weights, with_ones
 from sklearn.svm import SVC
 
 import budgetron
@@ -25,10 +26,21 @@ def literal(X, y):
 
 
 @pytest.mark.parametrize("seed", range(8))
+def test_an_intercept_counts_as_a_feature_of_1(seed):
+    X, y, _ = streams.separable(150, 4, 0.03, random_state=seed)
+    weights, updates, passes = literal(with_ones(X), y)
+    model = linear.Perceptron()
+    result = learn_until_separated(model, X, y, margin=0.03)
+    assert (result.updates, result.passes) == (updates, passes)
+    np.testing.assert_allclose(all_weights(model)[0], weights, rtol=1e-9, atol=1e-9)
+    assert result.updates <= result.limit == pytest.approx(bounds.perceptron_separable(2.0**0.5, 0.03))
+
+
+@pytest.mark.parametrize("seed", range(8))
 def test_linear_and_kernel_perceptron_equal_literal_code(seed):
     X, y, _ = streams.separable(150, 4, 0.03, random_state=seed)
     weights, updates, passes = literal(X, y)
-    model = linear.Perceptron()
+    model = linear.Perceptron(fit_intercept=False)
     result = learn_until_separated(model, X, y, margin=0.03)
     assert (result.updates, result.passes) == (updates, passes)
     np.testing.assert_allclose(model.coef_[0], weights, rtol=1e-9, atol=1e-9)

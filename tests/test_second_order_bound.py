@@ -4,6 +4,7 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
+from cases import all_weights, with_ones
 from reference.second_order_bound import RecordedRun, arow
 from scipy.sparse import csr_array
 from sklearn.svm import SVC, LinearSVC
@@ -105,16 +106,18 @@ def test_certificates_equal_the_reference(r, prior, budget, linear_part):
 
 @pytest.mark.parametrize(("r", "prior"), [(1.0, 1.0), (0.2, 3.0)])
 @pytest.mark.parametrize("covariance", ["full", "diagonal"])
+@pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_certificates_of_arow_equal_the_reference(kind, covariance, r, prior):
+def test_certificates_of_arow_equal_the_reference(kind, covariance, fit_intercept, r, prior):
     X, y = make_stream(kind, 5)
-    model = linear.AROW(r, covariance, prior=prior)
+    model = linear.AROW(r, covariance, prior=prior, fit_intercept=fit_intercept)
     trace = model.progressive_fit(X, y, ledger=True)
-    mistakes, bound, w = arow(X, y, covariance == "diagonal", r, prior)
-    np.testing.assert_allclose(model.coef_[0], w, atol=1e-9)
+    rows = with_ones(X) if fit_intercept else X
+    mistakes, bound, w = arow(rows, y, covariance == "diagonal", r, prior)
+    np.testing.assert_allclose(all_weights(model)[0, -len(w) :], w, atol=1e-9)
     rng = np.random.default_rng(0)
     for size in (0.03, 1.0, 30.0):
-        u = size * rng.normal(size=X.shape[1])
+        u = size * rng.normal(size=rows.shape[1])
         certificate = certify(model, X, y, trace, u)
         assert certificate.count == mistakes
         assert certificate.bound == pytest.approx(bound(u), rel=1e-8)
@@ -125,7 +128,7 @@ def test_nothing_is_dropped_if_each_row_has_one_feature():
     X, y = np.eye(4)[rng.integers(4, size=60)] * rng.normal(size=(60, 1)), rng.choice([-1.0, 1.0], 60)
     found = []
     for covariance in ("full", "diagonal"):
-        model = linear.AROW(0.5, covariance)
+        model = linear.AROW(0.5, covariance, fit_intercept=False)
         trace = model.progressive_fit(X, y, ledger=True)
         found.append([certify(model, X, y, trace, u).bound for u in (np.ones(4), X[0], -X[1])])
     np.testing.assert_allclose(found[0], found[1], rtol=1e-9)
@@ -206,8 +209,8 @@ def test_it_is_tight_on_orthonormal_rows():
     T = 30
     X, y = np.eye(T), np.random.default_rng(0).choice([-1.0, 1.0], T)
     for model in (
-        linear.AROW(),
-        linear.AROW(covariance="diagonal"),
+        linear.AROW(fit_intercept=False),
+        linear.AROW(covariance="diagonal", fit_intercept=False),
         SecondOrderProjectron(T, linear=False, kernel="linear"),
     ):
         trace = model.progressive_fit(X, y, ledger=True)

@@ -16,16 +16,19 @@ ZERO = np.zeros((1, 3))
 
 
 def learner(cls):
-    """A learner whose f(0) is 0 after any stream: linear, or with the linear kernel."""
+    """A learner whose f(0) is 0 after any stream: linear without intercept, or with the linear kernel."""
     if cls is budgetron.SecondOrderProjectron:
         return cls(kernel="linear", gamma=1.0, linear=False)  # the linear part has a constant feature
-    return cls(kernel="linear", gamma=1.0) if cls in kernelized.learners() else cls()
+    return cls(kernel="linear", gamma=1.0) if cls in kernelized.learners() else cls(fit_intercept=False)
 
 
 def classifiers():
     learners = [learner(cls) for cls in [*kernelized.learners(), *linear.learners()]]
     yield from learners
-    for base in (linear.Perceptron(), budgetron.KernelPerceptron(kernel="linear", gamma=1.0)):
+    for base in (
+        linear.Perceptron(fit_intercept=False),
+        budgetron.KernelPerceptron(kernel="linear", gamma=1.0),
+    ):
         yield CalibratedClassifier(base)
         yield batch.AveragedClassifier(base)
         yield batch.PenalizedRiskClassifier(base)
@@ -136,7 +139,8 @@ ADAPTERS = [
     "adapter", ADAPTERS, ids=lambda cls: f"{cls.__module__.removeprefix('budgetron.')}.{cls.__name__}"
 )
 def test_river(adapter, n_classes):
-    kernel = {"kernel": "linear", "gamma": 1.0} if adapter.__module__ == "budgetron.river" else {}
+    linear_kernel = {"kernel": "linear", "gamma": 1.0}
+    kernel = linear_kernel if adapter.__module__ == "budgetron.river" else {"fit_intercept": False}
     model = adapter(**kernel, **({"linear": False} if adapter is river.SecondOrderProjectron else {}))
     labels = ["b", "a", "c"][:n_classes]  # the first class is the label seen first
     for t, x in enumerate(rows(2)[0]):

@@ -187,7 +187,7 @@ def test_the_bound_of_an_expert_and_the_regret(name, dtype):
         found = []
         for rows in (X, standardised(X)):
             rows = np.hstack([np.ones((len(y), 1)), rows])
-            alone = linear.AROW(covariance="full")
+            alone = linear.AROW(covariance="full", fit_intercept=False)
             own = alone.progressive_fit(rows, y, ledger=True)
             found.append(certify(alone, rows, y, own).bound)
         assert certificate.bound - model.regret_bound_ == pytest.approx(min(found), rel=1e-3)

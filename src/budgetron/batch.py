@@ -332,5 +332,9 @@ class PenalizedRiskClassifier(LearnerWrapper):
                 values[block, c] = run.decide(birth, X[block])
         return values if hypothesis.n_outputs > 1 else values[:, 0]
 
-    def _weights(self, hypothesis: HypothesisWithHistory) -> Floats:
-        return self._decide(hypothesis, np.eye(self.n_features_in_, dtype=hypothesis.dtype)).T
+    def _weights(self, hypothesis: LinearRule) -> Floats:
+        birth, weights = int(self.births_[self.chosen_]), np.zeros((hypothesis.n_outputs, hypothesis.d))
+        for c in range(hypothesis.n_outputs):
+            found = PastHypotheses(hypothesis, c).weights(birth)
+            weights[c, : len(found)] = found
+        return weights

@@ -8,7 +8,7 @@ from scipy.special import expit, logsumexp
 
 
 class Linear:
-    """A weight vector and the rounds over it.
+    """A weight vector and the rounds over it. With an intercept, all rows are (1, x).
 
     `gap` tells how close the decisions of the last round were, as in the kernel references. `predictors`
     lists the hypothesis that predicted each round.
@@ -16,8 +16,9 @@ class Linear:
 
     names: tuple[str, ...] = ("tau", "norm")
 
-    def __init__(self, d):
-        self.w = np.zeros(d)
+    def __init__(self, d, fit_intercept=True):
+        self.fit_intercept = fit_intercept
+        self.w = np.zeros(d + fit_intercept)
         self.predictors = []
         self.mistakes = self.updates = 0
         self.gap = inf
@@ -27,6 +28,7 @@ class Linear:
         self.gap = min(self.gap, abs(difference))
 
     def play(self, x, y):
+        x = np.append(1.0, x) if self.fit_intercept else x
         self.gap = inf
         self.entry = dict.fromkeys(self.names, nan)
         self.predictors = [*self.predictors, self.w]
@@ -50,8 +52,8 @@ class Linear:
 
 
 class Perceptron(Linear):
-    def __init__(self, d, eta=1.0, normalize=False):
-        super().__init__(d)
+    def __init__(self, d, eta=1.0, normalize=False, fit_intercept=True):
+        super().__init__(d, fit_intercept)
         self.eta, self.normalize = eta, normalize
 
     def update(self, x, y, margin):
@@ -60,8 +62,8 @@ class Perceptron(Linear):
 
 
 class MarginPerceptron(Linear):
-    def __init__(self, d, margin):
-        super().__init__(d)
+    def __init__(self, d, margin, fit_intercept=True):
+        super().__init__(d, fit_intercept)
         self.rho = margin
 
     def learn(self, x, y, margin):
@@ -75,8 +77,8 @@ class MarginPerceptron(Linear):
 class OnlineSVM(Linear):
     names = ("phi", "tau", "norm")
 
-    def __init__(self, d, eta, C):
-        super().__init__(d)
+    def __init__(self, d, eta, C, fit_intercept=True):
+        super().__init__(d, fit_intercept)
         self.eta, self.C = eta, C
 
     def learn(self, x, y, margin):
@@ -92,8 +94,8 @@ class OnlineSVM(Linear):
 
 
 class PassiveAggressive(Linear):
-    def __init__(self, d, C, variant):
-        super().__init__(d)
+    def __init__(self, d, C, variant, fit_intercept=True):
+        super().__init__(d, fit_intercept)
         self.C, self.variant = C, variant
 
     def learn(self, x, y, margin):
@@ -115,10 +117,10 @@ class PassiveAggressive(Linear):
 class AROW(Linear):
     """Full: by the rank-one update. Diagonal: the inverse variances grow by x^2 / r."""
 
-    def __init__(self, d, r, covariance):
-        super().__init__(d)
+    def __init__(self, d, r, covariance, fit_intercept=True):
+        super().__init__(d, fit_intercept)
         self.r, self.diagonal = r, covariance == "diagonal"
-        self.inverse = np.eye(d)
+        self.inverse = np.eye(d + fit_intercept)
 
     def learn(self, x, y, margin):
         self.near(1 - y * margin)
@@ -136,15 +138,17 @@ class JointAROW:
     covariance is a whole matrix. If it is diagonal, the inverse variances grow, and nothing else.
     """
 
-    def __init__(self, d, n_classes, r, covariance, *, loss, prior, forget=1.0):
+    def __init__(self, d, n_classes, r, covariance, *, loss, prior, forget=1.0, fit_intercept=True):
         self.outputs = n_classes if n_classes > 2 else 1
         self.r, self.diagonal, self.loss = r, covariance == "diagonal", loss
         self.prior, self.forget = prior, forget
-        self.w, self.sigma = np.zeros((self.outputs, d)), prior * np.eye(d)
+        self.fit_intercept = fit_intercept
+        self.w, self.sigma = np.zeros((self.outputs, d + fit_intercept)), prior * np.eye(d + fit_intercept)
         self.mistakes = self.updates = 0
 
     def play(self, x, code, weight=1.0):
         """Play a round; return the scores before the label was seen."""
+        x = np.append(1.0, x) if self.fit_intercept else x
         if self.outputs == 1:
             y = np.array([1.0 if code == 1 else -1.0])
         else:
@@ -199,10 +203,10 @@ class JointAROW:
 class Winnow(Linear):
     names = ("Z",)
 
-    def __init__(self, d, eta, balanced=False):
-        super().__init__(d)
+    def __init__(self, d, eta, balanced=False, fit_intercept=False):
+        super().__init__(d, fit_intercept)
         self.eta, self.balanced = eta, balanced
-        self.full = np.ones(2 * d if balanced else d)
+        self.full = np.ones(len(self.w) * (2 if balanced else 1))
         self.full = self.full / self.full.sum()
         self.show()
 

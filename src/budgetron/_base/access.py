@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 
 from budgetron._base.batches import Batch
 from budgetron._base.kernel_classifier import KernelClassifier
@@ -15,6 +16,7 @@ from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.theorems import DeclaredTheorem
 from budgetron._base.trace import Trace
 from budgetron._core.kernel import Kernel
+from budgetron._core.linear import LinearRule, with_constant
 from budgetron._core.rounds import Learner
 from budgetron._util.types import Floats, Label, Matrix, Row, Rows
 
@@ -26,6 +28,8 @@ __all__ = [
     "checked_rows",
     "close_batch",
     "competitor_kernel",
+    "competitor_rows",
+    "has_intercept",
     "hypotheses_of",
     "kernel_hypotheses_of",
     "linear_part",
@@ -125,6 +129,19 @@ def theorems_of(model: OnlineClassifier, radius: float) -> list[DeclaredTheorem]
 def competitor_kernel(model: OnlineClassifier) -> Kernel:
     """Return the kernel whose space contains the competitors of a fitted model's theorems."""
     return model._competitor_kernel()
+
+
+def competitor_rows(model: OnlineClassifier, X: Rows) -> Floats:
+    """Return the rows in the space of the competitors: dense, and (1, x) if the model has an intercept."""
+    rows = checked_rows(model, X)
+    dense = np.ascontiguousarray(rows.toarray() if issparse(rows) else rows, float)
+    return with_constant(dense) if has_intercept(model) else dense
+
+
+def has_intercept(model: OnlineClassifier) -> bool:
+    """Return whether a fitted model is linear and has an intercept."""
+    hypothesis = hypotheses_of(model)[0]
+    return isinstance(hypothesis, LinearRule) and hypothesis.constant == 1
 
 
 def check_parameters(model: OnlineClassifier) -> None:

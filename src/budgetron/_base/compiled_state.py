@@ -139,7 +139,8 @@ def linear_hypothesis(make_rule: Callable[[int], LinearRule], found: object, d: 
     if not isinstance(found, dict):
         raise ValueError("the rule should be a table of names")
     # Rules over two and three features show which arrays grow with their number, and how.
-    small, larger = (_with_history(make_rule(n), found).__getstate__() for n in (2, 3))
+    rules = [_with_history(make_rule(n), found) for n in (2, 3)]
+    small, larger = (rule.__getstate__() for rule in rules)
     state = dict(require_names(found, set(small), "the rule"))
     rounds = _check_counts(state)
     require_int(state["updates"], 0, rounds, "updates")
@@ -153,7 +154,7 @@ def linear_hypothesis(make_rule: Callable[[int], LinearRule], found: object, d: 
     for name in ("average", "journal", "covariance"):
         require((state[name] is None) == (small[name] is None), f"the {name} is missing or unexpected")
     if state["covariance"] is not None:
-        state["covariance"] = covariance_of(state["covariance"], small["covariance"], d)
+        state["covariance"] = covariance_of(state["covariance"], small["covariance"], d + rules[0].constant)
     if state["average"] is not None:
         state["average"] = average_of(state["average"], weights.size)
     if state["journal"] is not None:
@@ -167,7 +168,7 @@ def linear_hypothesis(make_rule: Callable[[int], LinearRule], found: object, d: 
 def _grown_shape(small: NDArray[Any], larger: NDArray[Any], d: int) -> tuple[int, ...]:
     """The shape over d features of an array whose shapes over two and three features are known."""
     pairs = zip(small.shape, larger.shape, strict=True)
-    return tuple(d if pair == (2, 3) else pair[0] for pair in pairs)
+    return tuple(least + (more - least) * (d - 2) for least, more in pairs)
 
 
 def _with_history(rule: LinearRule, state: State) -> LinearRule:

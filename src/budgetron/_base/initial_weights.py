@@ -36,5 +36,6 @@ class InitialWeightsClassifier(LinearClassifier):
         rules = super()._make(X, outputs)
         if self.initial_weights is not None:
             given = self.initial_weights
-            rules[0].set_weights(initial_numbers(given, "initial_weights", X.shape[1], "feature", outputs))
+            start = initial_numbers(given, "initial_weights", X.shape[1], "feature", outputs)
+            rules[0].set_weights(np.append(np.zeros(rules[0].constant), start))  # intercept 0
         return rules

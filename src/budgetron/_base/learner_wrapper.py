@@ -14,7 +14,7 @@ from budgetron._base.batches import Batch
 from budgetron._base.fitted_estimator import FittedEstimator
 from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._base.large_values import LargeValueError
-from budgetron._base.linear_classifier import LinearClassifier
+from budgetron._base.linear_classifier import LinearClassifier, coefficients, intercepts
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.protocol import Hypothesis, HypothesisWithHistory
 from budgetron._base.sizes import Prepare, as_it_is, with_params
@@ -223,9 +223,12 @@ class LearnerWrapper(OnlineClassifier):
         hypotheses = self._fitted()
         if not isinstance(self.learner_, LinearClassifier):
             raise AttributeError(f"coef_: {type(self.learner_).__name__} is not a linear learner")
-        return np.vstack([self._weights(hypothesis) for hypothesis in hypotheses])
+        return coefficients(hypotheses, self._weights)
 
     @property
     def intercept_(self) -> Floats:
-        """Zeros, for a linear learner: the hyperplanes pass through the origin."""
-        return np.zeros(len(self.coef_))
+        """Intercepts of shape (n_outputs,), of a linear learner; zeros without `fit_intercept`."""
+        hypotheses = self._fitted()
+        if not isinstance(self.learner_, LinearClassifier):
+            raise AttributeError(f"intercept_: {type(self.learner_).__name__} is not a linear learner")
+        return intercepts(hypotheses, self._weights)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from budgetron._base.compiled_state import linear_hypothesis
 from budgetron._base.large_values import refuse_large_features
+from budgetron._base.parameters import Constraints
 from budgetron._base.sizes import Prepare, as_it_is, bytes_of_width
 from budgetron._base.unmergeable import UnmergeableClassifier
 from budgetron._core.linear import LinearRule
 from budgetron._util.checks import State
 from budgetron._util.types import Floats, Matrix
 
-__all__ = ["LinearClassifier"]
+__all__ = ["FIT_INTERCEPT", "LinearClassifier", "coefficients", "intercepts"]
+
+# The constraint of the parameter.
+FIT_INTERCEPT: Constraints = {"fit_intercept": ["boolean"]}
 
 # Features must be smaller, so that weights and their squares cannot overflow.
 LARGEST = 1e75
@@ -25,7 +29,10 @@ class LinearClassifier(UnmergeableClassifier):
     """The base of the linear learners.
 
     A subclass defines which rule it follows (`_rule`), or if one hypothesis has all outputs, `_joint_rule`.
+    With `fit_intercept`, rules learn rows (1, x), and the first weight is the intercept.
     """
+
+    fit_intercept: bool
 
     _learners: Sequence[LinearRule]
 
@@ -82,7 +89,10 @@ class LinearClassifier(UnmergeableClassifier):
         return self._learners
 
     def _weights(self, hypothesis: LinearRule) -> Floats:
-        """Return the weights that `decision_function` uses for one hypothesis, or for all of its outputs."""
+        """Return the weights that `decision_function` uses for one hypothesis, or for all of its outputs.
+
+        If there is an intercept, it is the first weight.
+        """
         weights: Floats = hypothesis.factor * hypothesis.weights
         return weights
 
@@ -92,12 +102,12 @@ class LinearClassifier(UnmergeableClassifier):
     @property
     def coef_(self) -> Floats:
         """Weights of shape (n_outputs, n_features)."""
-        return np.vstack([self._weights(hypothesis) for hypothesis in self._fitted()])
+        return coefficients(self._fitted(), self._weights)
 
     @property
     def intercept_(self) -> Floats:
-        """Zeros: the hyperplanes of these learners pass through the origin."""
-        return np.zeros(sum(hypothesis.n_outputs for hypothesis in self._fitted()))
+        """Intercepts of shape (n_outputs,); zeros without `fit_intercept`."""
+        return intercepts(self._fitted(), self._weights)
 
     @property
     def updates_(self) -> int:
@@ -106,3 +116,15 @@ class LinearClassifier(UnmergeableClassifier):
         With more than two classes and one hypothesis for each, the sum over the classes.
         """
         return sum(hypothesis.updates for hypothesis in self._fitted())
+
+
+def coefficients(hypotheses: Sequence[Any], weights: Callable[[Any], Floats]) -> Floats:
+    """Return the weights of shape (n_outputs, n_features), given a function that returns all weights."""
+    found = np.vstack([weights(hypothesis) for hypothesis in hypotheses])
+    return found[:, hypotheses[0].constant :]
+
+
+def intercepts(hypotheses: Sequence[Any], weights: Callable[[Any], Floats]) -> Floats:
+    """Return the intercepts of shape (n_outputs,), given a function that returns all weights."""
+    found = np.vstack([weights(hypothesis) for hypothesis in hypotheses])
+    return found[:, 0].copy() if hypotheses[0].constant else np.zeros(len(found))

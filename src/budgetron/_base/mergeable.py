@@ -97,7 +97,8 @@ class MergeableClassifier(LossClassifier, ABC):
 
         - with the squared loss and full covariance, for every cut of the stream into parts;
         - with the hinge loss, two classes and full covariance, if the same rows are margin errors;
-        - with every loss, if rows of different parts have no features in common.
+        - with every loss, if rows of different parts have no features in common, which needs
+          ``fit_intercept=False``.
 
         Otherwise it is close if the parts are short; see `budgetron.merging.merge_period`.
 
@@ -116,7 +117,7 @@ class MergeableClassifier(LossClassifier, ABC):
         >>> model.merge(deltas).rounds_
         1700
         >>> round(model.score(X[1700:], y[1700:]), 2)
-        0.87
+        0.86
         """
         self._require_mergeable()
         if isinstance(deltas, Delta):

@@ -7,11 +7,10 @@ from math import inf, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import issparse
 from sklearn.utils.validation import column_or_1d
 
 from budgetron import bounds
-from budgetron._base.access import checked_rows, competitor_kernel
+from budgetron._base.access import competitor_kernel, competitor_rows
 from budgetron._base.linear_classifier import LinearClassifier
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._util.types import Rows
@@ -111,6 +110,4 @@ def _changes(model: OnlineClassifier) -> int:
 
 
 def _radius(model: OnlineClassifier, X: Rows) -> float:
-    rows = checked_rows(model, X)
-    dense = rows.toarray() if issparse(rows) else rows
-    return sqrt(float(competitor_kernel(model).diagonal(dense).max()))
+    return sqrt(float(competitor_kernel(model).diagonal(competitor_rows(model, X)).max()))

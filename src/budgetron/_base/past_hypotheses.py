@@ -80,12 +80,15 @@ class PastHypotheses:
 
     def decide(self, birth: int, X: Matrix) -> Floats:
         """Return f(x) for each row of X, of the hypothesis that predicted this round."""
+        return np.asarray(self._features(X) @ self.weights(birth))
+
+    def weights(self, birth: int) -> Floats:
+        """Return the weights of the hypothesis that predicted this round, without zeros at the end."""
         births = np.array([birth])
         which = int(self._which(births)[0])
         # The scale of a later change multiplies all earlier ones.
         scales = np.cumprod(np.append(1.0, self._scales[which:0:-1]))[::-1]
-        weights = self._changes[: which + 1].T @ scales
-        return np.asarray(self._factor(births)[0] * (self._features(X) @ weights))
+        return np.asarray(self._factor(births)[0] * (self._changes[: which + 1].T @ scales))
 
 
 def blocks_for_margins(hypotheses: int, rows: int) -> Iterator[slice]:

@@ -48,6 +48,7 @@ __all__ = [
 class Run:
     """A stream, what the learner did on it, and what the competitor does on it.
 
+    `X` has the rows in the space of the competitors: (1, x) if the learner has an `intercept`.
     `y` holds -1 and +1, or the indices of the classes if there are more than two. `radius` is the largest
     sqrt(k(x, x)). `margins` are y g(x) of the competitor g, `norm` is its norm (the largest, if it drifts)
     and `shift` the distance that it drifts in all. `loss` is the loss of the theorem, "hinge" or "logistic".
@@ -64,6 +65,7 @@ class Run:
     competitor: str = ""
     expansion: tuple[Floats, Floats] | None = None
     loss: str = "hinge"
+    intercept: bool = False
 
     @property
     def losses(self) -> float:

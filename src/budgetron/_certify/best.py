@@ -20,7 +20,8 @@ def find_best_competitor(run: Run, theorem: FunctionTheorem, verbose: bool) -> N
     """Store the competitor with the smallest bound in the run, or one that is nearly as good.
 
     If the bound is norm_weight ||g||^2 + losses, up to a factor, the best competitor is an SVM without
-    intercept. Otherwise SVMs with several values of C are compared.
+    intercept, or if the learner has one, with an intercept that is a part of ||g||. Otherwise SVMs with
+    several values of C are compared.
     """
     dual = Dual(run.kernel, run.X, run.y)
     if theorem.norm_weight is not None:
@@ -59,7 +60,7 @@ def _solution(dual: Dual, run: Run, limit: float) -> Expansion:
     """Return the solution in float64, scaled to the limit of the norm if it exceeds it."""
     alpha = dual.alpha
     used = np.flatnonzero(alpha) if np.any(alpha) else np.array([0])
-    name = "the best, an SVM without intercept"
+    name = f"the best, an SVM with{' a penalized' if run.intercept else 'out'} intercept"
     g = Expansion(run.kernel, run.X[used], alpha[used] * run.y[used], name)
     norm = g.norm()
     return g if norm <= limit else Expansion(run.kernel, g.rows, g.coef * (limit / norm), name)

@@ -46,7 +46,8 @@ class Certificate:
     assumptions : list of Assumption
         The assumptions of the theorem, and whether they hold.
     expansion : (rows, coefficients), or None
-        The competitor itself, if it does not drift.
+        The competitor itself, if it does not drift. If the learner is linear and has an intercept, the first
+        column of the rows belongs to the intercept.
     loss : str
         The loss of the competitor, "hinge" or "logistic".
     """

@@ -6,10 +6,15 @@ from math import sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from budgetron._base.access import check_parameters, checked_rows, competitor_kernel, theorems_of
+from budgetron._base.access import (
+    check_parameters,
+    competitor_kernel,
+    competitor_rows,
+    has_intercept,
+    theorems_of,
+)
 from budgetron._base.batches import encode
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.theorems import (
@@ -61,10 +66,13 @@ def certify(
     competitor : "best", (rows, coefficients), array, fitted model, list of (first round, competitor), or int
         What the run is compared with. A list is a sequence of competitors, each from its first round on, for
         the theorems that allow drift. A weight vector is meant for linear learners. Models must have the
-        learner's kernel; their intercepts are ignored. An integer is the number of switches of a sequence of
-        experts, for the theorems that compare with such sequences. "best" searches for the competitor with
-        the smallest bound, and finds it or one nearly as good. The search computes a quadratic number of
-        kernel values: some seconds for 5,000 rounds.
+        learner's kernel. If the learner is linear and has an intercept, its theorem is about rows (1, x), and
+        so is the competitor: intercepts of models are used, weight vectors may have the intercept as an
+        additional first number, and rows of expansions an additional first column. Otherwise intercepts of
+        models are ignored. An integer is the number of switches of a sequence of experts, for the theorems
+        that compare with such sequences. "best" searches for the competitor with the smallest bound, and
+        finds it or one nearly as good. The search computes a quadratic number of kernel values: some seconds
+        for 5,000 rounds.
     theorem : str, optional
         A name in `bounds.THEOREMS`, for learners with several theorems.
     check : bool, default=True
@@ -109,8 +117,7 @@ def _run_of(model: OnlineClassifier, X: Rows, y: ArrayLike, trace: Trace) -> Run
     if not theorems:
         raise ValueError(f"the papers state no theorem for {model!r}")
     _refuse_classes(model, theorems)
-    rows = checked_rows(model, X)
-    rows = np.ascontiguousarray(rows.toarray() if issparse(rows) else rows, float)
+    rows = competitor_rows(model, X)
     codes = encode(column_or_1d(y), model.classes_)
     if not len(rows) == len(codes) == len(trace) == model.rounds_:
         raise ValueError(
@@ -126,7 +133,7 @@ def _run_of(model: OnlineClassifier, X: Rows, y: ArrayLike, trace: Trace) -> Run
     kernel = competitor_kernel(model)
     radius = sqrt(float(kernel.diagonal(rows).max()))
     labels = np.where(codes == 1, 1.0, -1.0) if len(model.classes_) == 2 else codes.astype(float)
-    return Run(trace, rows, labels, kernel, radius)
+    return Run(trace, rows, labels, kernel, radius, intercept=has_intercept(model))
 
 
 def _refuse_classes(model: OnlineClassifier, theorems: list[DeclaredTheorem]) -> None:
@@ -195,14 +202,14 @@ def _one_expansion(competitor: object, run: Run, name: str) -> Expansion:
     """Return a competitor for all rounds as an expansion."""
     if isinstance(competitor, list):
         raise ValueError(f"{THEOREMS[name].source} has one competitor for all rounds; got {len(competitor)}")
-    return expansion_of(competitor, run.kernel, run.X.shape[1])
+    return expansion_of(competitor, run.kernel, run.X.shape[1], run.intercept)
 
 
 def _weights_of(competitor: object, run: Run) -> np.ndarray[tuple[int], np.dtype[np.float64]] | None:
     """Return a competitor as a weight vector, None for the best one."""
     if isinstance(competitor, str):
         return None
-    expansion = expansion_of(competitor, run.kernel, run.X.shape[1])
+    expansion = expansion_of(competitor, run.kernel, run.X.shape[1], run.intercept)
     return expansion.coef @ expansion.rows
 
 
@@ -213,10 +220,11 @@ def _set_competitor(run: Run, theorem: FunctionTheorem, competitor: object, verb
         return
     d = run.X.shape[1]
     if not isinstance(competitor, list):
-        set_competitors(run, [(0, expansion_of(competitor, run.kernel, d))])
+        set_competitors(run, [(0, expansion_of(competitor, run.kernel, d, run.intercept))])
         return
     if not theorem.drifts:
         raise ValueError(
             f"{THEOREMS[theorem.name].source} has one competitor for all rounds; got {len(competitor)}"
         )
-    set_competitors(run, [(int(start), expansion_of(g, run.kernel, d)) for start, g in competitor])
+    parts = [(int(start), expansion_of(g, run.kernel, d, run.intercept)) for start, g in competitor]
+    set_competitors(run, parts)

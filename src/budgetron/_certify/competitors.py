@@ -84,8 +84,11 @@ def _weights(w: Floats, kernel: Kernel, what: str) -> tuple[Floats, Floats]:
     return w[None, :], np.array([[np.linalg.norm(w)]])  # w . x / ||x|| = ||w|| k(w, x)
 
 
-def _terms(competitor: object, kernel: Kernel) -> tuple[Floats, Floats, str]:
-    """Return the rows, the coefficients of shape (n_outputs, n_rows) and the name of a competitor."""
+def _terms(competitor: object, kernel: Kernel, intercept: bool) -> tuple[Floats, Floats, str]:
+    """Return the rows, the coefficients of shape (n_outputs, n_rows) and the name of a competitor.
+
+    With `intercept`, rows may have an additional first column.
+    """
     from sklearn.svm import SVC, LinearSVC  # takes long to import
 
     name = type(competitor).__name__
@@ -107,6 +110,9 @@ def _terms(competitor: object, kernel: Kernel) -> tuple[Floats, Floats, str]:
         _require_same_kernel(kernel, other, name)
         rows, coef = competitor.support_vectors_, competitor.dual_coef_
         rows, coef = (a.toarray() if issparse(a) else a for a in (rows, coef))
+        if intercept and len(coef) == 1:  # one more term, which is the intercept at every row
+            rows = np.vstack([np.eye(1, rows.shape[1] + 1), np.insert(rows, 0, 0.0, axis=1)])
+            return rows, np.insert(coef, 0, competitor.intercept_, axis=1), name
         return rows, coef, f"{name} without its intercept"
     if isinstance(competitor, tuple) and len(competitor) == 2:
         return (
@@ -118,44 +124,58 @@ def _terms(competitor: object, kernel: Kernel) -> tuple[Floats, Floats, str]:
         name = "a weight vector"
         return *_weights(np.asarray(competitor, float), kernel, name), name
     if isinstance(competitor, LinearSVC | LinearClassifier) or hasattr(competitor, "coef_"):
-        return _linear_model_terms(competitor, kernel, name)
+        return _linear_model_terms(competitor, kernel, name, intercept)
     raise TypeError(
         'competitor must be "best", (rows, coefficients), a weight vector, a fitted model, or a list of '
         f"(first round, competitor); got {competitor!r}"
     )
 
 
-def _linear_model_terms(competitor: LinearModel, kernel: Kernel, name: str) -> tuple[Floats, Floats, str]:
+def _linear_model_terms(
+    competitor: LinearModel, kernel: Kernel, name: str, intercept: bool
+) -> tuple[Floats, Floats, str]:
     """Return a fitted linear model, ours or scikit-learn's, in the form of `_terms`."""
     check_is_fitted(competitor)
     weights = np.atleast_2d(np.asarray(competitor.coef_, float))
     if len(weights) != 1:
         raise ValueError(f"the competitor must separate two classes; {name} has {len(weights)} outputs")
-    with_intercept = np.any(getattr(competitor, "intercept_", 0.0))
-    return *_weights(weights[0], kernel, name), f"{name} without its intercept" if with_intercept else name
+    own = np.atleast_1d(np.asarray(getattr(competitor, "intercept_", 0.0), float))
+    if intercept:
+        return *_weights(np.append(own, weights[0]), kernel, name), name
+    return *_weights(weights[0], kernel, name), f"{name} without its intercept" if own.any() else name
 
 
-def expansion_of(competitor: object, kernel: Kernel, d: int) -> Expansion:
-    """Return the competitor as an expansion over the learner's kernel, for rows of d features."""
-    rows, coef, name = _terms(competitor, kernel)
+def expansion_of(competitor: object, kernel: Kernel, d: int, intercept: bool = False) -> Expansion:
+    """Return the competitor as an expansion over the learner's kernel, for rows of d features.
+
+    With `intercept`, the first of them is a constant. A competitor whose rows lack it has no intercept.
+    """
+    rows, coef, name = _terms(competitor, kernel, intercept)
+    if intercept and rows.ndim == 2 and rows.shape[1] == d - 1:
+        rows = np.insert(rows, 0, 0.0, axis=1)
     if len(coef) != 1:
         raise ValueError(f"the competitor must separate two classes; {name} has {len(coef)} outputs")
-    return _checked(kernel, rows, coef, name, d)[0]
+    return _checked(kernel, rows, coef, name, d, intercept)[0]
 
 
 def expansions_of(competitor: object, kernel: Kernel, d: int, n_classes: int) -> list[Expansion]:
     """Return the competitor of each class as an expansion; see `expansion_of`."""
-    rows, coef, name = _terms(competitor, kernel)
+    rows, coef, name = _terms(competitor, kernel, intercept=False)
     if len(coef) != n_classes:
         raise ValueError(f"the competitor must have {n_classes} outputs; {name} has {len(coef)}")
-    return _checked(kernel, rows, coef, name, d)
+    return _checked(kernel, rows, coef, name, d, intercept=False)
 
 
-def _checked(kernel: Kernel, rows: Floats, coef: Floats, name: str, d: int) -> list[Expansion]:
+def _checked(
+    kernel: Kernel, rows: Floats, coef: Floats, name: str, d: int, intercept: bool
+) -> list[Expansion]:
     """Return an expansion for each row of the coefficients."""
     if rows.ndim != 2 or rows.shape[1] != d or rows.shape[0] != coef.shape[1]:
+        widths = (
+            f"{d - 1} features, or {d} with a first one for the intercept," if intercept else f"{d} features"
+        )
         raise ValueError(
-            f"the competitor must have rows of {d} features and one coefficient per row; "
+            f"the competitor must have rows of {widths} and one coefficient per row; "
             f"got {rows.shape} and {coef[0].shape}"
         )
     if not (np.isfinite(rows).all() and np.isfinite(coef).all()):

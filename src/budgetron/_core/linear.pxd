@@ -11,6 +11,7 @@ cdef class LinearRule:
     cdef readonly tuple args, ledger
     cdef readonly dict options
     cdef readonly Py_ssize_t d, outputs
+    cdef readonly Py_ssize_t constant  # 1 if the first weight is an intercept, otherwise 0
     cdef readonly bint single
     cdef double reach
     cdef readonly Average average
@@ -25,7 +26,8 @@ cdef class LinearRule:
     cdef readonly int64_t rounds, mistakes, updates
 
     # The round being played: n features with their values, at places of their own if sparse
-    cdef readonly object row, places, wide
+    cdef readonly object row, places, shifted, wide
+    cdef int32_t* _shifted
     cdef Py_ssize_t n
     cdef int32_t* index
     cdef double* x
@@ -40,6 +42,7 @@ cdef class LinearRule:
     cdef double entry[<int> ENTRIES]
 
     cdef void set_pointers(self)
+    cdef double* buffer(self) noexcept
 
     # Defined by the learner
     cdef bint needs_update(self) noexcept nogil

@@ -18,6 +18,7 @@ class LinearRule:
     ledger: tuple[str, ...]
     d: int
     outputs: int
+    constant: int
     single: bool
     average: Average | None
     journal: Journal | None
@@ -32,6 +33,7 @@ class LinearRule:
     updates: int
     row: _Values
     places: NDArray[np.int32]
+    shifted: NDArray[np.int32]
     wide: NDArray[np.float64]
     scores: NDArray[np.float64]
     def __init__(
@@ -42,6 +44,7 @@ class LinearRule:
         ledger: tuple[str, ...] = ...,
         reach: float = ...,
         outputs: int = ...,
+        intercept: bool = ...,
     ) -> None: ...
     def __getstate__(self) -> State: ...
     def __setstate__(self, state: State) -> None: ...
@@ -91,6 +94,7 @@ class LinearRule:
     def basis(self, X: _Matrix) -> _Matrix: ...
     def columns(self, places: NDArray[np.int64]) -> NDArray[np.int64]: ...
 
+def with_constant(X: _Matrix) -> _Matrix: ...
 def parts(
     X: _Matrix, dtype: np.dtype[np.floating]
 ) -> tuple[_Values, NDArray[np.int32] | None, NDArray[np.int64] | None]: ...

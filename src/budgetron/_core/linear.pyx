@@ -26,6 +26,9 @@ has w . x_t of each, `target` is the output of the row's class, y is 1, and marg
 largest other score. The weights are a matrix with one row per output, and a place i of `set_weight` is one in this
 matrix. Such rules may use `add_vectors`, `set_weight` and `shrink`.
 
+With an intercept, the rule learns rows (1, x): a constant feature of 1 comes before those of the row, so that the first
+weight is the intercept. A rule sees no difference: d, n, x, place(k) and square are those of (1, x).
+
 A round without an update reads only the features of its row, also with decay and with averages: w is `factor`
 times the stored weights, and the average changes with them (see `budgetron._core.history`). Weights and sums are
 float64 for rows of any type.
@@ -40,7 +43,7 @@ cimport numpy as cnp
 from copy import deepcopy
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import hstack, issparse
 
 from budgetron._core.kernel_values cimport dot
 from budgetron._core.rule cimport NORM
@@ -83,6 +86,8 @@ cdef class LinearRule:
         A number that |c| ||x|| / max(1, ||x||) never exceeds in `add`; 0 if there is none.
     outputs : int
         Number of functions: 1 for two classes, otherwise one per class.
+    intercept : bool
+        Whether a constant feature of 1 comes before those of the rows. Then `d` of the rule is one more.
     """
 
     def __cinit__(self, *args, **options):
@@ -91,18 +96,25 @@ cdef class LinearRule:
         self.extra = {}
 
     def __init__(self, Py_ssize_t d, bint single, *, tuple ledger=("tau", "norm"), double reach=0.0,
-                 Py_ssize_t outputs=1):
-        self.d, self.single, self.ledger, self.reach = d, single, ledger, reach
-        self.outputs = outputs
-        self.weights, self.scores = zeros(d, outputs), np.zeros(outputs if outputs > 1 else 0)
-        self.row = np.zeros(d, np.float32 if single else np.float64)
-        self.places = np.zeros(0, np.int32)
-        self.wide = np.zeros(d if single else 0)
+                 Py_ssize_t outputs=1, bint intercept=False):
+        self.d, self.constant = d + intercept, intercept
+        self.single, self.ledger, self.reach, self.outputs = single, ledger, reach, outputs
+        self.weights, self.scores = zeros(self.d, outputs), np.zeros(outputs if outputs > 1 else 0)
+        # The constant feature is never overwritten. float64 rows with an intercept are copied to `row` to be learned.
+        self.row = np.zeros(self.d, np.float32 if single else np.float64)
+        self.wide = np.zeros(self.d if single else 0)
+        self.row[:self.constant] = self.wide[:self.constant] = 1.0
+        self.places, self.shifted = np.zeros(0, np.int32), np.zeros(self.d if intercept else 0, np.int32)
         self.set_pointers()
 
     cdef void set_pointers(self):
         cdef size_t weights = self.weights.ctypes.data, scores = self.scores.ctypes.data
-        self._weights, self._scores = <double*> weights, <double*> scores
+        cdef size_t shifted = self.shifted.ctypes.data
+        self._weights, self._scores, self._shifted = <double*> weights, <double*> scores, <int32_t*> shifted
+
+    cdef double* buffer(self) noexcept:
+        """Return where rows are copied to that cannot be learned in place: those of float32, or with an intercept."""
+        return <double*> (<cnp.ndarray> (self.wide if self.single else self.row)).data
 
     def arrays(self):
         """Return all arrays that outlive a round, by name."""
@@ -165,11 +177,11 @@ cdef class LinearRule:
         self.extra = {name: np.append(array, fresh.extra[name][old:]) if len(fresh.extra[name]) > len(array) else array
                       for name, array in self.extra.items()}
         if self.covariance is not None:
-            self.covariance.add_features(d)
+            self.covariance.add_features(fresh.d)
         if self.average is not None:
-            self.average.reserve(d, self.outputs)
+            self.average.reserve(fresh.d, self.outputs)
         self.args = (d, *self.args[1:])
-        self.d, self.row, self.wide = d, fresh.row, fresh.wide
+        self.d, self.row, self.wide, self.shifted = fresh.d, fresh.row, fresh.wide, fresh.shifted
         self.set_pointers()
 
     def set_outputs(self, Py_ssize_t outputs):
@@ -217,7 +229,7 @@ cdef class LinearRule:
     @property
     def n_features(self):
         """Number of features of the rows."""
-        return self.d
+        return self.d - self.constant
 
     @property
     def n_outputs(self):
@@ -237,7 +249,7 @@ cdef class LinearRule:
     @property
     def nbytes(self):
         """Bytes of all arrays that outlive a call."""
-        arrays = [self.row, self.places, self.wide, self.scores, *self.arrays().values()]
+        arrays = [self.row, self.places, self.shifted, self.wide, self.scores, *self.arrays().values()]
         return sum(array.nbytes for array in arrays)
 
     def keep_average(self):
@@ -255,13 +267,14 @@ cdef class LinearRule:
 
     def is_safe(self, double square):
         """Return whether rows of at most this squared norm cannot make a margin or a weight overflow."""
-        cdef double most = sqrt(self.norm2) + 1e15 * self.reach * max(1.0, sqrt(square))
-        return self.reach > 0.0 and most * max(1.0, sqrt(square)) < 1e150
+        cdef double length = max(1.0, sqrt(square + self.constant))
+        return self.reach > 0.0 and (sqrt(self.norm2) + 1e15 * self.reach * length) * length < 1e150
 
     def may_fail(self):
         """Return whether closing the round that was opened might overflow."""
         cdef char* row = (<cnp.ndarray> self.row).data
-        cdef double square = bt_square_f(<float*> row, self.n) if self.single else bt_square_d(<double*> row, self.n)
+        cdef Py_ssize_t n = self.n + self.constant
+        cdef double square = bt_square_f(<float*> row, n) if self.single else bt_square_d(<double*> row, n)
         cdef double most = fabs(self.margin) if self.outputs == 1 else float(np.abs(self.scores).max())
         return not (self.norm2 < 1e60 and most < 1e60 and (square == 0.0 or 1e-60 < square < 1e60))
 
@@ -310,33 +323,32 @@ cdef class LinearRule:
         cdef cnp.ndarray places
         # The row is copied, because x may change before the round is closed.
         if issparse(x):
-            places, values = sparse_row(x, self.d)
+            places, values = sparse_row(x, self.n_features)
             self.n = len(values)
-            self.row[:self.n] = values
+            self.row[self.constant:self.constant + self.n] = values
             self.places = places
             self.index = <int32_t*> places.data
         else:
-            self.row[:] = one_row(x, self.d)
-            self.n, self.index = self.d, NULL
+            self.row[self.constant:] = one_row(x, self.n_features)
+            self.n, self.index = self.d - self.constant, NULL
         cdef char* row = (<cnp.ndarray> self.row).data
         if self.single:
-            open_row(self, <float*> row)
+            open_row(self, <float*> row + self.constant)
         else:
-            open_row(self, <double*> row)
+            open_row(self, <double*> row + self.constant)
         return self.margin if self.outputs == 1 else self.scores.copy()
 
     def close_round(self, double y, double importance=1.0):
         """Play the second half of the round that was opened: learn from the label."""
         cdef char* row = (<cnp.ndarray> self.row).data
-        cdef double* wide = <double*> (<cnp.ndarray> self.wide).data
         if self.outputs > 1 and not 0.0 <= y < self.outputs:
             raise ValueError("the label must be an output of the rule")
         self.importance = importance
         set_label(self, y)
         if self.single:
-            finish_round(self, <float*> row, wide)
+            finish_round(self, <float*> row + self.constant, self.buffer())
         else:
-            finish_round(self, <double*> row, wide)
+            finish_round(self, <double*> row + self.constant, self.buffer())
 
     def decide(self, X, weights=None):
         """Return w . x for each row of X, with several outputs one column for each; with other weights, if given."""
@@ -351,9 +363,9 @@ cdef class LinearRule:
         cdef char* out = margins.data
         with nogil:
             if self.single:
-                decide_rows(<float*> x, index, start, n, self.d, <double*> w, outputs, <double*> out)
+                decide_rows(self, <float*> x, index, start, n, <double*> w, <double*> out)
             else:
-                decide_rows(<double*> x, index, start, n, self.d, <double*> w, outputs, <double*> out)
+                decide_rows(self, <double*> x, index, start, n, <double*> w, <double*> out)
         return margins if outputs == 1 else margins.reshape(n, outputs)
 
     def averaged(self):
@@ -367,7 +379,7 @@ cdef class LinearRule:
 
     def basis(self, X):
         """Return the values that the journal's changes multiply, one column per place, for each row of X."""
-        return X
+        return with_constant(X) if self.constant else X
 
     def columns(self, places):
         """Return the column of `basis` for each place of the journal.
@@ -512,20 +524,36 @@ cdef inline double dot_row(real* x, int32_t* index, Py_ssize_t n, double* weight
     return even + odd
 
 
+def with_constant(X):
+    """Return rows, dense or sparse, with a constant feature of 1 before the others."""
+    ones = np.ones((X.shape[0], 1), X.dtype)
+    return hstack([ones, X], format="csr") if issparse(X) else np.hstack([ones, X])
+
+
 def zeros(Py_ssize_t d, Py_ssize_t outputs):
     """Return weights that are 0."""
     return np.zeros(d) if outputs == 1 else np.zeros((outputs, d))
 
 
+cdef inline double product(LinearRule rule, real* x, int32_t* index, Py_ssize_t n, double* weights) noexcept nogil:
+    """Return the product of the weights of one output and a row; the intercept is the first weight."""
+    if rule.constant:
+        return weights[0] + dot_row(x, index, n, weights + 1)
+    return dot_row(x, index, n, weights)
+
+
 cdef bint score_row(LinearRule rule, real* x) noexcept nogil:
-    """Compute the margin of a row, or with several outputs the scores; return whether they are finite."""
+    """Compute the margin of a row, or with several outputs the scores; return whether they are finite.
+
+    `rule.n` and `rule.index` are those of the row without the constant feature.
+    """
     cdef Py_ssize_t c
     cdef bint finite = True
     if rule.outputs == 1:
-        rule.margin = rule.factor * dot_row(x, rule.index, rule.n, rule._weights)
+        rule.margin = rule.factor * product(rule, x, rule.index, rule.n, rule._weights)
         return isfinite(rule.margin)
     for c in range(rule.outputs):
-        rule._scores[c] = rule.factor * dot_row(x, rule.index, rule.n, rule._weights + c * rule.d)
+        rule._scores[c] = rule.factor * product(rule, x, rule.index, rule.n, rule._weights + c * rule.d)
         finite = finite and isfinite(rule._scores[c])
     return finite
 
@@ -547,20 +575,38 @@ cdef raise_overflow(int64_t round_number):
     raise ValueError(f"the margin of round {round_number} is not finite: scale the features")
 
 
-cdef int finish_round(LinearRule rule, real* x, double* wide) except -1 nogil:
-    """Finish a round after the prediction: see the label and update if `needs_update`."""
+cdef void set_row(LinearRule rule, real* x, double* wide) noexcept nogil:
+    """Let the rule learn a row: as it is, or as a copy in `wide` if it is float32 or gets a constant feature."""
     cdef Py_ssize_t k
+    cdef int32_t* shifted
+    cdef double* values = wide + rule.constant
+    if real is double:
+        rule.x = x
+    if real is float or rule.constant and <void*> x != <void*> values:
+        for k in range(rule.n):
+            values[k] = x[k]
+    if real is float or rule.constant:
+        rule.x = wide
+    if rule.constant:
+        if rule.index != NULL:
+            shifted = rule._shifted  # the place of the constant feature is 0
+            for k in range(rule.n):
+                shifted[k + 1] = rule.index[k] + 1
+            rule.index = shifted
+        rule.n += 1
+    rule.square = bt_square_d(rule.x, rule.n)
+
+
+cdef int finish_round(LinearRule rule, real* x, double* wide) except -1 nogil:
+    """Finish a round after the prediction: see the label and update if `needs_update`.
+
+    `wide` is the rule's `buffer`. `rule.n` and `rule.index` must be set again before the next round.
+    """
     cdef double elapsed = 0.0
     cdef bint mistake = rule.y * rule.margin <= 0.0, learns = rule.needs_update(), failed = True
     rule.updated = False
     if rule.average is not None or learns:
-        if real is float:
-            for k in range(rule.n):
-                wide[k] = x[k]
-            rule.x = wide
-        else:
-            rule.x = x
-        rule.square = bt_square_d(rule.x, rule.n)
+        set_row(rule, x, wide)
     if rule.average is not None:
         elapsed = rule.average.elapsed
         rule.average.add_round(rule.factor, rule.norm2, rule.square)
@@ -585,14 +631,13 @@ cdef int play_rows(LinearRule rule, real* values, int32_t* places, int64_t* star
     """Play all rounds of a batch."""
     cdef bint recording = ledger is not None
     cdef int[::1] columns = np.array([ENTRY_NAMES[name] for name in rule.ledger], np.intc)
-    cdef double* wide = <double*> (<cnp.ndarray> rule.wide).data
+    cdef double* wide = rule.buffer()
     cdef real* x
-    cdef Py_ssize_t i, j
-    rule.n, rule.index = rule.d, NULL
+    cdef Py_ssize_t i, j, d = rule.d - rule.constant
     with nogil:
         for i in range(n):
             if places == NULL:
-                x = values + i * rule.d
+                x, rule.index, rule.n = values + i * d, NULL, d
             else:
                 x, rule.index, rule.n = values + starts[i], places + starts[i], starts[i + 1] - starts[i]
             if not score_row(rule, x):
@@ -629,13 +674,13 @@ cdef int open_row(LinearRule rule, real* x) except -1:
     return 0
 
 
-cdef void decide_rows(real* values, int32_t* places, int64_t* starts, Py_ssize_t n, Py_ssize_t d,
-                      double* weights, Py_ssize_t outputs, double* out) noexcept nogil:
-    cdef Py_ssize_t i, c
+cdef void decide_rows(LinearRule rule, real* values, int32_t* places, int64_t* starts, Py_ssize_t n,
+                      double* weights, double* out) noexcept nogil:
+    cdef Py_ssize_t i, c, outputs = rule.outputs, d = rule.d - rule.constant
     for i in range(n):
         for c in range(outputs):
             if places == NULL:
-                out[i * outputs + c] = dot(values + i * d, weights + c * d, d)
+                out[i * outputs + c] = product(rule, values + i * d, NULL, d, weights + c * rule.d)
             else:
-                out[i * outputs + c] = dot_row(values + starts[i], places + starts[i], starts[i + 1] - starts[i],
-                                               weights + c * d)
+                out[i * outputs + c] = product(rule, values + starts[i], places + starts[i],
+                                               starts[i + 1] - starts[i], weights + c * rule.d)

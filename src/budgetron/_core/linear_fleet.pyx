@@ -70,7 +70,7 @@ cdef class LinearFleet(FleetStates):
         for i, array in enumerate(kept):
             self.places[i], self.lengths[i] = <double*> address(array), array.size
             self.width += array.size
-        self.wide = <double*> address(rule.wide)
+        self.wide = rule.buffer()
         self.first = <double*> resized(NULL, 8 * self.width)
         self.store(self.first)
 
@@ -207,8 +207,8 @@ cdef class LinearFleet(FleetStates):
             start = rows.starts[i]
             self.learner.index, self.learner.n = rows.features + start, rows.starts[i + 1] - start
         else:
-            start = i * self.learner.d
-            self.learner.index, self.learner.n = NULL, self.learner.d
+            self.learner.index, self.learner.n = NULL, self.learner.d - self.learner.constant
+            start = i * self.learner.n
         if self.learner.single:
             finite = score_row(self.learner, <float*> rows.values + start)
         else:
@@ -221,7 +221,7 @@ cdef class LinearFleet(FleetStates):
     cdef int learn(self, Py_ssize_t number, BatchRows rows, Py_ssize_t i, double label, double offset,
                    double importance) except -1 nogil:
         cdef Record* record = self.record(number)
-        cdef Py_ssize_t start = rows.starts[i] if rows.sparse else i * self.learner.d
+        cdef Py_ssize_t start = rows.starts[i] if rows.sparse else i * self.learner.n
         self.learner.rounds, self.learner.mistakes, self.learner.updates = (
             record.key.rounds, record.key.mistakes, record.updates)
         self.learner.norm2, self.learner.peak = record.key.norm2, record.key.peak

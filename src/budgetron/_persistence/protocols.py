@@ -4,15 +4,16 @@ What changed: in 2, slabs may store the non-zeros of their rows only, kernel lea
 Gram matrix is gone where none is needed. In 3, learners with a C have `class_weight`, and there are models of
 `budgetron.river`. In 4, the kernel PassiveAggressive may have a budget. In 5, SecondOrderProjectron and
 linear.AROW have a loss, a prior, forgetting and class weights, and one hypothesis for all classes;
-BudgetClassifier has class weights and other experts. In 6, the KernelPerceptron may have counters and
-initial coefficients, the ShrinkingPerceptron a variant and a rate, averages a budget, and linear learners
-initial weights.
+BudgetClassifier has class weights and other experts. In 6, the KernelPerceptron may have counters, the
+ShrinkingPerceptron a variant and a rate, averages a budget, and linear learners initial weights. In 7, linear
+learners may have an intercept, the first of their weights, and the KernelPerceptron initial coefficients.
 """
 
 from __future__ import annotations
 
 from budgetron._base.initial_weights import InitialWeightsClassifier
 from budgetron._base.kernel_classifier import KernelClassifier
+from budgetron._base.linear_classifier import LinearClassifier
 from budgetron._base.loss_classifier import LossClassifier
 from budgetron._base.weighted_classifier import WeightedClassifier
 from budgetron._persistence.registry import CLASSES
@@ -23,7 +24,7 @@ from budgetron.portfolio import BudgetClassifier
 
 __all__ = ["PROTOCOL", "upgraded"]
 
-PROTOCOL = 6
+PROTOCOL = 7
 
 # For each older protocol: the class of the learners to which the next one added something, the parameters
 # that it added with the values that give the old behaviour, and the learned attributes that it added.
@@ -40,10 +41,14 @@ ADDED: dict[int, list[tuple[type, dict[str, object], dict[str, object]]]] = {
         (BudgetClassifier, {"class_weight": None}, {}),
     ],
     5: [
-        (KernelPerceptron, {"counters": False, "initial_coefficients": None}, {}),
+        (KernelPerceptron, {"counters": False}, {}),
         (ShrinkingPerceptron, {"variant": "constant", "rate": 2.0}, {}),
         (AveragedClassifier, {"budget": None}, {}),
         (InitialWeightsClassifier, {"initial_weights": None}, {}),
+    ],
+    6: [
+        (KernelPerceptron, {"initial_coefficients": None}, {}),
+        (LinearClassifier, {"fit_intercept": False}, {}),
     ],
 }
 

@@ -173,6 +173,8 @@ def _variants(
             params["gamma"] = _value(gamma)
         if "random_state" in known:
             params.setdefault("random_state", seed)
+        if "fit_intercept" in known:
+            params.setdefault("fit_intercept", False)  # streams of the command line have a column of ones
         if "norm_bound" in known and not {"norm_bound", "eta"} & given.keys():
             # U of the Forgetron's theorem for a budget of that size, as in 002's experiments.
             size = params.get("budget")

@@ -70,7 +70,8 @@ def _scores(model: OnlineClassifier, kernels: tuple[str, ...], what: str) -> Sco
     learner = model.learner_ if isinstance(model, LearnerWrapper) else model
     if isinstance(learner, LinearClassifier):
         weights = _weights(model)
-        return Scores(len(weights), model.n_features_in_, None, weights, None)
+        intercepts = model.intercept_ if learner.fit_intercept else None
+        return Scores(len(weights), model.n_features_in_, None, weights, intercepts)
     if not isinstance(learner, KernelClassifier):
         raise TypeError(
             f"{what} cannot be made of {type(learner).__name__}, which has neither supports nor weights"

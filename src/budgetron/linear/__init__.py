@@ -10,8 +10,9 @@
 `MarginPerceptron`     updates until rows have a given margin
 =====================  ==============================================================
 
-All have the interface of the kernel learners, and `coef_`. Their hyperplanes pass through the
-origin.
+All have the interface of the kernel learners, and `coef_` and `intercept_`. The intercept is the
+weight of a constant feature of 1 (`fit_intercept`, the default for all but `Winnow`), so that their
+theorems hold for rows (1, x).
 """
 
 # The import lines are the list of learners: the build compiles each module that they name, and the

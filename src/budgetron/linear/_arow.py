@@ -13,7 +13,7 @@ from cython.cimports.libc.math import sqrt
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from budgetron._base.images import check_second_order, linear_images
-from budgetron._base.linear_classifier import LinearClassifier
+from budgetron._base.linear_classifier import FIT_INTERCEPT, LinearClassifier
 from budgetron._base.loss_classifier import LOSS_PARAMETERS
 from budgetron._base.mergeable import MergeableClassifier
 from budgetron._base.natural import Natural, linear_gaussian, linear_natural
@@ -46,9 +46,17 @@ class ArowRule(LinearRule):
     _steps: cython.p_double
 
     def __init__(
-        self, d: int, single: bool, r: float, loss: str, prior: float, forget: float, outputs: int
+        self,
+        d: int,
+        single: bool,
+        intercept: bool,
+        r: float,
+        loss: str,
+        prior: float,
+        forget: float,
+        outputs: int,
     ) -> None:
-        LinearRule.__init__(self, d, single, outputs=outputs)
+        LinearRule.__init__(self, d, single, outputs=outputs, intercept=intercept)
         self.r = r
         self.loss = LOSSES.index(loss)
         self.prior = prior
@@ -59,7 +67,7 @@ class ArowRule(LinearRule):
         """Consist of this many functions from now on."""
         LinearRule.set_outputs(self, outputs)
         self.steps = np.zeros(outputs)
-        self.set_argument(6, outputs)  # copies of the rule are made with it
+        self.set_argument(7, outputs)  # copies of the rule are made with it
         self.set_pointers()
 
     @cython.cfunc
@@ -114,12 +122,20 @@ class FullRule(ArowRule):
     """Take a step along Sigma x and reduce the variance along x."""
 
     def __init__(
-        self, d: int, single: bool, r: float, loss: str, prior: float, forget: float, outputs: int
+        self,
+        d: int,
+        single: bool,
+        intercept: bool,
+        r: float,
+        loss: str,
+        prior: float,
+        forget: float,
+        outputs: int,
     ) -> None:
-        ArowRule.__init__(self, d, single, r, loss, prior, forget, outputs)
+        ArowRule.__init__(self, d, single, intercept, r, loss, prior, forget, outputs)
         form: Any = FactoredCovariance if forget == 1.0 else ForgettingCovariance
         try:
-            self.covariance = form(d, prior)
+            self.covariance = form(self.d, prior)
         except MemoryError:
             raise MemoryError(
                 f'the full covariance of {d} features needs {4e-9 * d * d:.0f} GB; use covariance="diagonal"'
@@ -151,13 +167,21 @@ class DiagonalRule(ArowRule):
     decay: cython.p_double  # 1, with forgetting only
 
     def __init__(
-        self, d: int, single: bool, r: float, loss: str, prior: float, forget: float, outputs: int
+        self,
+        d: int,
+        single: bool,
+        intercept: bool,
+        r: float,
+        loss: str,
+        prior: float,
+        forget: float,
+        outputs: int,
     ) -> None:
-        ArowRule.__init__(self, d, single, r, loss, prior, forget, outputs)
+        ArowRule.__init__(self, d, single, intercept, r, loss, prior, forget, outputs)
         if forget == 1.0:
-            self.extra = {"sigma": np.full(d, prior)}
+            self.extra = {"sigma": np.full(self.d, prior)}
         else:
-            self.extra = {"reductions": np.zeros(d), "decay": np.ones(1)}
+            self.extra = {"reductions": np.zeros(self.d), "decay": np.ones(1)}
         self.set_pointers()
 
     @cython.cfunc
@@ -301,6 +325,10 @@ class AROW(MergeableClassifier, LinearClassifier):
     class_weight : dict, default=None
         The weight of each class, 1 for classes that are not named. The loss of a row is multiplied by the
         weight of its class and its `sample_weight`. A row of weight 0 is predicted and not learned.
+    fit_intercept : bool, default=True
+        Whether the hyperplanes may have an offset from the origin. It is the weight of a constant feature of
+        1: it has a variance like the other weights, also covariances if these are full, and the bound below
+        holds for rows (1, x) and competitors with an intercept.
 
     Attributes
     ----------
@@ -347,8 +375,8 @@ class AROW(MergeableClassifier, LinearClassifier):
     1e-15 of its initial value, the limit of rounding.
 
     Cost per round with C outputs (1 for two classes): O(C non-zeros) without an update; with an update
-    O(d^2 + C d), or O(C non-zeros) if diagonal. Memory: 4 d^2 + 8 C d bytes, or 8 (C + 1) d if diagonal. The
-    hyperplanes pass through the origin.
+    O(d^2 + C d), or O(C non-zeros) if diagonal. Memory: 4 d^2 + 8 C d bytes, or 8 (C + 1) d if diagonal. An
+    intercept counts as a feature.
 
     Guarantee for two classes and the hinge loss, without forgetting and weights: `bounds.second_order`, which
     `certify` evaluates after a run with ``ledger=True``. For the logistic loss it evaluates
@@ -364,13 +392,17 @@ class AROW(MergeableClassifier, LinearClassifier):
     >>> from budgetron.linear import AROW
     >>> X, y = load_digits(return_X_y=True)
     >>> AROW().progressive_fit(X, y % 2)
-    Trace(1797 rounds, 178 mistakes, error rate 0.0991)
+    Trace(1797 rounds, 180 mistakes, error rate 0.1002)
     """
 
-    _parameter_constraints: ClassVar[Constraints] = LOSS_PARAMETERS | {
-        "r": [Interval(Real, 0.0, None, closed="neither")],
-        "covariance": [StrOptions({"auto", "full", "diagonal"})],
-    }
+    _parameter_constraints: ClassVar[Constraints] = (
+        LOSS_PARAMETERS
+        | FIT_INTERCEPT
+        | {
+            "r": [Interval(Real, 0.0, None, closed="neither")],
+            "covariance": [StrOptions({"auto", "full", "diagonal"})],
+        }
+    )
     _joint: ClassVar[bool] = True
     _learned_names: ClassVar[frozenset[str]] = LinearClassifier._learned_names | {"loss_"}
 
@@ -383,6 +415,7 @@ class AROW(MergeableClassifier, LinearClassifier):
         prior: float | None = None,
         forget: float = 1.0,
         class_weight: dict[Label, float] | None = None,
+        fit_intercept: bool = True,
     ) -> None:
         self.r = r
         self.covariance = covariance
@@ -390,6 +423,7 @@ class AROW(MergeableClassifier, LinearClassifier):
         self.prior = prior
         self.forget = forget
         self.class_weight = class_weight
+        self.fit_intercept = fit_intercept
 
     def _make(self, X: Matrix, outputs: int) -> list[LinearRule]:
         self._choose_loss(outputs)
@@ -408,7 +442,8 @@ class AROW(MergeableClassifier, LinearClassifier):
     def _joint_rule(self, d: int, single: bool, outputs: int) -> FullRule | DiagonalRule:
         loss = getattr(self, "loss_", self._loss_for(outputs))
         rule = FullRule if self.covariance == "full" else DiagonalRule
-        return rule(d, single, self.r, loss, self._prior_for(loss), self.forget, outputs)
+        prior = self._prior_for(loss)
+        return rule(d, single, self.fit_intercept, self.r, loss, prior, self.forget, outputs)
 
     def _theorems(self, radius: float) -> list[DeclaredTheorem]:
         name = "second_order_logistic" if self.loss_ == "logistic" else "second_order"

@@ -9,7 +9,7 @@ from cython.cimports.budgetron._core.rule import TAU
 from sklearn.utils._param_validation import Interval
 
 from budgetron import bounds
-from budgetron._base.linear_classifier import LinearClassifier
+from budgetron._base.linear_classifier import FIT_INTERCEPT, LinearClassifier
 from budgetron._base.parameters import Constraints
 from budgetron._base.theorems import DeclaredTheorem, FunctionTheorem, Run
 
@@ -20,8 +20,8 @@ class MarginRule(LinearRule):
 
     half: cython.double  # rho / 2
 
-    def __init__(self, d: int, single: bool, margin: float) -> None:
-        LinearRule.__init__(self, d, single, reach=1.0)
+    def __init__(self, d: int, single: bool, intercept: bool, margin: float) -> None:
+        LinearRule.__init__(self, d, single, reach=1.0, intercept=intercept)
         self.half = 0.5 * margin
 
     @cython.cfunc
@@ -52,15 +52,19 @@ class MarginPerceptron(LinearClassifier):
     margin : float, default=0.1
         rho: an update is made if the distance of an example from the hyperplane is below rho / 2. Larger
         values mean more updates. Choose it relative to the length of the rows.
+    fit_intercept : bool, default=True
+        Whether the hyperplane may have an offset from the origin, which is learned as the weight of a
+        constant feature of 1.
 
     Notes
     -----
     Cost per round: O(non-zeros). Memory: O(d). ||w|| is updated, not recomputed. The mistakes of a trace are
-    rounds with y w . x <= 0; `updates_` counts the updates, which are more. The hyperplane passes through the
-    origin.
+    rounds with y w . x <= 0; `updates_` counts the updates, which are more.
 
     If the rows can be separated with margin rho and lie within r of the origin, at most 16 (r / rho)^2
-    updates are made (Mohri et al., exercise 8.6).
+    updates are made (Mohri et al., exercise 8.6). With an intercept, this holds for rows (1, x): r^2 is one
+    more, distances are those from hyperplanes through the origin of this space, and the intercept is one of
+    the numbers of the competitor.
 
     References
     ----------
@@ -79,15 +83,16 @@ class MarginPerceptron(LinearClassifier):
     618
     """
 
-    _parameter_constraints: ClassVar[Constraints] = {
+    _parameter_constraints: ClassVar[Constraints] = FIT_INTERCEPT | {
         "margin": [Interval(Real, 0.0, None, closed="neither")],
     }
 
-    def __init__(self, margin: float = 0.1) -> None:
+    def __init__(self, margin: float = 0.1, *, fit_intercept: bool = True) -> None:
         self.margin = margin
+        self.fit_intercept = fit_intercept
 
     def _rule(self, d: int, single: bool) -> MarginRule:
-        return MarginRule(d, single, self.margin)
+        return MarginRule(d, single, self.fit_intercept, self.margin)
 
     def _theorems(self, radius: float) -> list[DeclaredTheorem]:
         return [FunctionTheorem("margin_perceptron", self._bound, separates=True, count=self.updates_)]

@@ -10,7 +10,7 @@ from cython.cimports.budgetron._core.rule import TAU
 from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from budgetron._base.linear_classifier import LinearClassifier
+from budgetron._base.linear_classifier import FIT_INTERCEPT, LinearClassifier
 from budgetron._base.parameters import Constraints
 from budgetron._base.weighted_classifier import CLASS_WEIGHT, WeightedClassifier
 from budgetron._util.types import Floats, Label, Labels, Matrix
@@ -23,8 +23,8 @@ class PassiveAggressiveRule(LinearRule):
     most: cython.double  # the largest tau
     slack: cython.double  # added to ||x||^2
 
-    def __init__(self, d: int, single: bool, most: float, slack: float) -> None:
-        LinearRule.__init__(self, d, single, reach=most if most < np.inf else 0.0)
+    def __init__(self, d: int, single: bool, intercept: bool, most: float, slack: float) -> None:
+        LinearRule.__init__(self, d, single, reach=most if most < np.inf else 0.0, intercept=intercept)
         self.most = most
         self.slack = slack
 
@@ -68,18 +68,19 @@ class PassiveAggressive(WeightedClassifier, LinearClassifier):
         loss / (||x||^2 + 1 / (2 C)) for "PA-II".
     class_weight : dict, default=None
         Weights of classes; classes that are not listed have weight 1. A row of weight w is learned with C w.
+    fit_intercept : bool, default=True
+        Whether the hyperplane may have an offset from the origin, which is learned as the weight of a
+        constant feature of 1. So ||x||^2 is one more.
 
     Notes
     -----
-    Cost per round: O(non-zeros). Memory: O(d). The hyperplane passes through the origin. No mistake bound is
-    evaluated by `certify`.
+    Cost per round: O(non-zeros). Memory: O(d). No mistake bound is evaluated by `certify`.
 
     *From scikit-learn.* ``PassiveAggressiveClassifier(C=C)`` corresponds to ``variant="PA-I"`` here, and with
     ``loss="squared_hinge"`` to "PA-II". There are three differences:
 
-    - scikit-learn's class adds an intercept. Here, add a constant feature to the rows, for example by
-      ``sklearn.preprocessing.PolynomialFeatures(1)``, which puts it first. It counts in ||x||^2, while
-      scikit-learn's intercept does not.
+    - The constant feature of the intercept counts in ||x||^2, so that a step gives the row a margin of 1.
+      scikit-learn's intercept does not count.
     - Its ``fit`` shuffles the rows and makes up to 1,000 passes. Here ``fit`` is one pass in the given order.
       For more passes, call ``partial_fit`` on shuffled rows.
     - Instead of ``average=True``, wrap this learner in `budgetron.batch.AveragedClassifier`. It averages the
@@ -100,22 +101,32 @@ class PassiveAggressive(WeightedClassifier, LinearClassifier):
     Trace(1797 rounds, 222 mistakes, error rate 0.1235)
     """
 
-    _parameter_constraints: ClassVar[Constraints] = CLASS_WEIGHT | {
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-        "variant": [StrOptions({"PA", "PA-I", "PA-II"})],
-    }
+    _parameter_constraints: ClassVar[Constraints] = (
+        CLASS_WEIGHT
+        | FIT_INTERCEPT
+        | {
+            "C": [Interval(Real, 0.0, None, closed="neither")],
+            "variant": [StrOptions({"PA", "PA-I", "PA-II"})],
+        }
+    )
 
     def __init__(
-        self, C: float = 1.0, variant: str = "PA-I", *, class_weight: dict[Label, float] | None = None
+        self,
+        C: float = 1.0,
+        variant: str = "PA-I",
+        *,
+        class_weight: dict[Label, float] | None = None,
+        fit_intercept: bool = True,
     ) -> None:
         self.C = C
         self.variant = variant
         self.class_weight = class_weight
+        self.fit_intercept = fit_intercept
 
     def _rule(self, d: int, single: bool) -> PassiveAggressiveRule:
         most = self.C if self.variant == "PA-I" else np.inf
         slack = 1 / (2 * self.C) if self.variant == "PA-II" else 0.0
-        return PassiveAggressiveRule(d, single, most, slack)
+        return PassiveAggressiveRule(d, single, self.fit_intercept, most, slack)
 
     def _importances(self, X: Matrix, labels: Labels, weights: ArrayLike | None) -> Floats | None:
         importances = super()._importances(X, labels, weights)

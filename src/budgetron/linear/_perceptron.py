@@ -10,6 +10,7 @@ from cython.cimports.libc.math import sqrt
 from sklearn.utils._param_validation import Interval
 
 from budgetron._base.initial_weights import INITIAL_WEIGHTS, InitialWeightsClassifier
+from budgetron._base.linear_classifier import FIT_INTERCEPT
 from budgetron._base.parameters import Constraints
 from budgetron._base.theorems import DeclaredTheorem, perceptron_theorems
 from budgetron._core.kernel import Kernel
@@ -22,8 +23,8 @@ class PerceptronRule(LinearRule):
     eta: cython.double
     normalize: cython.bint
 
-    def __init__(self, d: int, single: bool, eta: float, normalize: bool) -> None:
-        LinearRule.__init__(self, d, single, reach=eta)
+    def __init__(self, d: int, single: bool, intercept: bool, eta: float, normalize: bool) -> None:
+        LinearRule.__init__(self, d, single, reach=eta, intercept=intercept)
         self.eta = eta
         self.normalize = normalize
 
@@ -54,17 +55,22 @@ class Perceptron(InitialWeightsClassifier):
         Whether to step along x / ||x|| instead of x, so that r = 1 in the bound below. Use it if rows differ
         much in length.
     initial_weights : tuple of float, default=None
-        w_0, one number per feature, for two classes; by default zeros. The bounds below assume zeros.
+        w_0, one number per feature, for two classes; by default zeros. The intercept starts at 0. The bounds
+        below assume zeros.
+    fit_intercept : bool, default=True
+        Whether the hyperplane may have an offset from the origin, which is learned as the weight of a
+        constant feature of 1. With False this is the Perceptron of the figure. With `normalize`, (1, x) is
+        normalized. Then multiplying a row by a number changes its prediction; use False if it should not.
 
     Notes
     -----
-    Cost per round: O(non-zeros). Memory: O(d). The hyperplane passes through the origin; add a constant
-    feature to the rows if it should not.
+    Cost per round: O(non-zeros). Memory: O(d).
 
     The number of mistakes is at most (r / rho)^2 if all rows lie within r of the origin and some hyperplane
     through the origin separates them with margin rho (Mohri et al., Theorem 8.8). For rows that cannot be
     separated it is at most ||g||^2 + 2 * (sum of hinge losses of g) for every g, if r <= 1 (Forgetron paper,
-    Theorem 1).
+    Theorem 1). With an intercept, both hold for rows (1, x): r^2 is one more, and the competitor has an
+    intercept, which is a part of its norm.
 
     The CS269 notes define a mistake as y w . x < 0, with which w = 0 would never learn. Here it is
     y w . x <= 0, as in Mohri et al.
@@ -86,10 +92,14 @@ class Perceptron(InitialWeightsClassifier):
     (1, 64)
     """
 
-    _parameter_constraints: ClassVar[Constraints] = INITIAL_WEIGHTS | {
-        "eta": [Interval(Real, 0.0, None, closed="neither")],
-        "normalize": ["boolean"],
-    }
+    _parameter_constraints: ClassVar[Constraints] = (
+        INITIAL_WEIGHTS
+        | FIT_INTERCEPT
+        | {
+            "eta": [Interval(Real, 0.0, None, closed="neither")],
+            "normalize": ["boolean"],
+        }
+    )
 
     def __init__(
         self,
@@ -97,13 +107,15 @@ class Perceptron(InitialWeightsClassifier):
         normalize: bool = False,
         *,
         initial_weights: tuple[float, ...] | None = None,
+        fit_intercept: bool = True,
     ) -> None:
         self.eta = eta
         self.normalize = normalize
         self.initial_weights = initial_weights
+        self.fit_intercept = fit_intercept
 
     def _rule(self, d: int, single: bool) -> PerceptronRule:
-        return PerceptronRule(d, single, self.eta, self.normalize)
+        return PerceptronRule(d, single, self.fit_intercept, self.eta, self.normalize)
 
     def _theorems(self, radius: float) -> list[DeclaredTheorem]:
         return perceptron_theorems(radius, self.updates_) if self.initial_weights is None else []

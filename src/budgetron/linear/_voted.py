@@ -6,7 +6,7 @@ import cython
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from budgetron._base.linear_classifier import LinearClassifier
+from budgetron._base.linear_classifier import FIT_INTERCEPT, LinearClassifier
 from budgetron._base.parameters import Constraints
 from budgetron._base.past_hypotheses import PastHypotheses, blocks_for_margins
 from budgetron._base.theorems import DeclaredTheorem, perceptron_theorems
@@ -29,6 +29,9 @@ class VotedPerceptron(LinearClassifier):
         "average" predicts by the mean of the weights over all rounds (the voted Perceptron of Mohri et al.),
         which is `coef_`. With "majority" each hypothesis votes with its sign; all updates are stored, so that
         memory grows, and there is no `coef_`. "majority" is rarely better.
+    fit_intercept : bool, default=True
+        Whether the hyperplane may have an offset from the origin, which is learned as the weight of a
+        constant feature of 1.
 
     Notes
     -----
@@ -37,8 +40,8 @@ class VotedPerceptron(LinearClassifier):
     "majority" O(non-zeros) per row and update.
 
     A hypothesis counts once for each round that it predicted, so one that was made in the last round does not
-    count yet. The average over T rounds is the hypothesis of Theorem 8.15 of Mohri et al. The hyperplane
-    passes through the origin. The bounds of `Perceptron` hold for the rounds of the trace.
+    count yet. The average over T rounds is the hypothesis of Theorem 8.15 of Mohri et al. The bounds of
+    `Perceptron` hold for the rounds of the trace, with an intercept those for rows (1, x).
 
     References
     ----------
@@ -55,15 +58,16 @@ class VotedPerceptron(LinearClassifier):
     """
 
     _predicts_as_it_learns = False
-    _parameter_constraints: ClassVar[Constraints] = {
+    _parameter_constraints: ClassVar[Constraints] = FIT_INTERCEPT | {
         "vote": [StrOptions({"average", "majority"})],
     }
 
-    def __init__(self, vote: str = "average") -> None:
+    def __init__(self, vote: str = "average", *, fit_intercept: bool = True) -> None:
         self.vote = vote
+        self.fit_intercept = fit_intercept
 
     def _rule(self, d: int, single: bool) -> PerceptronRule:
-        rule = PerceptronRule(d, single, 1.0, False)
+        rule = PerceptronRule(d, single, self.fit_intercept, 1.0, False)
         if self.vote == "average":
             rule.keep_average()
         else:
@@ -83,8 +87,9 @@ class VotedPerceptron(LinearClassifier):
             return super()._decide(learner, X)
         run = PastHypotheses(learner)
         # Each hypothesis predicted the rounds after its own up to that of the next.
-        lasted = np.diff(run.rounds, append=learner.rounds - 1) / learner.rounds  # c_k / T
+        lasted = np.diff(run.rounds, append=learner.rounds - 1).astype(float)  # c_k
         votes = np.empty(X.shape[0])
         for piece in blocks_for_margins(len(run), X.shape[0]):
             votes[piece] = lasted @ np.sign(run.margins(X[piece], run.rounds + 1))
+        votes /= learner.rounds  # sums of integers are exact, so that rounding breaks no tie between classes
         return votes

@@ -13,7 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval
 
 from budgetron import bounds
-from budgetron._base.linear_classifier import LinearClassifier
+from budgetron._base.linear_classifier import FIT_INTERCEPT, LinearClassifier
 from budgetron._base.parameters import Constraints
 from budgetron._base.theorems import DeclaredTheorem, Run, WeightsTheorem
 from budgetron._util.checks import require
@@ -48,11 +48,11 @@ class WinnowRule(LinearRule):
     base: cython.p_double
     peaks: cython.p_double  # with a journal, the largest value of each stored weight since then
 
-    def __init__(self, d: int, single: bool, eta: float, balanced: bool) -> None:
-        LinearRule.__init__(self, d, single, ledger=("Z",))
+    def __init__(self, d: int, single: bool, intercept: bool, eta: float, balanced: bool) -> None:
+        LinearRule.__init__(self, d, single, ledger=("Z",), intercept=intercept)
         self.eta = eta
         self.balanced = balanced
-        self.extra = {"theta": np.zeros(d), "sums": np.zeros(4)}
+        self.extra = {"theta": np.zeros(self.d), "sums": np.zeros(4)}
         self.norm2 = 1.0  # ||w||_1 = 1, and ||w||_2 is not above it
         self.set_pointers()
         self.rebase(0.0)
@@ -74,7 +74,7 @@ class WinnowRule(LinearRule):
         sums = self.extra["sums"]
         each = np.exp(-sums[0])
         self.weights[old:] = 0.0 if self.balanced else each
-        sums[1] += (d - old) * each * (2 if self.balanced else 1)
+        sums[1] += (self.d - old) * each * (2 if self.balanced else 1)
         sums[2] = max(sums[1:3])
         self.factor = 1.0 / sums[1]
 
@@ -203,6 +203,11 @@ class Winnow(LinearClassifier):
     balanced : bool, default=False
         Whether to add the negative of each feature. Otherwise only hyperplanes with weights >= 0 can be
         learned. Use it unless you know that large values of all features indicate the second class.
+    fit_intercept : bool, default=False
+        Whether to add a constant feature of 1, whose weight is the intercept. The default is False, unlike
+        that of the other learners, because the theorem depends on the largest feature: if r < 1, a feature of
+        1 increases r, and with it the bound and the eta to choose. If not balanced, the intercept is never
+        negative. Use it with `balanced` and rows scaled to r = 1.
 
     Notes
     -----
@@ -211,10 +216,11 @@ class Winnow(LinearClassifier):
     balanced, it is the difference of the two weights of each feature.
 
     If ||x_t||_inf <= r and some v >= 0 has y v . x >= rho ||v||_1 on all rounds, at most 2 (r / rho)^2 log d
-    updates are made with eta = rho / r^2 (Mohri et al., Theorem 8.13). If balanced, d becomes 2 d.
+    updates are made with eta = rho / r^2 (Mohri et al., Theorem 8.13). An intercept counts as a feature. If
+    balanced, d becomes 2 d.
 
-    With features of -1 and +1 it is `budgetron.experts.WeightedMajority` with beta = exp(-2 eta), except for
-    ties: they are mistakes here, and votes for 1 there.
+    With features of -1 and +1 and no intercept it is `budgetron.experts.WeightedMajority` with
+    beta = exp(-2 eta), except for ties: they are mistakes here, and votes for 1 there.
 
     References
     ----------
@@ -229,14 +235,15 @@ class Winnow(LinearClassifier):
     Trace(1797 rounds, 304 mistakes, error rate 0.1692)
     """
 
-    _parameter_constraints: ClassVar[Constraints] = {
+    _parameter_constraints: ClassVar[Constraints] = FIT_INTERCEPT | {
         "eta": [Interval(Real, 0.0, None, closed="neither")],
         "balanced": ["boolean"],
     }
 
-    def __init__(self, eta: float = 0.1, balanced: bool = False) -> None:
+    def __init__(self, eta: float = 0.1, balanced: bool = False, *, fit_intercept: bool = False) -> None:
         self.eta = eta
         self.balanced = balanced
+        self.fit_intercept = fit_intercept
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -244,7 +251,7 @@ class Winnow(LinearClassifier):
         return tags
 
     def _rule(self, d: int, single: bool) -> WinnowRule:
-        return WinnowRule(d, single, self.eta, self.balanced)
+        return WinnowRule(d, single, self.fit_intercept, self.eta, self.balanced)
 
     def _theorems(self, radius: float) -> list[DeclaredTheorem]:
         return [WeightsTheorem("winnow_general", self._bound, count=self.updates_)]
