@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 
 import budgetron
 from budgetron import evaluate, files
+from budgetron._evaluation.by_name import names
 from budgetron.cli import _pass, app
-from budgetron.cli._learners import names
 
 ROWS = 3000
 

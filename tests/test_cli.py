@@ -529,7 +529,7 @@ def test_datasets_and_help():
 
 
 def test_a_learner_by_each_of_its_names():
-    from budgetron.cli._learners import ALIASES, learners_of, names
+    from budgetron._evaluation.by_name import ALIASES, learners_of, names
 
     for name in [*names(), *ALIASES]:
         (model,) = learners_of([name], [30], ["0.5"], seed=1)

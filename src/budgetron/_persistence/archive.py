@@ -142,13 +142,14 @@ def save(model: object, path: Path, *, extras: dict[str, Tree] | None = None) ->
         _write(file, head, arrays)
 
 
-def to_bytes(model: object) -> bytes:
+def to_bytes(model: object, *, extras: dict[str, Tree] | None = None) -> bytes:
     """Return a model as the bytes of a file that `save` would write.
 
     Parameters
     ----------
     model : estimator
-        As for `save`.
+    extras : dict, optional
+        Both as for `save`.
 
     Returns
     -------
@@ -157,7 +158,7 @@ def to_bytes(model: object) -> bytes:
     Raises
     ------
     TypeError
-        If a part of the model cannot be stored in a file.
+        If a part of the model or of the extras cannot be stored in a file.
 
     Examples
     --------
@@ -165,7 +166,7 @@ def to_bytes(model: object) -> bytes:
     >>> budgetron.files.from_bytes(budgetron.files.to_bytes(budgetron.Stoptron(budget=7)))
     Stoptron(budget=7)
     """
-    head, arrays = _head_and_arrays(model, None)
+    head, arrays = _head_and_arrays(model, extras)
     file = io.BytesIO()
     _write(file, head, arrays)
     return file.getvalue()

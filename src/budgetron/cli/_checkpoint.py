@@ -20,8 +20,8 @@ import numpy as np
 from scipy.sparse import issparse
 
 from budgetron import files
+from budgetron._evaluation.by_name import Learner
 from budgetron._util.atomic import remove_temporary_files
-from budgetron.cli._learners import Learner
 from budgetron.cli._messages import err
 from budgetron.cli._prefix import Block, Prefix, State
 from budgetron.cli._terminal import check_output

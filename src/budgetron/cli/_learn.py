@@ -11,12 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
-from budgetron._evaluation.names import named_learners
-from budgetron._util.units import format_bytes
-from budgetron.batch import AveragedClassifier
-from budgetron.cli import _options as opt
-from budgetron.cli._advice import MODEL_ADVICE
-from budgetron.cli._learners import (
+from budgetron._evaluation.by_name import (
     DEFAULTS,
     Learners,
     choose_learner,
@@ -26,6 +21,11 @@ from budgetron.cli._learners import (
     set_class_weight,
     with_memory,
 )
+from budgetron._evaluation.names import named_learners
+from budgetron._util.units import format_bytes
+from budgetron.batch import AveragedClassifier
+from budgetron.cli import _options as opt
+from budgetron.cli._advice import MODEL_ADVICE
 from budgetron.cli._memory import refuse_large
 from budgetron.cli._messages import err, friendly, out
 from budgetron.cli._models import load_model, refuse_with_from

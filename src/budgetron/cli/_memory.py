@@ -5,9 +5,9 @@ from __future__ import annotations
 from budgetron._base.access import bytes_needed, check_parameters
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.sizes import MemoryTooSmallError
+from budgetron._evaluation.by_name import Learner, Learners
 from budgetron._util.memory import available_bytes
 from budgetron._util.units import format_bytes
-from budgetron.cli._learners import Learner, Learners
 from budgetron.cli._messages import err
 from budgetron.cli._prefix import Rows
 from budgetron.portfolio import BudgetClassifier

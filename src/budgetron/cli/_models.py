@@ -6,8 +6,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from budgetron import streams
+from budgetron._evaluation.by_name import Learner
 from budgetron.cli import _options as opt
-from budgetron.cli._learners import Learner
 from budgetron.cli._prefix import State
 from budgetron.cli._sources import Source, check_path, delimiter_of, open_named
 from budgetron.streams import Stream

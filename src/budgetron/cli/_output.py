@@ -13,8 +13,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from budgetron._evaluation.by_name import names
 from budgetron.cli._interrupts import interrupts
-from budgetron.cli._learners import names
 from budgetron.cli._messages import err, out
 from budgetron.cli._pass import Certificates, Pass
 from budgetron.cli._sources import description, print_reading

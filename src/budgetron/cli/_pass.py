@@ -15,9 +15,9 @@ from sklearn.base import clone
 
 from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._base.linear_classifier import LinearClassifier
+from budgetron._evaluation.by_name import Learners, only_numbers, scales_rows, set_class_weight
 from budgetron._evaluation.parallel import Jobs
 from budgetron.cli._interrupts import interrupts
-from budgetron.cli._learners import Learners, scales_rows, set_class_weight
 from budgetron.cli._memory import give_needed_memory, refuse_large, without_large
 from budgetron.cli._messages import err
 from budgetron.cli._models import SavedModel
@@ -188,15 +188,14 @@ def _open_for(saved: SavedModel, source: str, settings: Source, rows: int | None
 def _choose_scaling(stream: Stream, models: Learners, checkpoint: Checkpoint | None) -> frozenset[str]:
     """Return which learners get unscaled rows while the others get scaled ones; set the stream's scaling.
 
-    A learner that scales rows itself gets unscaled rows if all columns are numbers. With categories, dates or
-    text it gets numbers scaled by the stream, so that they are comparable with features that are 0 or 1.
+    A learner that scales rows itself gets unscaled rows if all columns are numbers (see `only_numbers`).
     Earlier versions passed scaled rows to every learner; their checkpoints are continued in the same way.
     """
     own = frozenset(name for name, model in models.items() if scales_rows(model))
     encoder = stream.encoder
     if not own or encoder is None or not encoder.scale or (checkpoint is not None and checkpoint.scaled):
         return frozenset()
-    if any(column.kind not in ("number", "none") for column in encoder.columns):
+    if not only_numbers(encoder):
         return frozenset()
     if len(own) == len(models):
         encoder.scale = False

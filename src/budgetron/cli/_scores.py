@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetron._evaluation.by_name import Learner
 from budgetron._evaluation.ranking import rare_classes
-from budgetron.cli._learners import Learner
 from budgetron.cli._prefix import LabelArray, Rows
 
 __all__ = ["Counts", "Predictor"]

@@ -25,6 +25,7 @@ __all__ = [
     "is_text",
     "label_codes",
     "labels_in",
+    "level_of",
     "whole",
 ]
 
@@ -150,12 +151,12 @@ def category(piece: Piece, column: ArrowColumn, na_values: frozenset[str]) -> Ca
     if not pa.types.is_dictionary(column.type) and pa.types.is_temporal(column.type):
         column = column.cast(pa.string())
     codes, values = _codes(piece, column)
-    levels = [_text(value) for value in values]
+    levels = [level_of(value) for value in values]
     gaps = [i for i, level in enumerate(levels) if level.strip() in na_values]
     return (np.where(np.isin(codes, gaps), -1, codes) if gaps else codes), levels
 
 
-def _text(value: object) -> str:
+def level_of(value: object) -> str:
     """Return the level of a value; the same in every format: "true" and "1", not "True" and "1.0"."""
     if isinstance(value, str):
         return _TRUTH.get(value, value)

@@ -312,7 +312,7 @@ class Encoder:
         name, value = self._numeric_names[place], table[row, place]
         if np.isnan(value):
             return [_no_value(row, name)]
-        return [Fault(row, f'column "{name}" has {value}; numbers must be finite')]
+        return [Fault(row, f'column "{name}" has {value}; numbers must be finite', column=name)]
 
     def _scaled(self, numbers: Floats, learn: bool) -> Floats:
         return self._running.standardise(numbers) if learn else self._running.frozen(numbers)
@@ -337,4 +337,4 @@ def _fill_fixed(own: Floats, column: Column, values: Floats) -> None:
 
 
 def _no_value(row: int, name: str) -> Fault:
-    return Fault(row, f'column "{name}" has no value', Advice.FILL_MISSING)
+    return Fault(row, f'column "{name}" has no value', Advice.FILL_MISSING, column=name)

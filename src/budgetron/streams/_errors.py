@@ -48,11 +48,16 @@ class StreamError(ValueError):
 
 
 class Fault(Exception):  # noqa: N818 - internal; becomes a StreamError that names the line
-    """A value that cannot be used; `row` counts from 0 within the current block."""
+    """A value that cannot be used; `row` counts from 0 within the current block.
 
-    def __init__(self, row: int, problem: str, advice: Advice | None = None) -> None:
+    `column` is the name of its column, where the caller may need it besides the message.
+    """
+
+    def __init__(
+        self, row: int, problem: str, advice: Advice | None = None, *, column: str | None = None
+    ) -> None:
         super().__init__(problem)
-        self.row, self.problem, self.advice = row, problem, advice
+        self.row, self.problem, self.advice, self.column = row, problem, advice, column
 
     def at(self, location: str) -> StreamError:
         """Return the error for the user."""

@@ -60,7 +60,7 @@ class Labels:
 
     def lookup(self, codes: NDArray[np.int64], values: list[object]) -> LabelArray:
         """Return the class of each row, given the index of its value; raise `Fault` if it is unknown."""
-        index = [self._index.get(_convert(_plain(value), self._kind), -1) for value in values]
+        index = [self.code_of(value) for value in values]
         places = np.array([*index, -1])[codes]
         if self._optional:
             found: LabelArray = np.array([*self.classes.tolist(), None], object)[places]
@@ -73,6 +73,10 @@ class Labels:
             raise Fault(row, problem, Advice.LIST_CLASSES)
         y: LabelArray = self.classes[places]
         return y
+
+    def code_of(self, value: object) -> int:
+        """Return the index of a label's class in `classes`; -1 if it is unknown."""
+        return self._index.get(_convert(_plain(value), self._kind), -1)
 
     def __str__(self) -> str:
         names = [str(label) for label in self.classes.tolist()]

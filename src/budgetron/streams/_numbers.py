@@ -24,6 +24,7 @@ __all__ = [
     "forms_of",
     "is_number",
     "is_plain",
+    "number",
     "parse",
     "unit_of",
     "without_unit",
@@ -38,6 +39,7 @@ FORMS = (",", *(f",{mark}" for mark in (".", *_SPACES)), *(f".{mark}" for mark i
 UNITS = ("%", "$", "€", "£", "¥")
 _PLAIN = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
 _DECIMALS = re.compile(r"(?:[-+]?\d++(?:\.\d*+)?\n)*+")  # the most common numbers, one on each line
+_PLAIN_ONLY = re.compile(rf"\s*{_PLAIN}\s*")
 _PLAIN_OR_WORD = re.compile(rf"\s*({_PLAIN}|[-+]?(nan|inf|infinity))\s*", re.IGNORECASE)
 
 
@@ -119,6 +121,12 @@ def _number(value: str, form: str) -> float:
     if form[1:]:
         value = value.replace(form[1:], "")
     return float(value.replace(",", ".") if form[:1] == "," else value)
+
+
+def number(text: str, form: str) -> float | None:
+    """Return the number that is written in this form, or None if the text is not one."""
+    pattern = _PATTERNS[form] if form else _PLAIN_ONLY
+    return _number(text.strip(), form) if pattern.fullmatch(text) else None
 
 
 def parse(values: TextArray, form: str, unit: str, name: str, na_values: Iterable[str]) -> Floats:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from budgetron import kernelized, linear
 from budgetron.portfolio import BudgetClassifier
+from budgetron.streams import Encoder
 
 __all__ = [
     "DEFAULTS",
@@ -22,6 +23,7 @@ __all__ = [
     "has_class_weight",
     "learners_of",
     "names",
+    "only_numbers",
     "parsed_class_weight",
     "scales_rows",
     "set_class_weight",
@@ -74,6 +76,15 @@ def names() -> dict[str, type]:
 def scales_rows(learner: Learner) -> bool:
     """Return whether the learner scales rows itself, and so must get them unscaled."""
     return isinstance(learner, BudgetClassifier)
+
+
+def only_numbers(encoder: Encoder) -> bool:
+    """Return whether all columns that are used are numbers.
+
+    A learner that scales rows itself gets unscaled rows only then. With categories, dates or text it gets
+    numbers scaled by the encoder, so that they are comparable with features that are 0 or 1.
+    """
+    return all(column.kind in ("number", "none") for column in encoder.columns)
 
 
 def has_class_weight(learner: Learner) -> bool:
