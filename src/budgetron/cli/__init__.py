@@ -24,6 +24,7 @@ COMMANDS = {
     "run": ("_learn", "Learn a stream with one learner: predict each row, then see its label and learn."),
     "compare": ("_learn", "Compare learners, budgets or widths in one pass over a stream."),
     "predict": ("_predict", "Predict the rows of a file with a saved model, one line per row."),
+    "serve": ("_serve", "Serve models over HTTP: predict rows, and learn labels when they arrive."),
     "tune": ("_learn", "Find a width and a budget by one pass over the first rows of a stream."),
     "inspect": ("_inspect", "Show how each column of a file will be read, without learning anything."),
     "reproduce": ("_papers", "Run the experiments of the Projectron and Forgetron papers."),

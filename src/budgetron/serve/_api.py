@@ -1,0 +1,191 @@
+"""The HTTP endpoints."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeVar
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from budgetron.serve import _page
+from budgetron.serve._access import Access, read_body, require_json
+from budgetron.serve._describe import describe, health, summary
+from budgetron.serve._log import DiskFullError
+from budgetron.serve._metrics import CONTENT_TYPE, metrics
+from budgetron.serve._openapi import document
+from budgetron.serve._problems import Problem
+from budgetron.serve._requests import read_definition, read_learn, read_predict
+from budgetron.serve._responses import json_response, problem_response
+from budgetron.serve._service import Service
+
+__all__ = ["application"]
+
+logger = logging.getLogger("budgetron.serve")
+
+T = TypeVar("T")
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+# Longer bodies are parsed outside of the event loop.
+SHORT_BODY = 1 << 15
+
+
+class Api:
+    """The endpoints that programs use."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def routes(self) -> list[Route]:
+        """Return the routes of all endpoints, the most frequent ones first."""
+        return [
+            Route("/models/{name}/predict", self.predict, methods=["POST"]),
+            Route("/models/{name}/learn", self.learn, methods=["POST"]),
+            Route("/models/{name}/file", self.file, methods=["GET"]),
+            Route("/models/{name}", self.show, methods=["GET"]),
+            Route("/models/{name}", self.delete, methods=["DELETE"]),
+            Route("/models", self.list, methods=["GET"]),
+            Route("/models", self.create, methods=["POST"]),
+            Route("/metrics", self.metrics, methods=["GET"]),
+            Route("/healthz", self.healthz, methods=["GET"]),
+            Route("/readyz", self.readyz, methods=["GET"]),
+            Route("/openapi.json", self.openapi, methods=["GET"]),
+        ]
+
+    async def _body(self, request: Request) -> bytes:
+        require_json(request)
+        settings = self._service.settings
+        return await read_body(request, settings.max_body, settings.body_seconds)
+
+    async def predict(self, request: Request) -> Response:
+        """Predict rows."""
+        service = self._service
+        entry = service.entry(request.path_params["name"])
+        body = await self._body(request)
+        rows, keep, durable = await _parsed(read_predict, entry, body, service.settings.max_rows)
+        return json_response(await service.predict(entry, rows, keep=keep, durable=durable))
+
+    async def learn(self, request: Request) -> Response:
+        """Learn labels."""
+        service = self._service
+        entry = service.entry(request.path_params["name"])
+        body = await self._body(request)
+        examples = await _parsed(read_learn, entry, body, service.settings.max_rows)
+        return json_response(await service.learn(entry, examples))
+
+    async def list(self, request: Request) -> Response:
+        """List all models."""
+        return json_response({"models": [summary(entry) for entry in list(self._service.entries.values())]})
+
+    async def show(self, request: Request) -> Response:
+        """Describe a model."""
+        return json_response(describe(self._service.entry(request.path_params["name"])))
+
+    async def create(self, request: Request) -> Response:
+        """Create a model."""
+        body = await self._body(request)
+        name, model = await asyncio.to_thread(read_definition, body)
+        entry = await self._service.create(name, model)
+        response = json_response(describe(entry), 201)
+        response.headers["location"] = f"/models/{name}"
+        return response
+
+    async def delete(self, request: Request) -> Response:
+        """Delete a model."""
+        await self._service.delete(request.path_params["name"])
+        return Response(status_code=204)
+
+    async def file(self, request: Request) -> Response:
+        """Send a model as a file."""
+        entry = self._service.entry(request.path_params["name"])
+        response = Response(await self._service.file(entry), media_type="application/octet-stream")
+        response.headers["content-disposition"] = f'attachment; filename="{entry.name}.budgetron"'
+        return response
+
+    async def metrics(self, request: Request) -> Response:
+        """Send metrics in the text format of Prometheus."""
+        return Response(metrics(self._service), headers={"content-type": CONTENT_TYPE})
+
+    async def healthz(self, request: Request) -> Response:
+        """Say that the process answers."""
+        return json_response({"status": "ok"})
+
+    async def readyz(self, request: Request) -> Response:
+        """Say whether labels can be learned."""
+        if problems := health(self._service):
+            raise Problem(503, "not-ready", "; ".join(problems))
+        return json_response({"status": "ready"})
+
+    async def openapi(self, request: Request) -> Response:
+        """Describe all endpoints."""
+        return json_response(document())
+
+
+async def _parsed(read: Callable[..., T], entry: Any, body: bytes, max_rows: int) -> T:
+    """Read a body: a long one in a thread, so that other requests need not wait."""
+    if len(body) <= SHORT_BODY:
+        return read(entry, body, max_rows)
+    return await asyncio.to_thread(read, entry, body, max_rows)
+
+
+def application(service: Service, token: str | None = None) -> Starlette:
+    """Return the ASGI application of a service.
+
+    Parameters
+    ----------
+    service : Service
+        The application starts and stops it.
+    token : str, optional
+        What clients must send. Without a token, only requests to localhost are answered.
+    """
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        service.start()
+        yield
+        if not await asyncio.to_thread(service.stop):
+            logger.error("the service did not stop in time; the log has everything that was acknowledged")
+
+    routes = [*Api(service).routes(), *_page.routes(service, token)]
+    handlers: dict[Any, Any] = {
+        Problem: _on_problem,
+        DiskFullError: _on_disk_full,
+        HTTPException: _on_http_exception,
+        Exception: _on_error,
+    }
+    middleware = [Middleware(Access, token=token)]
+    return Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers, middleware=middleware)
+
+
+async def _on_problem(request: Request, problem: Problem) -> Response:
+    return problem_response(problem)
+
+
+async def _on_disk_full(request: Request, error: DiskFullError) -> Response:
+    return problem_response(Problem(507, "disk-full", f"the log cannot be written ({error}); free space"))
+
+
+async def _on_http_exception(request: Request, error: HTTPException) -> Response:
+    kinds = {404: "not-found", 405: "wrong-method"}
+    details = {
+        404: "there is no such address; /openapi.json lists all",
+        405: "this address does not accept this method; /openapi.json lists what it accepts",
+    }
+    kind = kinds.get(error.status_code, "http")
+    response = problem_response(
+        Problem(error.status_code, kind, details.get(error.status_code, error.detail))
+    )
+    for name, value in (error.headers or {}).items():
+        response.headers[name] = value
+    return response
+
+
+async def _on_error(request: Request, error: Exception) -> Response:
+    return problem_response(Problem(500, "internal", "an error of the service; its log has the details"))

@@ -1,0 +1,253 @@
+"""The durable log: labelled rows that models learn, and rows that wait for labels, in one SQLite file.
+
+A transaction is on disk when it ends: the journal is a write-ahead log with ``synchronous=FULL``. The
+connection holds an exclusive lock, so that no second process can serve the same folder.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import struct
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from budgetron._util.types import Floats, Ints
+from budgetron.serve._waiting import Batch
+from budgetron.streams._objects import PlainRows
+
+__all__ = ["DiskFullError", "Log", "Record"]
+
+VERSION = 1
+_TABLES = """
+CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS records (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, model TEXT NOT NULL, time REAL NOT NULL, content BLOB NOT NULL);
+CREATE INDEX IF NOT EXISTS records_of_model ON records (model, number);
+CREATE TABLE IF NOT EXISTS waiting (
+    model TEXT NOT NULL, first INTEGER NOT NULL, time REAL NOT NULL, content BLOB NOT NULL,
+    PRIMARY KEY (model, first));
+-- Rows by number whose labels have arrived, and examples by the ids that clients gave them.
+CREATE TABLE IF NOT EXISTS learned (
+    model TEXT NOT NULL, row INTEGER NOT NULL, PRIMARY KEY (model, row)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS named (
+    model TEXT NOT NULL, id TEXT NOT NULL, record INTEGER NOT NULL, PRIMARY KEY (model, id)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS named_by_record ON named (model, record);
+"""
+# How many numbers and ids of learned examples are remembered for each model, so that repeated ones are
+# recognised.
+REMEMBERED = 1_000_000
+_HEADER = struct.Struct("<II")
+
+
+class DiskFullError(Exception):
+    """The log cannot be written: the disk is full, or fails."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """Examples that one model learns together.
+
+    Attributes
+    ----------
+    time : float
+        When they were written, in seconds since 1970.
+    ids : list of int, str or None
+        The number of a predicted row, the id that the client gave a row, or None for a row without id.
+    rows : PlainRows
+    labels, predicted : ndarray of shape (n_rows,)
+        Indices of classes. `predicted` is -1 for rows that nothing was predicted for.
+    delays : ndarray of shape (n_rows,)
+        Seconds from prediction to label, or NaN.
+    """
+
+    time: float
+    ids: list[int | str | None]
+    rows: PlainRows
+    labels: Ints
+    predicted: Ints
+    delays: Floats
+
+    def to_bytes(self) -> bytes:
+        """Return everything except the time as bytes."""
+        ids = json.dumps(self.ids, separators=(",", ":")).encode()
+        arrays = [self.labels.astype("<i4"), self.predicted.astype("<i4"), self.delays.astype("<f8")]
+        parts = [_HEADER.pack(len(self.labels), len(ids)), ids, *(array.tobytes() for array in arrays)]
+        return b"".join([*parts, self.rows.to_bytes()])
+
+    @classmethod
+    def from_bytes(cls, time: float, data: bytes) -> Record:
+        """Return the record that `to_bytes` was called for."""
+        n, length = _HEADER.unpack_from(data)
+        place = _HEADER.size
+        ids = json.loads(data[place : place + length])
+        place += length
+        codes = np.frombuffer(data, "<i4", 2 * n, place).astype(np.int64)
+        delays = np.frombuffer(data, "<f8", n, place + 8 * n).astype(np.float64)
+        rows = PlainRows.from_bytes(data[place + 16 * n :])
+        return cls(time, ids, rows, codes[:n], codes[n:], delays)
+
+
+def _batch_bytes(batch: Batch) -> bytes:
+    return _HEADER.pack(len(batch.rows), 0) + batch.predicted.astype("<i4").tobytes() + batch.rows.to_bytes()
+
+
+def _batch_of(first: int, time: float, data: bytes, learned: Iterable[int]) -> Batch:
+    n, _ = _HEADER.unpack_from(data)
+    place = _HEADER.size
+    predicted = np.frombuffer(data, "<i4", n, place).astype(np.int64)
+    labelled = bytearray(n)
+    for row in learned:
+        labelled[row - first] = 1
+    return Batch(first, time, PlainRows.from_bytes(data[place + 4 * n :]), predicted, labelled)
+
+
+class Log:
+    """The log of a folder; one thread may use it at a time.
+
+    Parameters
+    ----------
+    path : Path
+        The SQLite file; it is created if it does not exist.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        # isolation_level=None: transactions begin and end only where this class says so.
+        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0.2)
+        try:
+            self._db.execute("PRAGMA locking_mode=EXCLUSIVE")
+            self._db.execute("PRAGMA auto_vacuum=INCREMENTAL")
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=FULL")
+            self._db.execute("PRAGMA wal_autocheckpoint=4000")
+            self._db.executescript(_TABLES)
+            version = self._value("version")
+            if version is None:
+                self._db.execute("INSERT INTO about VALUES ('version', ?)", (VERSION,))
+            elif version != VERSION:
+                raise ValueError(f"{path}: format {version}; this version of Budgetron reads {VERSION}")
+            self.run = (self._value("run") or 0) + 1
+            self._db.execute("INSERT OR REPLACE INTO about VALUES ('run', ?)", (self.run,))
+        except sqlite3.OperationalError as error:
+            self._db.close()
+            if "locked" in str(error):
+                raise ValueError(
+                    f"{path.parent}: another process serves this folder; stop it first"
+                ) from None
+            raise ValueError(f"{path}: the log cannot be opened: {error}") from error
+        except sqlite3.DatabaseError as error:
+            self._db.close()
+            raise ValueError(f"{path}: not a log of budgetron serve, or damaged: {error}") from error
+
+    def _value(self, name: str) -> int | None:
+        found = self._db.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
+        return None if found is None else int(found[0])
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Write everything in this context durably, or nothing; raises `DiskFullError`."""
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            yield
+            self._db.execute("COMMIT")
+        except BaseException as error:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            if isinstance(error, sqlite3.OperationalError):
+                raise DiskFullError(str(error)) from error
+            raise
+
+    def append(self, model: str, record: Record) -> int:
+        """Add a record; return its number. Its ids are remembered."""
+        number = self._db.execute(
+            "INSERT INTO records (model, time, content) VALUES (?, ?, ?)",
+            (model, record.time, record.to_bytes()),
+        ).lastrowid
+        assert number is not None
+        rows = [(model, id) for id in record.ids if isinstance(id, int)]
+        self._db.executemany("INSERT INTO learned VALUES (?, ?)", rows)
+        names = [(model, id, number) for id in record.ids if isinstance(id, str)]
+        self._db.executemany("INSERT INTO named VALUES (?, ?, ?)", names)
+        return number
+
+    def records(self, model: str, after: int) -> Iterator[tuple[int, Record]]:
+        """Yield the records of a model after this number, in order."""
+        while True:
+            found = self._db.execute(
+                "SELECT number, time, content FROM records WHERE model = ? AND number > ? "
+                "ORDER BY number LIMIT 1",
+                (model, after),
+            ).fetchone()
+            if found is None:
+                return
+            after = found[0]
+            yield after, Record.from_bytes(found[1], found[2])
+
+    def learned(self, model: str, rows: list[int], ids: list[str]) -> set[int | str]:
+        """Return which rows, by number, and which ids were learned already."""
+        queries = (("learned", "row", rows), ("named", "id", ids))
+        found: set[int | str] = set()
+        for table, column, wanted in queries:
+            if wanted:
+                query = (
+                    f"SELECT {column} FROM {table} WHERE model = ? AND {column} IN "
+                    "(SELECT value FROM json_each(?))"
+                )
+                found.update(row[0] for row in self._db.execute(query, (model, json.dumps(wanted))))
+        return found
+
+    def store(self, model: str, batches: Iterable[Batch]) -> None:
+        """Add batches of waiting rows."""
+        rows = [(model, batch.first, batch.time, _batch_bytes(batch)) for batch in batches]
+        self._db.executemany("INSERT INTO waiting VALUES (?, ?, ?, ?)", rows)
+
+    def remove(self, model: str, firsts: Iterable[int]) -> None:
+        """Remove batches of waiting rows."""
+        rows = [(model, first) for first in firsts]
+        self._db.executemany("DELETE FROM waiting WHERE model = ? AND first = ?", rows)
+
+    def waiting(self, model: str) -> Iterator[Batch]:
+        """Yield the batches of waiting rows, the oldest first."""
+        query = "SELECT first, time, content FROM waiting WHERE model = ? ORDER BY first"
+        for first, time, content in self._db.execute(query, (model,)).fetchall():
+            n, _ = _HEADER.unpack_from(content)
+            rows = self._db.execute(
+                "SELECT row FROM learned WHERE model = ? AND row BETWEEN ? AND ?",
+                (model, first, first + n - 1),
+            ).fetchall()
+            yield _batch_of(first, time, content, [row[0] for row in rows])
+
+    def truncate(self, model: str, up_to: int, oldest: int, keep_records: bool) -> None:
+        """Remove records up to a number, and forget old ids, but no row from `oldest` on."""
+        if not keep_records:
+            self._db.execute("DELETE FROM records WHERE model = ? AND number <= ?", (model, up_to))
+        for table, column in (("learned", "row"), ("named", "record")):
+            query = f"SELECT {column} FROM {table} WHERE model = ? ORDER BY {column} DESC LIMIT 1 OFFSET ?"
+            found = self._db.execute(query, (model, REMEMBERED)).fetchone()
+            if found is not None:
+                last = min(found[0], oldest - 1) if table == "learned" else found[0]
+                self._db.execute(f"DELETE FROM {table} WHERE model = ? AND {column} <= ?", (model, last))
+
+    def shrink(self) -> None:
+        """Return the space of removed records to the file system."""
+        self._db.execute("PRAGMA incremental_vacuum").fetchall()
+
+    def forget(self, model: str) -> None:
+        """Remove everything of a model."""
+        for table in ("records", "waiting", "learned", "named"):
+            self._db.execute(f"DELETE FROM {table} WHERE model = ?", (model,))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the files on disk."""
+        files = (self.path, self.path.with_name(self.path.name + "-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    def close(self) -> None:
+        """Close the file; what was committed is kept."""
+        self._db.close()

@@ -1,0 +1,255 @@
+"""One model of the service: how it reads rows, predicts, learns, and is stored in a file."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from budgetron import files
+from budgetron._base.batches import predicted_codes
+from budgetron._evaluation.by_name import Learner
+from budgetron._persistence.archive import load_with_extras, to_bytes
+from budgetron._util.blocks import row_blocks
+from budgetron._util.types import Floats, Ints
+from budgetron._util.units import parse_bytes
+from budgetron.serve._log import Record
+from budgetron.serve._statistics import Statistics
+from budgetron.streams import Encoder
+from budgetron.streams._errors import Fault
+from budgetron.streams._labels import Labels
+from budgetron.streams._objects import ObjectReader, PlainRows
+
+__all__ = ["Predictions", "ServedModel"]
+
+# Rows that are learned at a time. Predictions wait for at most one block. The size is part of the log's
+# meaning: sums over blocks of other sizes may be rounded differently.
+BLOCK = 32
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Predictions for some rows.
+
+    Attributes
+    ----------
+    codes : ndarray
+        Indices of classes; -1 if nothing was learned yet.
+    probabilities : ndarray of shape (n_rows, n_classes) or None
+        None if the learner does not provide them.
+    round : int
+        How many rows the model had learned.
+    """
+
+    codes: Ints
+    probabilities: Floats | None
+    round: int
+
+
+class ServedModel:
+    """A model, and all that belongs to it.
+
+    One thread may learn. Other threads may predict at any time; they wait for at most one block of learning.
+
+    Parameters
+    ----------
+    uid : str
+        Distinguishes the model from earlier ones of the same name.
+    model : learner
+        Fitted or not.
+    encoder : Encoder
+        How columns become features.
+    classes : list
+        All labels.
+    target : str or None
+        The name of the label column, for the command line.
+    statistics : Statistics
+    record : int
+        The number of the last record of the log that the model has learned.
+    rejected : int
+        Rows that could not be learned because the learner's arithmetic failed.
+    """
+
+    def __init__(
+        self,
+        uid: str,
+        model: Learner,
+        encoder: Encoder,
+        classes: list[Any],
+        target: str | None = None,
+        *,
+        statistics: Statistics | None = None,
+        record: int = 0,
+        rejected: int = 0,
+    ) -> None:
+        if not hasattr(model, "partial_fit"):
+            raise ValueError(
+                f"{type(model).__name__} cannot learn row by row; serve a learner with partial_fit"
+            )
+        self.uid, self.model, self.encoder, self.target = uid, model, encoder, target
+        self.labels = Labels(classes, typed=True)
+        self.classes: list[Any] = self.labels.classes.tolist()
+        self.reader = ObjectReader(encoder)
+        self.statistics = Statistics(len(self.classes)) if statistics is None else statistics
+        self.record, self.rejected = record, rejected
+        self.fitted = getattr(model, "classes_", None) is not None
+        self.rounds = int(getattr(model, "rounds_", 0)) if self.fitted else 0
+        self._lock = threading.Lock()
+
+    # ------------------------------------------------------------------ predictions
+
+    def predict(self, rows: PlainRows) -> Predictions:
+        """Predict rows; raise `Fault` for a row that cannot be encoded or predicted."""
+        block = self.reader.columns(rows)
+        with self._lock:
+            if not self.fitted:
+                self.encoder.transform(block, learn=False)  # for its checks
+                return Predictions(np.full(len(rows), -1), None, 0)
+            X = self.encoder.transform(block, learn=False)
+            try:
+                return Predictions(*self._scores(X), self.rounds)
+            except ValueError as error:  # values for which f(x) is not finite
+                raise Fault(int(getattr(error, "row", None) or 0), str(error)) from error
+
+    def check(self, rows: PlainRows) -> None:
+        """Raise `Fault` for a row that cannot be encoded."""
+        if len(rows) and self.encoder.missing == "error":
+            self.encoder.transform(self.reader.columns(rows), learn=False)
+
+    def _scores(self, X: Any) -> tuple[Ints, Floats | None]:
+        model = self.model
+        if not hasattr(model, "decision_function"):
+            return self._codes(model.predict(X)), None
+        margins = model.decision_function(X)
+        codes = predicted_codes(margins).astype(np.int64)
+        if not hasattr(model, "predict_proba"):
+            return codes, None
+        of_margins = getattr(model, "probabilities_from_margins", None)
+        return codes, model.predict_proba(X) if of_margins is None else of_margins(margins)
+
+    def _codes(self, labels: Any) -> Ints:
+        codes: Ints = np.searchsorted(self.labels.classes, labels).astype(np.int64)
+        return codes
+
+    # ------------------------------------------------------------------ learning
+
+    def learn(self, record: Record, number: int) -> list[int]:
+        """Learn a record of the log; return the places of rows that could not be learned."""
+        rejected: list[int] = []
+        for rows in row_blocks(len(record.labels), BLOCK):
+            bad = self._learn_block(record, rows)
+            rejected += [rows.start + place for place in bad]
+        self.record = number
+        self.rejected += len(rejected)
+        return rejected
+
+    def _learn_block(self, record: Record, rows: slice) -> list[int]:
+        plain, labels = record.rows.take(rows), record.labels[rows]
+        served = record.predicted[rows]
+        with self._lock:
+            encoder = self.encoder.copy()
+            try:
+                X = encoder.transform(self.reader.columns(plain), learn=True)
+                found = self._play(X, labels)
+            except (Fault, ValueError, ArithmeticError):
+                if len(labels) == 1:
+                    return [0]
+            else:
+                self.encoder, self.fitted = encoder, True
+                self.rounds += len(labels)
+                predicted = np.where(served < 0, found, served)
+                self.statistics.add(labels, predicted, record.time, record.delays[rows])
+                return []
+        # A row that cannot be learned must not keep others from being learned: learn them one by one. This
+        # depends on the log and the model alone, so a replay does the same.
+        start = rows.start
+        return [
+            place
+            for place in range(len(labels))
+            if self._learn_block(record, slice(start + place, start + place + 1))
+        ]
+
+    def _play(self, X: Any, labels: Ints) -> Ints:
+        """Learn rows; return the prediction of each before it was learned."""
+        y = self.labels.classes[labels]
+        options = {} if self.fitted else {"classes": self.labels.classes}
+        if hasattr(self.model, "progressive_fit"):
+            codes: Ints = self.model.progressive_fit(X, y, **options).codes.astype(np.int64)
+            return codes
+        predicted = self._scores(X)[0] if self.fitted else np.full(len(y), -1)
+        self.model.partial_fit(X, y, **options)
+        return predicted
+
+    # ------------------------------------------------------------------ description
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the model and its statistics."""
+        return (int(self.model.nbytes_) if self.fitted and hasattr(self.model, "nbytes_") else 0) + (
+            self.statistics.nbytes
+        )
+
+    @property
+    def memory_limit(self) -> int | None:
+        """The memory limit of the learner, with the statistics, if it has one."""
+        memory = self.model.get_params(deep=False).get("memory")
+        return None if memory is None else parse_bytes(memory) + self.statistics.nbytes
+
+    def experts(self) -> list[dict[str, Any]]:
+        """Return the experts of the model with their weights; empty if it has none."""
+        with self._lock:
+            return list(getattr(self.model, "experts_", [])) if self.fitted else []
+
+    def certificate(self) -> dict[str, Any] | None:
+        """Return the learner's bound that can be evaluated without the stream, next to what it bounds."""
+        if not self.fitted or getattr(self.model, "class_weight", None):
+            return None
+        with self._lock:
+            if not hasattr(self.model, "regret_bound_"):
+                return None
+            regret, bound = float(self.model.regret_), float(self.model.regret_bound_)
+        return {"theorem": "fixed_share", "regret": regret, "bound": bound, "holds": regret <= bound}
+
+    # ------------------------------------------------------------------ files
+
+    def _extras(self) -> dict[str, Any]:
+        encoder = self.encoder
+        served = {"uid": self.uid, "classes": self.classes, "record": self.record, "rejected": self.rejected}
+        return {
+            "encoder": encoder.state(),
+            "target": self.target,
+            "constant": encoder.constant,
+            "zero_based": False,
+            "serve": served | {"statistics": self.statistics.state()},
+        }
+
+    def save(self, path: Path) -> None:
+        """Write a snapshot; only the thread that learns may call this."""
+        files.save(self.model, path, extras=self._extras())
+
+    def to_bytes(self) -> bytes:
+        """Return the model file that `save` would write; only the thread that learns may call this."""
+        return to_bytes(self.model, extras=self._extras())
+
+    @classmethod
+    def load(cls, path: Path) -> ServedModel:
+        """Read a snapshot."""
+        model, extras = load_with_extras(path)
+        try:
+            assert extras is not None
+            served = extras["serve"]
+            return cls(
+                str(served["uid"]),
+                model,
+                Encoder.from_state(extras["encoder"]),
+                list(served["classes"]),
+                extras["target"],
+                statistics=Statistics.from_state(served["statistics"]),
+                record=int(served["record"]),
+                rejected=int(served["rejected"]),
+            )
+        except (AssertionError, KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ValueError(f"{path}: not a snapshot of budgetron serve: {error!r}") from error

@@ -1,0 +1,28 @@
+"""Responses with JSON and problem documents."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from starlette.responses import Response
+
+from budgetron.serve._problems import Problem
+
+__all__ = ["json_response", "problem_response"]
+
+
+def json_response(value: Any, status: int = 200, kind: str = "application/json") -> Response:
+    """Return a response with a value, or with bytes that are JSON already."""
+    body = value if isinstance(value, bytes) else json.dumps(value, separators=(",", ":")).encode()
+    return Response(body, status, media_type=kind)
+
+
+def problem_response(problem: Problem) -> Response:
+    """Return the response that reports a problem."""
+    response = json_response(problem.document(), problem.status, "application/problem+json")
+    if problem.status in (503, 507):
+        response.headers["retry-after"] = "1"
+    if problem.status in (408, 413):
+        response.headers["connection"] = "close"  # the rest of the body is not read
+    return response

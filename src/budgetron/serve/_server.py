@@ -1,0 +1,79 @@
+"""Run the service with uvicorn until a signal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from socket import socket
+from types import FrameType
+
+import uvicorn
+
+from budgetron.serve._api import application
+from budgetron.serve._protocol import TimedProtocol
+from budgetron.serve._service import Service
+
+__all__ = ["run"]
+
+# Threads take turns at least this often, in seconds. Python's default of 5 ms would add up in a request that
+# needs several turns.
+SWITCH_SECONDS = 0.001
+
+
+class _Server(uvicorn.Server):
+    """A server that tells the service about a signal at once, so that endless responses end."""
+
+    def __init__(
+        self, config: uvicorn.Config, service: Service, started: Callable[[int], None] | None
+    ) -> None:
+        super().__init__(config)
+        self._service, self._notify = service, started
+
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self._notify is not None and self.started:
+            self._notify(self.servers[0].sockets[0].getsockname()[1])
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._service.stopping = True
+        super().handle_exit(sig, frame)
+
+
+def run(
+    service: Service,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    token: str | None = None,
+    started: Callable[[int], None] | None = None,
+) -> None:
+    """Serve until SIGINT or SIGTERM; then finish all requests, and write snapshots.
+
+    Parameters
+    ----------
+    service : Service
+        Opened, not started.
+    host, port
+        Where to listen; port 0 chooses a free one.
+    token : str, optional
+        What clients must send; needed if `host` is not of this machine alone.
+    started : callable, optional
+        Called with the port when the service accepts requests.
+    """
+    if host not in ("127.0.0.1", "::1", "localhost") and not token:
+        raise ValueError(f"{host} can be reached from other machines; give a token")
+    sys.setswitchinterval(SWITCH_SECONDS)
+    config = uvicorn.Config(
+        application(service, token),
+        host=host,
+        port=port,
+        http=TimedProtocol,
+        log_level="warning",
+        access_log=False,
+        lifespan="on",
+        server_header=False,
+        backlog=2048,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=max(1, int(service.settings.stop_seconds / 2)),
+    )
+    _Server(config, service, started).run()

@@ -1,0 +1,203 @@
+"""The service: the models of a folder, the thread that predicts, and the thread that learns."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from budgetron._util.atomic import remove_temporary_files
+from budgetron.serve._entries import Entry, open_entry
+from budgetron.serve._log import Log
+from budgetron.serve._model import ServedModel
+from budgetron.serve._problems import Problem
+from budgetron.serve._reader import Predict, Reader
+from budgetron.serve._waiting import Limits
+from budgetron.serve._writer import Call, Example, Flush, Learn, Writer
+from budgetron.streams._objects import PlainRows
+
+__all__ = ["Service", "Settings", "open_service"]
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+SUFFIX = ".budgetron"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of the service.
+
+    Attributes
+    ----------
+    waiting : Limits
+        Of each model.
+    snapshot_rows, snapshot_seconds
+        A snapshot is written after so many rows, or so long after the first row since the last one.
+    keep_log : bool
+        Whether records stay in the log after a snapshot.
+    max_models : int
+    max_body : int
+        Bytes of the largest request.
+    max_rows : int
+        Rows of the largest request.
+    body_seconds : float
+        How long a client may take to send a request.
+    stop_seconds : float
+        How long the service may take to stop.
+    """
+
+    waiting: Limits = field(default_factory=Limits)
+    snapshot_rows: int = 50_000
+    snapshot_seconds: float = 60.0
+    keep_log: bool = False
+    max_models: int = 100
+    max_body: int = 16 << 20
+    max_rows: int = 10_000
+    body_seconds: float = 30.0
+    stop_seconds: float = 20.0
+
+
+class Service:
+    """Models that predict and learn; see `open_service`.
+
+    Attributes
+    ----------
+    folder : Path
+    settings : Settings
+    entries : dict of str to Entry
+    stopping : bool
+        Whether the service is about to end.
+    started : float
+        When it started, in seconds since 1970.
+    """
+
+    def __init__(self, folder: Path, settings: Settings) -> None:
+        self.folder, self.settings, self.stopping, self.started = folder, settings, False, time.time()
+        self._models = folder / "models"
+        self._models.mkdir(parents=True, exist_ok=True)
+        self.log = Log(folder / "log.sqlite")
+        self.entries: dict[str, Entry] = {}
+        try:
+            remove_temporary_files(self._models)
+            for path in sorted(self._models.glob(f"*{SUFFIX}")):
+                name = path.name.removesuffix(SUFFIX)
+                self.entries[name] = open_entry(name, ServedModel.load(path), self.log, settings.waiting)
+        except BaseException:
+            self.log.close()
+            raise
+        self.reader = Reader()
+        self.writer = Writer(
+            self.log, self.entries, self._snapshot, settings.snapshot_rows, settings.snapshot_seconds
+        )
+
+    def start(self) -> None:
+        """Start the threads."""
+        self.reader.start()
+        self.writer.start()
+
+    def stop(self) -> bool:
+        """Finish all requests, write snapshots, and end; return whether this was done in time."""
+        self.stopping = True
+        done = self.reader.stop(self.settings.stop_seconds / 4)
+        return self.writer.stop(self.settings.stop_seconds) and done
+
+    def entry(self, name: str) -> Entry:
+        """Return a model by its name."""
+        found = self.entries.get(name)
+        if found is None:
+            raise Problem(404, "unknown-model", f"there is no model {name[:80]!r}; GET /models lists them")
+        return found
+
+    # ------------------------------------------------------------------ requests
+
+    async def predict(
+        self, entry: Entry, rows: PlainRows, *, keep: bool = True, durable: bool = False
+    ) -> bytes:
+        """Predict rows; return the body of the response. With `durable`, wait until the rows are on disk."""
+        body: bytes = await self.reader.do(Predict(entry, rows, keep))
+        if keep and durable:
+            await self.writer.do(Flush(entry))
+        return body
+
+    async def learn(self, entry: Entry, examples: list[Example]) -> dict[str, Any]:
+        """Learn examples; return when they are on disk and learned."""
+        result: dict[str, Any] = await self.writer.do(Learn(entry, examples))
+        return result
+
+    async def create(self, name: str, model: ServedModel) -> Entry:
+        """Add a model."""
+        entry: Entry = await self._call(lambda: self.add(name, model))
+        return entry
+
+    async def delete(self, name: str) -> None:
+        """Remove a model with its log and its waiting rows."""
+        await self._call(lambda: self._delete(self.entry(name)))
+
+    async def file(self, entry: Entry) -> bytes:
+        """Return a model file."""
+        data: bytes = await self._call(entry.model.to_bytes)
+        return data
+
+    async def _call(self, function: Callable[[], Any]) -> Any:
+        return await self.writer.do(Call(function))
+
+    # ------------------------------------------------------------------ in the thread that learns
+
+    def add(self, name: str, model: ServedModel) -> Entry:
+        """Add a model before the threads start, or in the thread that learns."""
+        if not NAME.fullmatch(name):
+            detail = "a name has 1 to 64 letters, digits, '_', '.' and '-', and begins with a letter or digit"
+            raise Problem(422, "bad-name", f"{name[:80]!r}: {detail}")
+        if name.lower() in {other.lower() for other in self.entries}:
+            raise Problem(409, "name-taken", f'there is a model "{name}" already; delete it first')
+        if len(self.entries) >= self.settings.max_models:
+            raise Problem(409, "too-many-models", f"there are {len(self.entries)} models; delete one first")
+        try:
+            model.save(self._path(name))
+        except OSError as error:
+            raise Problem(507, "disk-full", f"the model cannot be written: {error.strerror}") from error
+        self.entries[name] = entry = open_entry(name, model, self.log, self.settings.waiting)
+        return entry
+
+    def _delete(self, entry: Entry) -> None:
+        self._path(entry.name).unlink(missing_ok=True)
+        entry.deleted = True
+        del self.entries[entry.name]
+        with self.log.transaction():
+            self.log.forget(entry.model.uid)
+
+    def _snapshot(self, entry: Entry) -> None:
+        entry.model.save(self._path(entry.name))
+        entry.unsaved = 0
+        with self.log.transaction():
+            self.log.truncate(
+                entry.model.uid, entry.model.record, entry.waiting.oldest, self.settings.keep_log
+            )
+        self.log.shrink()
+
+    def _path(self, name: str) -> Path:
+        return self._models / f"{name}{SUFFIX}"
+
+
+def open_service(folder: str | os.PathLike[str], settings: Settings | None = None) -> Service:
+    """Open the models of a folder, and learn what the log has since their snapshots.
+
+    Parameters
+    ----------
+    folder : path
+        It is created if it does not exist. One process may serve a folder at a time.
+    settings : Settings, optional
+
+    Returns
+    -------
+    Service
+
+    Raises
+    ------
+    ValueError
+        If another process serves the folder, or a file in it is damaged.
+    """
+    return Service(Path(folder), settings or Settings())

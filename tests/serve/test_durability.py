@@ -1,0 +1,305 @@
+"""Nothing is lost: the log, snapshots, repeated and late labels, waiting rows, and a full disk."""
+
+import shutil
+import sqlite3
+import time
+
+import numpy as np
+import pytest
+from running import example, new_model, running
+
+import budgetron
+from budgetron import files
+from budgetron.serve import open_service
+from budgetron.serve._log import Log, Record
+from budgetron.serve._model import ServedModel
+from budgetron.serve._waiting import Batch, Limits, Waiting
+from budgetron.streams._objects import PlainRows
+
+
+def bits(model):
+    """Return everything that a served model has learned, as bytes."""
+    state = model.encoder.state()["running"]
+    parts = [
+        value.tobytes() if hasattr(value, "tobytes") else repr(value).encode() for value in state.values()
+    ]
+    return files.to_bytes(model.model) + b"".join(parts)
+
+
+def replayed(start, folder):
+    """Return the model that learns all records of a folder's log in order."""
+    log = Log(folder / "log.sqlite")
+    try:
+        for number, record in log.records(start.uid, after=0):
+            start.learn(record, number)
+    finally:
+        log.close()
+    return start
+
+
+def killed(folder, copy):
+    """Return a copy of a folder as it is now: what a killed process would leave."""
+    shutil.copytree(folder, copy)
+    return copy
+
+
+def plain(n, start=0):
+    values = np.arange(start, start + n, dtype=float)
+    return PlainRows(
+        np.stack([values, -values], axis=1), ([f"level {i}" if i % 3 else None for i in range(n)],)
+    )
+
+
+# ---------------------------------------------------------------------- the parts
+
+
+def test_rows_and_records_are_the_same_after_writing_and_reading():
+    rows = plain(5)
+    assert rows.to_bytes() == PlainRows.from_bytes(rows.to_bytes()).to_bytes()
+    missing = PlainRows(np.array([[np.nan, 1e-300]]))
+    assert np.array_equal(PlainRows.from_bytes(missing.to_bytes()).numbers, missing.numbers, equal_nan=True)
+    only_text = PlainRows(np.empty((2, 0)), (["a", None],))
+    assert PlainRows.from_bytes(only_text.to_bytes()).texts == (["a", None],)
+    assert len(PlainRows.from_bytes(only_text.to_bytes())) == 2
+    record = Record(
+        7.5,
+        [3, "mine", None, 4, 5],
+        rows,
+        np.arange(5),
+        np.array([-1, 0, 1, 0, 1]),
+        np.array([np.nan, 1, 2, 3, 4]),
+    )
+    again = Record.from_bytes(7.5, record.to_bytes())
+    assert again.to_bytes() == record.to_bytes()
+    assert again.ids == record.ids
+    assert rows.take([4, 0]).texts == (["level 4", None],)
+    assert PlainRows.joined([rows.take([0]), rows.take(slice(1, 5))]).to_bytes() == rows.to_bytes()
+
+
+def test_the_waiting_rows_stay_within_their_limits():
+    waiting = Waiting(Limits(rows=10, bytes=10_000, seconds=100.0), 1000)
+    for i in range(50):
+        assert waiting.add(plain(1, i), np.zeros(1, np.int64), float(i)) == 1000 + i
+        assert waiting.rows <= 10
+        assert waiting.nbytes <= 10_000
+        if i % 3 == 0:
+            waiting.seal()
+    assert waiting.displaced == 50 - waiting.rows
+    waiting.seal()
+    newest = waiting.find(1049)
+    assert newest.rows.numbers[1049 - newest.first, 0] == 49.0
+    assert waiting.find(1000) is None
+    left = waiting.rows
+    waiting.label(1049, newest)
+    assert waiting.find(1049) is None
+    assert waiting.rows == left - 1
+    waiting.expire(1000.0)
+    assert (waiting.rows, waiting.nbytes) == (0, 0)
+    assert waiting.expired == left - 1
+
+
+def test_a_batch_is_dropped_when_it_has_all_labels():
+    waiting = Waiting(Limits(), 0)
+    waiting.add(plain(2), np.zeros(2, np.int64), 1.0)
+    (batch,) = waiting.seal()
+    waiting.stored([batch])
+    for number in (0, 1):
+        waiting.label(number, waiting.find(number))
+    assert waiting.removed() == [0]
+    assert waiting.nbytes == 0
+    waiting.restore(Batch(5, 2.0, plain(3), np.zeros(3, np.int64), bytearray([1, 0, 1])))
+    assert waiting.rows == 1
+    assert waiting.find(5) is None
+    assert waiting.find(6).first == 5
+
+
+def test_a_transaction_is_written_completely_or_not_at_all(tmp_path):
+    log = Log(tmp_path / "log.sqlite")
+    record = Record(1.0, ["x"], plain(1), np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1))
+    with log.transaction():
+        log.append("m", record)
+    with pytest.raises(sqlite3.IntegrityError), log.transaction():
+        log.store("m", [Batch(0, 1.0, plain(1), np.zeros(1, np.int64))])
+        log.append("m", record)  # its id was learned already
+    assert [number for number, _ in log.records("m", 0)] == [1]
+    assert list(log.waiting("m")) == []
+    assert log.learned("m", [], ["x", "y"]) == {"x"}
+    log.close()
+
+
+def test_a_second_process_cannot_serve_the_folder(tmp_path):
+    service = open_service(tmp_path)
+    with pytest.raises(ValueError, match="another process serves this folder"):
+        open_service(tmp_path)
+    service.log.close()
+    (tmp_path / "log.sqlite").write_bytes(b"something else" * 100)
+    with pytest.raises(ValueError, match="not a log of budgetron serve"):
+        open_service(tmp_path)
+
+
+# ---------------------------------------------------------------------- the service
+
+
+@pytest.mark.parametrize(
+    "learner", ["secondorder:budget=20", "budget:memory=300kB", "arow", "forgetron:budget=10"]
+)
+def test_a_restart_gives_the_same_bits(tmp_path, learner):
+    start = new_model(learner)
+    with running(tmp_path / "a", {"m": start}, keep_log=True, snapshot_rows=100) as first:
+        initial = ServedModel.load(tmp_path / "a" / "models" / "m.budgetron")
+        for k in range(12):
+            status, _, answer = first.learn(*range(20 * k, 20 * k + 20))
+            assert (status, answer["learned"], answer["round"]) == (200, 20, 20 * k + 20)
+        copy = killed(tmp_path / "a", tmp_path / "b")
+        assert first.service.entries["m"].unsaved < 200  # a snapshot was written on the way
+        live = bits(first.service.entries["m"].model)
+    again = open_service(tmp_path / "b")
+    assert again.entries["m"].model.rounds == 240
+    assert bits(again.entries["m"].model) == live
+    assert again.entries["m"].model.statistics.state().keys() == start.statistics.state().keys()
+    assert again.entries["m"].model.statistics.errors == start.statistics.errors
+    again.log.close()
+    assert bits(replayed(initial, copy)) == live
+    stopped = open_service(tmp_path / "a")  # after the snapshot at the end
+    assert stopped.entries["m"].unsaved == 0
+    assert bits(stopped.entries["m"].model) == live
+    stopped.log.close()
+
+
+def test_a_repeated_id_changes_nothing_and_says_so(tmp_path):
+    with running(tmp_path / "a", {"m": new_model()}) as service:
+        ids = [p["id"] for p in service.predict(1, 2, 3)[2]["predictions"]]
+        send = {"examples": [{"id": id, "label": example(n)[1]} for n, id in enumerate(ids, 1)]}
+        status, _, answer = service.request("POST", "/models/m/learn", send)
+        assert (status, answer["learned"], answer["repeated"]) == (200, 3, [])
+        before = bits(service.service.entries["m"].model)
+        status, _, answer = service.request("POST", "/models/m/learn", send)
+        assert (status, answer["learned"], answer["repeated"]) == (200, 0, ids)
+        own = ["one", "two", "one"]
+        assert service.learn(4, 5, 4, ids=own)[2]["repeated"] == ["one"]
+        assert service.learn(4, 5, ids=own[:2])[2] | {"round": 5} == service.learn(4, 5, ids=own[:2])[2]
+        assert service.service.entries["m"].model.rounds == 5
+        copy = killed(tmp_path / "a", tmp_path / "b")
+        assert before != bits(service.service.entries["m"].model)
+    with running(copy) as service:
+        assert service.request("POST", "/models/m/learn", send)[2]["repeated"] == ids
+        assert service.learn(4, ids=["one"])[2]["repeated"] == ["one"]
+        assert service.service.entries["m"].model.rounds == 5
+
+
+def test_rows_wait_for_labels_across_a_restart(tmp_path):
+    with running(tmp_path / "a", {"m": new_model()}) as service:
+        service.learn(*range(50))
+        found = service.predict(100, 101, 102, durable=True)[2]["predictions"]
+        copy = killed(tmp_path / "a", tmp_path / "b")
+    send = [{"id": p["id"], "label": example(100 + i)[1]} for i, p in enumerate(found)]
+    with running(copy) as service:
+        assert service.service.entries["m"].waiting.rows == 3
+        status, _, answer = service.request("POST", "/models/m/learn", {"examples": send[1:]})
+        assert (status, answer["learned"]) == (200, 2)
+        again = killed(copy, tmp_path / "c")
+        fresh = service.predict(103)[2]["predictions"][0]["id"]
+        assert fresh not in {p["id"] for p in found}
+    with running(again) as service:
+        assert service.service.entries["m"].waiting.rows == 1
+        answer = service.request("POST", "/models/m/learn", {"examples": send})[2]
+        assert (answer["learned"], answer["repeated"]) == (1, [p["id"] for p in found[1:]])
+        errors = sum(p["prediction"] != e["label"] for p, e in zip(found, send, strict=True))
+        statistics = service.service.entries["m"].model.statistics
+        assert (statistics.labels, statistics.errors >= errors) == (53, True)
+        # The row that was predicted after the copy was made is not known here.
+        lost = service.request("POST", "/models/m/learn", {"examples": [{"id": fresh, "label": "no"}]})
+        assert lost[0] == 410
+
+
+def test_rows_expire_and_are_counted(tmp_path):
+    limits = Limits(rows=100, bytes=1 << 20, seconds=0.2)
+    with running(tmp_path, {"m": new_model()}, waiting=limits) as service:
+        id = service.predict(1)[2]["predictions"][0]["id"]
+        deadline = time.monotonic() + 20
+        while service.service.entries["m"].waiting.expired == 0:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        status, _, problem = service.request(
+            "POST", "/models/m/learn", {"examples": [{"id": id, "label": "no"}]}
+        )
+        assert (status, problem["type"], problem["row"]) == (410, "urn:budgetron:problem:expired-id", 0)
+        row = example(1)[0]
+        answer = service.request(
+            "POST", "/models/m/learn", {"examples": [{"id": id, "row": row, "label": "no"}]}
+        )[2]
+        assert (answer["learned"], answer["repeated"]) == (1, [])
+        answer = service.request(
+            "POST", "/models/m/learn", {"examples": [{"id": id, "row": row, "label": "no"}]}
+        )[2]
+        assert (answer["learned"], answer["repeated"]) == (0, [id])
+        assert b'budgetron_expired_rows_total{model="m"} 1.0' in service.request("GET", "/metrics")[2]
+
+
+def test_the_log_is_truncated_after_a_snapshot(tmp_path):
+    with running(tmp_path, {"m": new_model()}, snapshot_rows=10) as service:
+        service.learn(*range(10))
+        service.learn(*range(10, 15))
+        deadline = time.monotonic() + 20
+        while service.service.entries["m"].unsaved >= 10:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+    log = Log(tmp_path / "log.sqlite")
+    (model,) = [ServedModel.load(path) for path in (tmp_path / "models").iterdir()]
+    assert list(log.records(model.uid, 0)) == []
+    assert model.rounds == 15
+    log.close()
+
+
+def test_a_full_disk_stops_learning_but_not_predictions(tmp_path):
+    with running(tmp_path / "a", {"m": new_model()}) as service:
+        service.learn(*range(40))
+        database = service.service.log._db
+        pages = database.execute("PRAGMA page_count").fetchone()[0]
+        database.execute(f"PRAGMA max_page_count={pages}").fetchone()
+        before = bits(service.service.entries["m"].model)
+        row = {"a": 1.0, "b": 2.0, "colour": "red"}
+        long = [{"row": row | {"colour": f"x{i}" * 100}, "label": "no", "id": f"id{i}"} for i in range(200)]
+        status, headers, problem = service.request("POST", "/models/m/learn", {"examples": long})
+        assert (status, problem["type"]) == (507, "urn:budgetron:problem:disk-full")
+        assert "full" in problem["detail"]
+        assert headers["retry-after"] == "1"
+        assert bits(service.service.entries["m"].model) == before
+        found = service.predict(1, 2)
+        assert found[0] == 200
+        assert all(p["prediction"] in ("no", "yes") for p in found[2]["predictions"])
+        assert service.request("GET", "/readyz")[0] == 503
+        assert service.request("GET", "/healthz")[0] == 200
+        database.execute("PRAGMA max_page_count=1000000").fetchone()
+        status, _, answer = service.request("POST", "/models/m/learn", {"examples": long})
+        assert (status, answer["learned"], answer["repeated"]) == (200, 200, [])
+        assert service.request("GET", "/readyz")[0] == 200
+        kept = [{"id": p["id"], "label": "no"} for p in found[2]["predictions"]]
+        assert service.request("POST", "/models/m/learn", {"examples": kept})[2]["learned"] == 2
+
+
+def test_a_row_that_cannot_be_learned_is_reported_and_the_others_are_learned(tmp_path):
+    model = new_model("kernelperceptron:kernel=poly,degree=12,gamma=1", {"a": "number", "b": "number"})
+    model.encoder.scale = False
+    with running(tmp_path / "a", {"m": model}) as service:
+        rows = [{"a": 1.0, "b": 2.0}, {"a": 1e30, "b": 1e30}, {"a": 2.0, "b": -1.0}]
+        examples = [
+            {"row": row, "label": label} for row, label in zip(rows, ("yes", "no", "no"), strict=True)
+        ]
+        status, _, answer = service.request("POST", "/models/m/learn", {"examples": examples})
+        assert (status, answer["learned"], answer["rejected"], answer["round"]) == (200, 2, [1], 2)
+        copy = killed(tmp_path / "a", tmp_path / "b")
+        live = bits(service.service.entries["m"].model)
+    with running(copy) as service:
+        assert bits(service.service.entries["m"].model) == live
+        assert service.service.entries["m"].model.rejected == 1
+
+
+def test_the_file_of_a_model_is_one_of_the_command_line(tmp_path):
+    with running(tmp_path / "a", {"m": new_model()}) as service:
+        service.learn(*range(60))
+        with service.client() as client:
+            client.save(tmp_path / "m.budgetron")
+        loaded = budgetron.load(tmp_path / "m.budgetron")
+        assert loaded.rounds_ == 60
+        assert files.to_bytes(loaded) == files.to_bytes(service.service.entries["m"].model.model)
