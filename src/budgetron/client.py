@@ -46,8 +46,8 @@ class Client:
 
     A request that fails because the service does not answer, or is overloaded, is sent again. This is safe:
     predictions change nothing but the waiting rows, and labels with ids are learned once. Examples without an
-    id get one, for the same reason. Threads may share a client; each has its own connection, which `close` and
-    the end of a ``with`` block close.
+    id get one, for the same reason. Threads may share a client; each has its own connection, which
+    `close` and the end of a ``with`` block close.
 
     Parameters
     ----------

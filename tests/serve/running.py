@@ -11,7 +11,7 @@ import uvicorn
 from budgetron.client import Client
 from budgetron.serve import Settings, application, open_service
 from budgetron.serve._definition import from_columns
-from budgetron.serve._protocol import TimedProtocol
+from budgetron.serve._protocol import timed_protocol
 
 COLUMNS = {"a": "number", "b": "number", "colour": ["blue", "green", "red"]}
 CLASSES = ["no", "yes"]
@@ -75,7 +75,7 @@ def running(folder, models=None, token=None, **settings):
     config = uvicorn.Config(
         application(service, token),
         port=0,
-        http=TimedProtocol,
+        http=timed_protocol(service.settings.request_seconds),
         log_level="warning",
         lifespan="on",
         loop="asyncio",

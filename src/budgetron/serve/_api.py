@@ -5,36 +5,32 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from budgetron.serve import _page
-from budgetron.serve._access import Access, read_body, require_json
+from budgetron.serve._access import Access
+from budgetron.serve._bodies import read_body, require_json
 from budgetron.serve._describe import describe, health, summary
+from budgetron.serve._direct import Direct
 from budgetron.serve._log import DiskFullError
 from budgetron.serve._metrics import CONTENT_TYPE, metrics
 from budgetron.serve._openapi import document
 from budgetron.serve._problems import Problem
-from budgetron.serve._requests import read_definition, read_learn, read_predict
+from budgetron.serve._requests import read_definition
 from budgetron.serve._responses import json_response, problem_response
 from budgetron.serve._service import Service
 
 __all__ = ["application"]
 
 logger = logging.getLogger("budgetron.serve")
-
-T = TypeVar("T")
-Endpoint = Callable[[Request], Awaitable[Response]]
-
-# Longer bodies are parsed outside of the event loop.
-SHORT_BODY = 1 << 15
 
 
 class Api:
@@ -44,10 +40,8 @@ class Api:
         self._service = service
 
     def routes(self) -> list[Route]:
-        """Return the routes of all endpoints, the most frequent ones first."""
+        """Return the routes of all endpoints except those of `_direct`."""
         return [
-            Route("/models/{name}/predict", self.predict, methods=["POST"]),
-            Route("/models/{name}/learn", self.learn, methods=["POST"]),
             Route("/models/{name}/file", self.file, methods=["GET"]),
             Route("/models/{name}", self.show, methods=["GET"]),
             Route("/models/{name}", self.delete, methods=["DELETE"]),
@@ -60,25 +54,9 @@ class Api:
         ]
 
     async def _body(self, request: Request) -> bytes:
-        require_json(request)
-        settings = self._service.settings
-        return await read_body(request, settings.max_body, settings.body_seconds)
-
-    async def predict(self, request: Request) -> Response:
-        """Predict rows."""
-        service = self._service
-        entry = service.entry(request.path_params["name"])
-        body = await self._body(request)
-        rows, keep, durable = await _parsed(read_predict, entry, body, service.settings.max_rows)
-        return json_response(await service.predict(entry, rows, keep=keep, durable=durable))
-
-    async def learn(self, request: Request) -> Response:
-        """Learn labels."""
-        service = self._service
-        entry = service.entry(request.path_params["name"])
-        body = await self._body(request)
-        examples = await _parsed(read_learn, entry, body, service.settings.max_rows)
-        return json_response(await service.learn(entry, examples))
+        headers = dict(request.headers.raw)
+        require_json(headers)
+        return await read_body(headers, request.receive, self._service.settings.max_body)
 
     async def list(self, request: Request) -> Response:
         """List all models."""
@@ -128,14 +106,7 @@ class Api:
         return json_response(document())
 
 
-async def _parsed(read: Callable[..., T], entry: Any, body: bytes, max_rows: int) -> T:
-    """Read a body: a long one in a thread, so that other requests need not wait."""
-    if len(body) <= SHORT_BODY:
-        return read(entry, body, max_rows)
-    return await asyncio.to_thread(read, entry, body, max_rows)
-
-
-def application(service: Service, token: str | None = None) -> Starlette:
+def application(service: Service, token: str | None = None) -> ASGIApp:
     """Return the ASGI application of a service.
 
     Parameters
@@ -160,8 +131,8 @@ def application(service: Service, token: str | None = None) -> Starlette:
         HTTPException: _on_http_exception,
         Exception: _on_error,
     }
-    middleware = [Middleware(Access, token=token)]
-    return Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers, middleware=middleware)
+    others = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
+    return Direct(service, Access(token), others)
 
 
 async def _on_problem(request: Request, problem: Problem) -> Response:

@@ -53,6 +53,8 @@ class Entry:
     waiting : Waiting
     predicted, learned : Rates
         Rows since the start of the service.
+    row_seconds : float
+        How long a prediction takes, averaged over recent ones.
     repeated : int
         Labels since the start that had been learned already.
     unsaved : int
@@ -67,6 +69,7 @@ class Entry:
     waiting: Waiting
     predicted: Rates = field(default_factory=Rates)
     learned: Rates = field(default_factory=Rates)
+    row_seconds: float = 0.0
     repeated: int = 0
     unsaved: int = 0
     unsaved_since: float = 0.0

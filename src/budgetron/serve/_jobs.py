@@ -18,7 +18,7 @@ logger = logging.getLogger("budgetron.serve")
 
 # Rows that may wait for a thread. A request beyond them is refused, so that the queue's memory is bounded.
 MOST_ROWS = 100_000
-# Rows that a thread handles together, at most; a single larger job is handled alone.
+# Rows that a thread handles together; the last job that is added may exceed them.
 GROUP_ROWS = 4096
 
 
@@ -44,7 +44,8 @@ J = TypeVar("J", bound=Job)
 class Worker(ABC, Generic[J]):
     """A thread that handles jobs in groups: all that are there when it becomes free.
 
-    Jobs are submitted, and results are delivered, in the thread of the event loop.
+    Jobs are submitted, and results are delivered, in the thread of the event loop. The jobs of one turn of
+    the event loop are submitted together: each change between threads takes longer than a small job.
 
     Parameters
     ----------
@@ -54,7 +55,8 @@ class Worker(ABC, Generic[J]):
     """
 
     def __init__(self, name: str, tick: float | None = None) -> None:
-        self._queue: queue.SimpleQueue[J | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[list[J] | None] = queue.SimpleQueue()
+        self._next: list[J] = []  # jobs of this turn of the event loop
         self._tick, self._rows = tick, 0
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
 
@@ -67,11 +69,24 @@ class Worker(ABC, Generic[J]):
         if self._rows + job.size > MOST_ROWS and self._rows:
             raise Problem(503, "overloaded", "too many requests wait; try again later")
         self._rows += job.size
-        self._queue.put(job)
+        if not self._next:
+            job.future.get_loop().call_soon(self._submit)
+        self._next.append(job)
         try:
-            return await asyncio.shield(job.future)
+            return await job.future
         finally:
             self._rows -= job.size
+
+    def _submit(self) -> None:
+        jobs, self._next = self._next, []
+        if self.at_once(jobs):
+            _set_results(jobs)
+        else:
+            self._queue.put(jobs)
+
+    def at_once(self, jobs: Sequence[J]) -> bool:
+        """Do jobs in the thread of the event loop, if this takes hardly any time; return whether it did."""
+        return False
 
     def stop(self, timeout: float) -> bool:
         """Let the thread finish the jobs that it has; return whether it did so in time."""
@@ -109,21 +124,16 @@ class Worker(ABC, Generic[J]):
 
     def _next_jobs(self) -> tuple[list[J], bool]:
         """Return the next jobs, and whether they are the last."""
-        try:
-            job = self._queue.get(timeout=self._tick)
-        except queue.Empty:
-            return [], False
         jobs: list[J] = []
-        rows = 0
-        while job is not None:
-            jobs.append(job)
-            rows += job.size
-            if rows >= GROUP_ROWS:
-                return jobs, False
-            try:
-                job = self._queue.get_nowait()
-            except queue.Empty:
-                return jobs, False
+        try:
+            found = self._queue.get(timeout=self._tick)
+            while found is not None:
+                jobs += found
+                if sum(job.size for job in jobs) >= GROUP_ROWS:
+                    return jobs, False
+                found = self._queue.get_nowait()
+        except queue.Empty:
+            return jobs, False
         return jobs, True
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -162,6 +163,10 @@ class Log:
                 raise DiskFullError(str(error)) from error
             raise
 
+    def _many(self, statement: str, rows: list[tuple[Any, ...]]) -> None:
+        if rows:  # each statement gives the interpreter lock to another thread, which may keep it for a while
+            self._db.executemany(statement, rows)
+
     def append(self, model: str, record: Record) -> int:
         """Add a record; return its number. Its ids are remembered."""
         number = self._db.execute(
@@ -169,10 +174,10 @@ class Log:
             (model, record.time, record.to_bytes()),
         ).lastrowid
         assert number is not None
-        rows = [(model, id) for id in record.ids if isinstance(id, int)]
-        self._db.executemany("INSERT INTO learned VALUES (?, ?)", rows)
-        names = [(model, id, number) for id in record.ids if isinstance(id, str)]
-        self._db.executemany("INSERT INTO named VALUES (?, ?, ?)", names)
+        rows: list[tuple[Any, ...]] = [(model, id) for id in record.ids if isinstance(id, int)]
+        self._many("INSERT INTO learned VALUES (?, ?)", rows)
+        names: list[tuple[Any, ...]] = [(model, id, number) for id in record.ids if isinstance(id, str)]
+        self._many("INSERT INTO named VALUES (?, ?, ?)", names)
         return number
 
     def records(self, model: str, after: int) -> Iterator[tuple[int, Record]]:
@@ -203,13 +208,15 @@ class Log:
 
     def store(self, model: str, batches: Iterable[Batch]) -> None:
         """Add batches of waiting rows."""
-        rows = [(model, batch.first, batch.time, _batch_bytes(batch)) for batch in batches]
-        self._db.executemany("INSERT INTO waiting VALUES (?, ?, ?, ?)", rows)
+        rows: list[tuple[Any, ...]] = [
+            (model, batch.first, batch.time, _batch_bytes(batch)) for batch in batches
+        ]
+        self._many("INSERT INTO waiting VALUES (?, ?, ?, ?)", rows)
 
     def remove(self, model: str, firsts: Iterable[int]) -> None:
         """Remove batches of waiting rows."""
-        rows = [(model, first) for first in firsts]
-        self._db.executemany("DELETE FROM waiting WHERE model = ? AND first = ?", rows)
+        rows: list[tuple[Any, ...]] = [(model, first) for first in firsts]
+        self._many("DELETE FROM waiting WHERE model = ? AND first = ?", rows)
 
     def waiting(self, model: str) -> Iterator[Batch]:
         """Yield the batches of waiting rows, the oldest first."""

@@ -101,6 +101,11 @@ class ServedModel:
 
     # ------------------------------------------------------------------ predictions
 
+    @property
+    def learning(self) -> bool:
+        """Whether a prediction would have to wait now."""
+        return self._lock.locked()
+
     def predict(self, rows: PlainRows) -> Predictions:
         """Predict rows; raise `Fault` for a row that cannot be encoded or predicted."""
         block = self.reader.columns(rows)

@@ -16,7 +16,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from budgetron.serve._access import COOKIE, is_token, read_body
+from budgetron.serve._access import COOKIE, is_token
+from budgetron.serve._bodies import read_body
 from budgetron.serve._describe import describe, health
 from budgetron.serve._entries import Entry
 from budgetron.serve._panel import panel
@@ -49,7 +50,7 @@ class Page:
 
     async def try_row(self, request: Request) -> Response:
         """Predict the row of a form; the row does not wait for a label."""
-        body = await read_body(request, MAX_FORM, self._service.settings.body_seconds)
+        body = await self._form(request)
         given = {
             name: values[-1]
             for name, values in parse_qs(body.decode("utf-8", "replace"), max_num_fields=1000).items()
@@ -91,7 +92,7 @@ class Page:
             return RedirectResponse("/", 303)
         wrong = ""
         if request.method == "POST":
-            body = await read_body(request, MAX_FORM, self._service.settings.body_seconds)
+            body = await self._form(request)
             given = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[-1]
             if is_token(given, self._token):
                 response: Response = RedirectResponse("/", 303)
@@ -104,6 +105,9 @@ class Page:
             'autocomplete="current-password"></label><button>Open</button></form>'
         )
         return _html(_document(f"<h1>Budgetron</h1>{wrong}{form}"), 401 if wrong else 200)
+
+    async def _form(self, request: Request) -> bytes:
+        return await read_body(dict(request.headers.raw), request.receive, MAX_FORM)
 
     # ------------------------------------------------------------------ parts
 

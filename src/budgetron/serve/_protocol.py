@@ -1,24 +1,26 @@
-"""The HTTP protocol of uvicorn, with a time limit for the headers of a request."""
+"""The HTTP protocol of uvicorn, with a time limit for each request."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import json
+from typing import Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-__all__ = ["HEADER_SECONDS", "TimedProtocol"]
+from budgetron.serve._problems import Problem
 
-HEADER_SECONDS = 15.0
+__all__ = ["TimedProtocol", "timed_protocol"]
 
 
 class TimedProtocol(HttpToolsProtocol):
-    """Close a connection whose request does not have all of its headers in time.
+    """Answer 408, and close the connection, if a request does not arrive completely in time.
 
     uvicorn closes idle connections only between two requests. Without this limit, clients that send one byte
     at a time could use up all connections.
     """
 
+    seconds: ClassVar[float] = 30.0
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
@@ -29,9 +31,9 @@ class TimedProtocol(HttpToolsProtocol):
         self._start_deadline()
         super().on_message_begin()
 
-    def on_headers_complete(self) -> None:
+    def on_message_complete(self) -> None:
         self._end_deadline()
-        super().on_headers_complete()
+        super().on_message_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end_deadline()
@@ -39,14 +41,26 @@ class TimedProtocol(HttpToolsProtocol):
 
     def _start_deadline(self) -> None:
         if self._deadline is None:
-            self._deadline = self.loop.call_later(HEADER_SECONDS, self._close)
+            self._deadline = self.loop.call_later(self.seconds, self._end)
 
     def _end_deadline(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
-    def _close(self) -> None:
+    def _end(self) -> None:
         self._deadline = None
-        if self.transport is not None and not self.transport.is_closing():
-            self.transport.close()
+        if self.transport.is_closing():
+            return
+        if self.cycle is None or not self.cycle.response_started:
+            problem = Problem(408, "too-slow", f"the request did not arrive within {self.seconds:g} seconds")
+            body = json.dumps(problem.document()).encode()
+            head = "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n"
+            head += f"Content-Type: application/problem+json\r\nContent-Length: {len(body)}\r\n\r\n"
+            self.transport.write(head.encode() + body)
+        self.transport.close()
+
+
+def timed_protocol(seconds: float) -> type[TimedProtocol]:
+    """Return the protocol with this limit."""
+    return type("TimedProtocol", (TimedProtocol,), {"seconds": seconds})

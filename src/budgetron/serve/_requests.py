@@ -23,7 +23,7 @@ MAX_LABEL = 1000
 def parse(body: bytes) -> dict[str, Any]:
     """Return the object that a body contains."""
     try:
-        value = json.loads(body, parse_constant=_refuse_constant)
+        value = _decode(body.decode())
     except RecursionError:
         raise Problem(400, "bad-json", "the body is nested too deeply") from None
     except ValueError as error:
@@ -35,6 +35,9 @@ def parse(body: bytes) -> dict[str, Any]:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON; give null for a missing value")
+
+
+_decode = json.JSONDecoder(parse_constant=_refuse_constant).decode
 
 
 def read_predict(entry: Entry, body: bytes, max_rows: int) -> tuple[PlainRows, bool, bool]:

@@ -9,18 +9,26 @@ from starlette.responses import Response
 
 from budgetron.serve._problems import Problem
 
-__all__ = ["json_response", "problem_response"]
+__all__ = ["json_response", "problem_response", "to_json"]
+
+
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def to_json(value: Any) -> bytes:
+    """Return a value as JSON."""
+    return _encode(value).encode()
 
 
 def json_response(value: Any, status: int = 200, kind: str = "application/json") -> Response:
     """Return a response with a value, or with bytes that are JSON already."""
-    body = value if isinstance(value, bytes) else json.dumps(value, separators=(",", ":")).encode()
-    return Response(body, status, media_type=kind)
+    return Response(value if isinstance(value, bytes) else to_json(value), status, media_type=kind)
 
 
 def problem_response(problem: Problem) -> Response:
     """Return the response that reports a problem."""
     response = json_response(problem.document(), problem.status, "application/problem+json")
+    response.headers["cache-control"] = "no-store"
     if problem.status in (503, 507):
         response.headers["retry-after"] = "1"
     if problem.status in (408, 413):

@@ -10,14 +10,14 @@ from types import FrameType
 import uvicorn
 
 from budgetron.serve._api import application
-from budgetron.serve._protocol import TimedProtocol
+from budgetron.serve._protocol import timed_protocol
 from budgetron.serve._service import Service
 
 __all__ = ["run"]
 
 # Threads take turns at least this often, in seconds. Python's default of 5 ms would add up in a request that
 # needs several turns.
-SWITCH_SECONDS = 0.001
+SWITCH_SECONDS = 0.0002
 
 
 class _Server(uvicorn.Server):
@@ -67,7 +67,8 @@ def run(
         application(service, token),
         host=host,
         port=port,
-        http=TimedProtocol,
+        http=timed_protocol(service.settings.request_seconds),
+        proxy_headers=False,
         log_level="warning",
         access_log=False,
         lifespan="on",

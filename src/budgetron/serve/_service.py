@@ -43,7 +43,7 @@ class Settings:
         Bytes of the largest request.
     max_rows : int
         Rows of the largest request.
-    body_seconds : float
+    request_seconds : float
         How long a client may take to send a request.
     stop_seconds : float
         How long the service may take to stop.
@@ -56,7 +56,7 @@ class Settings:
     max_models: int = 100
     max_body: int = 16 << 20
     max_rows: int = 10_000
-    body_seconds: float = 30.0
+    request_seconds: float = 30.0
     stop_seconds: float = 20.0
 
 

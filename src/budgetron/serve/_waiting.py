@@ -15,7 +15,7 @@ import numpy as np
 from budgetron._util.types import Ints
 from budgetron.streams._objects import PlainRows
 
-__all__ = ["Batch", "Limits", "Waiting"]
+__all__ = ["BATCH_BYTES", "Batch", "Limits", "Waiting"]
 
 # Bytes of a batch besides its values: Python objects, measured with sys.getsizeof and rounded up.
 BATCH_BYTES = 1000

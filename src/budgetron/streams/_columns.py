@@ -85,6 +85,8 @@ class Column:
     @property
     def n_features(self) -> int:
         """The number of this column's features."""
+        if self.kind == "number":
+            return 1 + self.missing
         return self.width if self.kind == "words" else len(self.features())
 
     def features(self) -> list[str]:

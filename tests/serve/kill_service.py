@@ -1,0 +1,190 @@
+"""Kill the service with SIGKILL at random moments under load, and check that nothing was lost or learned twice.
+
+    python tests/serve/kill_service.py 200      (kill 200 times; about ten minutes)
+
+Clients predict, send labels by id, late labels, repeated labels, and rows with labels of their own. After each
+kill, every label that was acknowledged must be in the log exactly once, with its row, and the model of the
+next start must have the same bits as a model that learned the log in order.
+"""
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from running import example, new_model
+
+from budgetron import files
+from budgetron.client import Client, ServiceError
+from budgetron.serve import Settings, open_service, run
+from budgetron.serve._model import ServedModel
+from budgetron.serve._waiting import Limits
+
+CLIENTS = 4
+SETTINGS = Settings(
+    waiting=Limits(rows=5000, bytes=4 << 20), snapshot_rows=400, snapshot_seconds=0.7, keep_log=True
+)
+
+
+class Sent:
+    """What clients have sent, and what the service has acknowledged. Threads share it."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.labels = {}  # id to (row number, label) of everything that was sent
+        self.acknowledged = set()
+        self.waiting = []  # (id, row number): predicted, not labelled yet
+        self.problems = []
+
+    def take(self, source, count):
+        with self.lock:
+            random.shuffle(source)
+            taken, source[:] = source[:count], source[count:]
+            return taken
+
+
+def work(url, sent, stop, seed):
+    """Send requests until the service is killed; what is not answered may be sent again later."""
+    chance = random.Random(seed)
+    with Client(url, model="m", retries=0, timeout=20) as client:
+        while not stop.is_set():
+            try:
+                step(client, sent, chance)
+            except ServiceError as error:
+                if error.status:
+                    sent.problems.append(str(error))
+                return  # killed
+
+
+def step(client, sent, chance):
+    action = chance.random()
+    if action < 0.4:
+        numbers = [chance.randrange(10**9) for _ in range(chance.choice([1, 1, 1, 5, 40]))]
+        found = client.predict([example(n)[0] for n in numbers], durable=chance.random() < 0.3)
+        with sent.lock:
+            sent.waiting += [(p["id"], n) for p, n in zip(found, numbers, strict=True)]
+        return
+    if action < 0.7:  # labels of predicted rows, some of them from before the last kill; with the rows, which
+        # the service needs if a row was lost before it was stored
+        chosen = sent.take(sent.waiting, chance.choice([1, 2, 8]))
+    elif action < 0.85:  # rows of the client, with ids of its own
+        chosen = [
+            (f"own-{n}", n) for n in (chance.randrange(10**9) for _ in range(chance.choice([1, 3, 50])))
+        ]
+    else:  # repeated labels
+        with sent.lock:
+            known = list(sent.labels)
+        chosen = [(id, sent.labels[id][0]) for id in chance.sample(known, min(3, len(known)))]
+    if chosen:
+        label_rows(client, sent, chosen)
+
+
+def label_rows(client, sent, chosen):
+    labels = {id: (n, example(n)[1]) for id, n in chosen}
+    with sent.lock:
+        sent.labels |= labels
+    examples = [{"id": id, "row": example(n)[0], "label": label} for id, (n, label) in labels.items()]
+    client._post("learn", {"examples": examples})
+    with sent.lock:
+        sent.acknowledged |= labels.keys()
+
+
+class Check:
+    """Compares the folder with what was sent, after each kill."""
+
+    def __init__(self, folder, start):
+        self.folder, self.reference, self.last, self.learned = folder, start, 0, {}
+
+    def after_kill(self, sent):
+        service = open_service(self.folder, SETTINGS)
+        try:
+            entry = service.entries["m"]
+            for number, record in service.log.records(entry.model.uid, after=self.last):
+                for place, id in enumerate(record.ids):
+                    name = entry.id_of(id) if isinstance(id, int) else id
+                    assert name not in self.learned, f"{name} was learned twice"
+                    row, label = example(sent.labels[name][0])
+                    assert entry.model.classes[record.labels[place]] == label, name
+                    assert record.rows.numbers[place].tolist() == [row["a"], row["b"]], name
+                    self.learned[name] = number
+                self.reference.learn(record, number)
+                self.last = number
+            lost = sent.acknowledged - self.learned.keys()
+            assert not lost, f"{len(lost)} acknowledged labels were lost"
+            assert bits(entry.model) == bits(self.reference), "the model has other bits than the log gives"
+            assert entry.model.rounds == len(self.learned)
+        finally:
+            service.log.close()
+
+
+def bits(model):
+    return files.to_bytes(model.model) + repr(model.encoder.state()).encode()
+
+
+def start_service(folder):
+    command = [sys.executable, __file__, "--serve", str(folder)]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": ""}
+    )
+    port = process.stdout.readline().strip()
+    assert port, "the service did not start"
+    return process, f"http://127.0.0.1:{port}"
+
+
+def kill_often(folder, kills, seed=0, learner="secondorder:budget=20"):
+    """Kill the service so many times; return how many labels were acknowledged and learned."""
+    service = open_service(folder, SETTINGS)
+    service.add("m", new_model(learner))
+    service.log.close()
+    check = Check(folder, ServedModel.load(folder / "models" / "m.budgetron"))
+    sent, chance = Sent(), random.Random(seed)
+    for kill in range(kills):
+        process, url = start_service(folder)
+        stop = threading.Event()
+        threads = [
+            threading.Thread(target=work, args=(url, sent, stop, f"{seed} {kill} {i}"))
+            for i in range(CLIENTS)
+        ]
+        try:
+            for thread in threads:
+                thread.start()
+            time.sleep(chance.uniform(0.05, 1.5))
+        finally:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            process.stdout.close()
+            stop.set()
+            for thread in threads:
+                thread.join()
+        assert not sent.problems, sent.problems[:3]
+        check.after_kill(sent)
+    return len(sent.acknowledged), len(check.learned)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kills", type=int, nargs="?", default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--serve", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.serve:
+        run(open_service(given.serve, SETTINGS), port=0, started=lambda port: print(port, flush=True))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.perf_counter()
+        acknowledged, learned = kill_often(Path(folder) / "service", given.kills, given.seed)
+    print(
+        f"{given.kills} kills in {time.perf_counter() - start:.0f} s: {acknowledged} labels acknowledged, "
+        f"{learned} learned, each once; the model equals that of the log after each kill"
+    )
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parent))
+    main()
