@@ -1,10 +1,10 @@
-"""Kill the service with SIGKILL at random moments under load, and check that nothing was lost or learned twice.
+"""Kill the service at random moments under load; check that nothing is lost, and nothing learned twice.
 
     python tests/serve/kill_service.py 200      (kill 200 times; about ten minutes)
 
-Clients predict, send labels by id, late labels, repeated labels, and rows with labels of their own. After each
-kill, every label that was acknowledged must be in the log exactly once, with its row, and the model of the
-next start must have the same bits as a model that learned the log in order.
+Clients predict, send labels by id, late labels, repeated labels, and rows with labels of their own. After
+each kill (SIGKILL), every label that was acknowledged must be in the log exactly once, with its row, and the
+model of the next start must have the same bits as a model that learned the log in order.
 """
 
 import argparse

@@ -44,9 +44,9 @@ class Running:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         if body is not None and not isinstance(body, bytes):
             body = json.dumps(body).encode()
-        if body is not None:
-            headers.setdefault("Content-Type", "application/json")
-        connection.request(method, path, body, {k.replace("_", "-"): v for k, v in headers.items()})
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        kind = {} if body is None else {"Content-Type": "application/json"}
+        connection.request(method, path, body, kind | given)
         response = connection.getresponse()
         data = response.read()
         connection.close()

@@ -118,9 +118,14 @@ def test_a_transaction_is_written_completely_or_not_at_all(tmp_path):
     record = Record(1.0, ["x"], plain(1), np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1))
     with log.transaction():
         log.append("m", record)
-    with pytest.raises(sqlite3.IntegrityError), log.transaction():
-        log.store("m", [Batch(0, 1.0, plain(1), np.zeros(1, np.int64))])
-        log.append("m", record)  # its id was learned already
+
+    def write_again():
+        with log.transaction():
+            log.store("m", [Batch(0, 1.0, plain(1), np.zeros(1, np.int64))])
+            log.append("m", record)  # its id was learned already
+
+    with pytest.raises(sqlite3.IntegrityError):
+        write_again()
     assert [number for number, _ in log.records("m", 0)] == [1]
     assert list(log.waiting("m")) == []
     assert log.learned("m", [], ["x", "y"]) == {"x"}

@@ -53,12 +53,13 @@ class Direct:
             await refusal(scope, receive, send)
             return
         parts = scope["path"].split("/")
-        direct = len(parts) == 4 and parts[1] == "models" and not parts[0] and scope["method"] == "POST"
-        action = self._actions.get(parts[3]) if direct else None
+        action = self._actions.get(parts[3]) if len(parts) == 4 and parts[1] == "models" else None
         if action is None:
             await self._others(scope, receive, send)
             return
         try:
+            if scope["method"] != "POST":
+                raise Problem(405, "wrong-method", "this address accepts POST alone")
             body = await action(parts[2], headers, receive)
         except Problem as problem:
             await problem_response(problem)(scope, receive, send)

@@ -65,7 +65,7 @@ def read_learn(entry: Entry, body: bytes, max_rows: int) -> list[Example]:
         entry.model.check(read)
     except Fault as fault:
         raise of_fault(fault, places[fault.row]) from None
-    rows = {place: read.take([k]) for k, place in enumerate(places)}
+    rows = {places[0]: read} if len(places) == 1 else {p: read.take([k]) for k, p in enumerate(places)}
     return [Example(id, rows.get(place), codes[place]) for place, id in enumerate(ids)]
 
 

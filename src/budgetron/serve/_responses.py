@@ -31,6 +31,8 @@ def problem_response(problem: Problem) -> Response:
     response.headers["cache-control"] = "no-store"
     if problem.status in (503, 507):
         response.headers["retry-after"] = "1"
+    if problem.status == 405:
+        response.headers["allow"] = "POST"
     if problem.status in (408, 413):
         response.headers["connection"] = "close"  # the rest of the body is not read
     return response
