@@ -204,9 +204,16 @@ class ServedModel:
         return None if memory is None else parse_bytes(memory) + self.statistics.nbytes
 
     def experts(self) -> list[dict[str, Any]]:
-        """Return the experts of the model with their weights; empty if it has none."""
+        """Return the experts of the model with their weights; empty if it has none.
+
+        The error of an expert that has not played a round is None.
+        """
         with self._lock:
-            return list(getattr(self.model, "experts_", [])) if self.fitted else []
+            found = list(getattr(self.model, "experts_", [])) if self.fitted else []
+        return [
+            {name: None if value != value else value for name, value in dict(expert).items()}
+            for expert in found
+        ]
 
     def certificate(self) -> dict[str, Any] | None:
         """Return the learner's bound that can be evaluated without the stream, next to what it bounds."""

@@ -104,7 +104,8 @@ def _changes(changes: Sequence[dict[str, Any]]) -> str:
 def _experts(experts: Sequence[dict[str, Any]]) -> str:
     if not experts:
         return ""
-    best = sorted(experts, key=lambda expert: -float(expert["share"]))[:MOST_EXPERTS]
+    active = [expert for expert in experts if expert.get("active", True)]
+    best = sorted(active, key=lambda expert: -float(expert["share"]))[:MOST_EXPERTS]
     rows = "".join(
         f'<tr><th scope="row">{escape(str(expert["name"]))}</th><td>{_meter(expert["share"], 1, "")}'
         f"{_percent(expert['share'])}</td><td>{_percent(expert['error'])}</td></tr>"
