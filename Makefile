@@ -42,15 +42,16 @@ quick: .venv/installed
 # The interpreter is not built with sanitizers, so their run-time libraries must be loaded before it, and the C++
 # library for modules that throw exceptions. Leak detection is off, because the interpreter frees some memory only by
 # exiting. Excluded are the tests that count instructions or measure times, those that build modules or the library
-# (without sanitizers), and the one that starts a browser.
+# (without sanitizers), the one that starts a browser, and those of the service, which has no compiled code.
 UNMEASURED := test_instructions.py test_benchmarks.py test_docs.py test_sabotage.py
 BROWSER := tests/test_report.py::test_a_browser_shows_the_page
+SERVICE := tests/serve
 RUNTIME = $(foreach name,asan ubsan stdc++,$(shell gcc -print-file-name=lib$(name).so))
 sanitize: .venv/sanitize/installed
 	PYTHONPATH=$(CURDIR)/.venv/sanitize LD_PRELOAD="$(RUNTIME)" PYTHONMALLOC=malloc \
 	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
 	UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-	$(BIN)/python -m pytest $(UNMEASURED:%=--ignore=tests/%) --deselect $(BROWSER) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(UNMEASURED:%=--ignore=tests/%) --ignore=$(SERVICE) --deselect $(BROWSER) $(PYTEST_ARGS)
 
 lint: .venv/installed
 	$(BIN)/ruff check
@@ -61,6 +62,7 @@ lint: .venv/installed
 	    --mypy-config-file pyproject.toml budgetron._core
 	$(BIN)/codespell *.md docs src tests benchmarks examples tools
 	$(BIN)/zizmor --offline --quiet .github
+	$(BIN)/hadolint packaging/docker/Dockerfile
 	$(MAKE) docs
 
 coverage: .venv/installed

@@ -21,6 +21,7 @@ from budgetron._util.units import format_bytes
 from choices import RESULTS as CHOICES
 from choices import STREAMS, summary
 from messy_files import RESULTS as MESSY_FILES
+from serve import RESULTS as SERVE
 from single_rounds import RESULTS as SINGLE_ROUNDS
 
 ROOT = Path(__file__).parent.parent
@@ -101,6 +102,45 @@ def messy_files() -> str:
     return table(head, rows)
 
 
+def serve() -> str:
+    found = json.loads(SERVE.read_text())
+    single, memory = found["single"], found["memory"]
+    rows = [
+        [
+            text,
+            f"{single[kind]['per_second']:,.0f}",
+            ratio(single, kind),
+            f"{single[kind]['microseconds']:.0f} µs",
+        ]
+        for kind, text in (
+            ("empty", "empty endpoint of the same framework"),
+            ("predict", "predict one row"),
+            ("learn", "learn one row, durably"),
+        )
+    ]
+    head = ["128 connections", "requests per second", "of the empty endpoint", "processor time of a request"]
+    both = found["side_by_side"]
+    lines = [
+        f"- Requests of 1,000 rows: {found['batches']['predict']:,.0f} rows per second are predicted, and "
+        f"{found['batches']['learn']:,.0f} learned durably.",
+        f"- Side by side, 64 connections each: {both['predict']:,.0f} predictions and {both['learn']:,.0f} "
+        "durable learns per second.",
+        f"- 99 % of predictions take less than {found['p99_ms']:.1f} ms while 4 other connections learn.",
+        f"- Memory of the process: {format_bytes(memory[1][1])} after {memory[1][0]:,} requests, "
+        f"{format_bytes(memory[-1][1])} after {memory[-1][0]:,}.",
+        f"- The load average of the machine, which had other work, was {found['load']:.0f} on two cores.",
+    ]
+    return table(head, rows) + "\n" + "\n".join(lines) + "\n"
+
+
+def ratio(single: dict[str, dict[str, float]], kind: str) -> str:
+    """Return the rate of requests, and their processor time, next to those of the empty endpoint."""
+    if kind == "empty":
+        return "1"
+    time = single["empty"]["microseconds"] / single[kind]["microseconds"]
+    return f"{single[kind]['of_empty']:.2f} (by processor time {time:.2f})"
+
+
 def adult() -> dict[str, dict[str, object]]:
     results: dict[str, dict[str, object]] = json.loads((ROOT / "docs" / "adult" / "results.json").read_text())
     return results
@@ -139,6 +179,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "choices-table": choices_table,
     "choices-short": choices_short,
     "choices-speed": choices_speed,
+    "serve": serve,
     "single-rounds": single_rounds,
     "messy-files": messy_files,
     "adult-online": adult_online,

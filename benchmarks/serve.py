@@ -1,6 +1,6 @@
 """Measure `budgetron serve` on this machine, for docs/serve.md.
 
-    python benchmarks/serve.py [--seconds 4] [--requests 1000000]    measure; write docs/serve/results.json
+    python benchmarks/serve.py [--requests 1000000] [--minutes 60]    measure; write docs/serve/results.json
 
 Each server is a process of its own, and so is the load: raw HTTP over 128 connections on the loopback
 interface. The empty endpoint is Starlette on uvicorn, with the same protocol, and returns a constant. Empty
@@ -222,11 +222,13 @@ def batches(model: Server, seconds: float) -> dict[str, float]:
     return {kind: BATCH * run_load(model.port, kind, seconds, 2, BATCH).rate for kind in ("predict", "learn")}
 
 
-def memory(model: Server, count: int) -> list[list[int]]:
-    """Return the resident memory after parts of this number of requests."""
+def memory(model: Server, count: int, minutes: float) -> list[list[int]]:
+    """Return the resident memory after parts of this number of requests, until the time is over."""
     points = [[0, model.resident()]]
-    parts = 10
+    parts, stop = 20, time.monotonic() + 60 * minutes
     for part in range(parts):
+        if time.monotonic() > stop:
+            break
         run_count(model.port, "learn" if part % 2 else "predict", count // parts)
         points.append([(part + 1) * count // parts, model.resident()])
         print(f"{points[-1][0]:,} requests: {points[-1][1] / 2**20:.1f} MB", flush=True)
@@ -238,7 +240,8 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seconds", type=float, default=4.0)
-    parser.add_argument("--requests", type=int, default=1_000_000)
+    parser.add_argument("--requests", type=int, default=1_000_000, help="0 keeps the measured memory")
+    parser.add_argument("--minutes", type=float, default=60.0, help="most time for these requests")
     parser.add_argument("--empty", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--model", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -256,7 +259,10 @@ def main() -> None:
             few = asyncio.run(side_by_side(model.port, 2 * given.seconds, 4))
             results["p99_ms"] = 1e3 * few["predict"].quantile(0.99)
             print(json.dumps(results, indent=1), flush=True)
-            results["memory"] = memory(model, given.requests)
+            if given.requests:
+                results["memory"] = memory(model, given.requests, given.minutes)
+            else:
+                results["memory"] = json.loads(RESULTS.read_text())["memory"]
         finally:
             empty.stop()
             model.stop()

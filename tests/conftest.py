@@ -25,6 +25,7 @@ LONGEST = (
     "test_no_work_has_become_more_expensive",
     "test_interrupted_by_ctrl_c",
     "test_killed_at_random_moments",
+    "test_the_service_killed_at_random_moments_loses_nothing",
     "test_add_a_learner_in_one_file",
     "test_attacks_on_model_files",
     "test_a_second_run_resumes",

@@ -110,12 +110,17 @@ class Client:
     def learn(
         self,
         labels: Mapping[str, Label] | Iterable[tuple[Row, Label]],
+        *,
+        ids: Sequence[str] | None = None,
     ) -> dict[str, Any]:
         """Learn labels: by the ids of predicted rows, or with their rows.
 
         Parameters
         ----------
         labels : dict of id to label, or list of (row, label)
+        ids : list of str, optional
+            An id for each (row, label), by default random. An example whose id was learned before is not
+            learned again.
 
         Returns
         -------
@@ -126,11 +131,49 @@ class Client:
         if isinstance(labels, Mapping):
             examples: list[dict[str, Any]] = [{"id": id, "label": label} for id, label in labels.items()]
         else:
-            stem = os.urandom(12).hex()
+            pairs, stem = list(labels), os.urandom(12).hex()
+            names = [f"{stem}.{i}" for i in range(len(pairs))] if ids is None else ids
             examples = [
-                {"id": f"{stem}.{i}", "row": row, "label": label} for i, (row, label) in enumerate(labels)
+                {"id": id, "row": row, "label": label} for id, (row, label) in zip(names, pairs, strict=True)
             ]
         return self._post("learn", {"examples": examples})
+
+    def create(
+        self,
+        columns: Mapping[str, str | Sequence[str]],
+        classes: Sequence[Label],
+        *,
+        learner: str = "budget",
+        memory: str | None = None,
+    ) -> dict[str, Any]:
+        """Create the model of this name.
+
+        Parameters
+        ----------
+        columns : dict
+            For each column its kind ("number", "category", "text" or "time"), or the list of its levels.
+        classes : list
+            All labels.
+        learner : str, default="budget"
+            As on the command line, for example "forgetron:budget=100".
+        memory : str, optional
+            The memory limit of the learner "budget", as "4MB".
+
+        Returns
+        -------
+        dict
+            What `show` returns.
+        """
+        sent = {
+            "name": self.model,
+            "learner": learner,
+            "memory": memory,
+            "columns": columns,
+            "classes": classes,
+        }
+        body = json.dumps(sent, allow_nan=False).encode()
+        found: dict[str, Any] = json.loads(self._request("POST", f"{self._base}/models", body))
+        return found
 
     def show(self) -> dict[str, Any]:
         """Return all about the model: rounds, errors, memory, waiting rows, experts."""

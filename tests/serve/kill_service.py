@@ -8,7 +8,6 @@ model of the next start must have the same bits as a model that learned the log 
 """
 
 import argparse
-import os
 import random
 import signal
 import subprocess
@@ -129,9 +128,7 @@ def bits(model):
 
 def start_service(folder):
     command = [sys.executable, __file__, "--serve", str(folder)]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": ""}
-    )
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     port = process.stdout.readline().strip()
     assert port, "the service did not start"
     return process, f"http://127.0.0.1:{port}"

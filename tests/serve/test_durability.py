@@ -11,6 +11,7 @@ from running import example, new_model, running
 import budgetron
 from budgetron import files
 from budgetron.serve import open_service
+from budgetron.serve._definition import from_file
 from budgetron.serve._log import Log, Record
 from budgetron.serve._model import ServedModel
 from budgetron.serve._waiting import Batch, Limits, Waiting
@@ -254,6 +255,25 @@ def test_the_log_is_truncated_after_a_snapshot(tmp_path):
     assert list(log.records(model.uid, 0)) == []
     assert model.rounds == 15
     log.close()
+
+
+def test_an_older_file_is_refused_if_the_log_has_not_all_labels_since(tmp_path):
+    file, older = tmp_path / "s" / "models" / "m.budgetron", tmp_path / "older.budgetron"
+    with running(tmp_path / "s", {"m": new_model()}) as service:
+        service.learn(*range(10))
+        with service.client() as client:
+            client.save(older)
+        service.learn(*range(10, 20))
+    newer = file.read_bytes()
+    shutil.copy(older, file)
+    with pytest.raises(ValueError, match="m: its file is older than the log"):
+        open_service(tmp_path / "s")
+    file.unlink()
+    with running(tmp_path / "s", {"again": from_file(older)}) as service:
+        assert service.request("GET", "/models/again")[2]["round"] == 10
+    file.write_bytes(newer)
+    with running(tmp_path / "s") as service:
+        assert service.request("GET", "/models/m")[2]["round"] == 20
 
 
 def test_a_full_disk_stops_learning_but_not_predictions(tmp_path):

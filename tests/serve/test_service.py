@@ -125,6 +125,7 @@ def test_a_model_of_python(tmp_path):
         assert {p["round"] for p in found} == {50}
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals to stop a process")
 def test_the_command_serves_until_a_signal(tmp_path):
     data = table(tmp_path / "rows.csv")
     options = ("--like", data, "-t", "answer", "--learner", "budget", "--memory", "500kB")
@@ -146,6 +147,7 @@ def test_the_command_serves_until_a_signal(tmp_path):
     assert again.stop(signal.SIGINT)[0] in (0, 130)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals to stop a process")
 def test_signals_do_not_lose_requests(tmp_path):
     """Requests that were accepted before SIGTERM are answered, and their labels are in the snapshot."""
     process = Process(tmp_path / "s", "--like", table(tmp_path / "rows.csv"), "-t", "answer", "-l", "arow")

@@ -96,6 +96,11 @@ class Entry:
 
 def open_entry(name: str, model: ServedModel, log: Log, limits: Limits) -> Entry:
     """Return the entry of a snapshot after learning the records of the log that follow it."""
+    if model.record < log.truncated(model.uid):
+        raise ValueError(
+            f"{name}: its file is older than the log, which no longer has all labels since then; remove the "
+            "file from the folder, and give it with --model, to start again from there"
+        )
     entry = Entry(name, model, Waiting(limits, log.run * ROWS_OF_A_RUN))
     for number, record in log.records(model.uid, after=model.record):
         model.learn(record, number)

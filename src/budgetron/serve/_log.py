@@ -233,12 +233,17 @@ class Log:
         """Remove records up to a number, and forget old ids, but no row from `oldest` on."""
         if not keep_records:
             self._db.execute("DELETE FROM records WHERE model = ? AND number <= ?", (model, up_to))
+            self._db.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (f"truncated {model}", up_to))
         for table, column in (("learned", "row"), ("named", "record")):
             query = f"SELECT {column} FROM {table} WHERE model = ? ORDER BY {column} DESC LIMIT 1 OFFSET ?"
             found = self._db.execute(query, (model, REMEMBERED)).fetchone()
             if found is not None:
                 last = min(found[0], oldest - 1) if table == "learned" else found[0]
                 self._db.execute(f"DELETE FROM {table} WHERE model = ? AND {column} <= ?", (model, last))
+
+    def truncated(self, model: str) -> int:
+        """Return the number up to which the records of a model were removed."""
+        return self._value(f"truncated {model}") or 0
 
     def shrink(self) -> None:
         """Return the space of removed records to the file system."""
@@ -248,6 +253,7 @@ class Log:
         """Remove everything of a model."""
         for table in ("records", "waiting", "learned", "named"):
             self._db.execute(f"DELETE FROM {table} WHERE model = ?", (model,))
+        self._db.execute("DELETE FROM about WHERE name = ?", (f"truncated {model}",))
 
     @property
     def nbytes(self) -> int:

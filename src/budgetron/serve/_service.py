@@ -163,11 +163,11 @@ class Service:
         return entry
 
     def _delete(self, entry: Entry) -> None:
+        with self.log.transaction():
+            self.log.forget(entry.model.uid)
         self._path(entry.name).unlink(missing_ok=True)
         entry.deleted = True
         del self.entries[entry.name]
-        with self.log.transaction():
-            self.log.forget(entry.model.uid)
 
     def _snapshot(self, entry: Entry) -> None:
         entry.model.save(self._path(entry.name))

@@ -45,7 +45,7 @@ class Statistics:
         self._recent = np.zeros(WINDOW, np.uint8)  # the errors of the last labels, 1 or 0
         self._spacing = 16  # labels between two points of the curve
         self._detector = ChangeDetector()
-        self._chunk = np.zeros(2, np.int64)  # labels and errors since the detector's last chunk
+        self._chunk = [0, 0]  # labels and errors since the detector's last chunk
 
     @property
     def nbytes(self) -> int:
@@ -78,11 +78,11 @@ class Statistics:
             self._recent[self.labels % WINDOW] = error
             self.labels += 1
             self.errors += error
-            self._chunk += (1, error)
+            self._chunk = [self._chunk[0] + 1, self._chunk[1] + error]
             if self._chunk[0] == CHUNK:
-                if self._detector.add(CHUNK, int(self._chunk[1])):
+                if self._detector.add(*self._chunk):
                     self.changes = [*self.changes, [self.labels, time]][-MARKS:]
-                self._chunk[:] = 0
+                self._chunk = [0, 0]
             if self.labels % self._spacing == 0:
                 self._add_point()
         known = delays[~np.isnan(delays)]
@@ -111,7 +111,7 @@ class Statistics:
             "recent": self._recent,
             "spacing": self._spacing,
             "detector": self._detector.counts,
-            "chunk": self._chunk,
+            "chunk": np.array(self._chunk),
         }
 
     @classmethod
@@ -124,5 +124,5 @@ class Statistics:
         self.delay = None if state["delay"] is None else float(state["delay"])
         self._recent, self._spacing = state["recent"].astype(np.uint8), int(state["spacing"])
         self._detector = ChangeDetector(state["detector"].astype(np.float64))
-        self._chunk = state["chunk"].astype(np.int64)
+        self._chunk = state["chunk"].tolist()
         return self

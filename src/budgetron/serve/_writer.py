@@ -186,6 +186,8 @@ class Writer(Worker[Job]):
         try:
             with self._log.transaction():
                 for entry, record in records:
+                    if entry.deleted:
+                        continue
                     batches, firsts = entry.waiting.seal(), entry.waiting.removed()
                     stored.append((entry, batches))
                     removed.append((entry, firsts))
