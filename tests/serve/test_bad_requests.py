@@ -86,6 +86,12 @@ BAD = {
         {"row": 1},
     ),
     "a long id": (learn({"id": "x" * 201, "label": "no"}), 422, "bad-id", {"row": 0}),
+    "half of a surrogate pair as id": (
+        raw(b'{"examples": [{"id": "\\ud800", "label": "no"}]}', "/models/m/learn"),
+        422,
+        "bad-id",
+        {"row": 0},
+    ),
     "a number as id": (learn({"id": 5, "label": "no"}), 422, "bad-id", {"row": 0}),
     "an unknown model": (("POST", "/models/x/predict", {"rows": [GOOD]}), 404, "unknown-model", {}),
     "a path to a parent": (("GET", "/models/..%2f..%2fetc%2fpasswd", None), 404, "not-found", {}),
@@ -151,12 +157,8 @@ def test_a_body_of_another_type(service):
         found = service.request("POST", "/models/m/predict", {"rows": [GOOD]}, Content_Type=kind)
         assert found[0] == 415
     assert state(service) == before
-    assert (
-        service.request("POST", "/models/m/predict", {"rows": [GOOD]}, Content_Type="application/json; x=y")[
-            0
-        ]
-        == 200
-    )
+    body = {"rows": [GOOD], "keep": False}
+    assert service.request("POST", "/models/m/predict", body, Content_Type="application/json; x=y")[0] == 200
 
 
 HEAD = "POST /models/m/learn HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
