@@ -73,7 +73,7 @@ def test_the_page_lists_every_address(service):
 
 def test_the_kafka_consumer(service, monkeypatch):
     """It runs with a consumer that has messages, some of them twice, and then stops."""
-    path = ROOT / "examples" / "kafka_consumer.py"
+    path = ROOT / "packaging" / "kafka" / "consumer.py"
     assert len(path.read_text().splitlines()) <= 30
     commits = []
 
