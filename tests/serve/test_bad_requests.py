@@ -223,6 +223,15 @@ def test_more_rows_than_may_wait(tmp_path):
         assert service.service.entries["m"].waiting.rows == 5
 
 
+def test_an_error_of_the_service_is_a_problem_document(tmp_path, monkeypatch, caplog):
+    with running(tmp_path, {"m": new_model()}) as service:
+        monkeypatch.setattr(service.service.entries["m"].model, "predict", lambda rows: 1 / 0)
+        status, _, problem = service.predict(1)
+        assert (status, problem["type"]) == (500, "urn:budgetron:problem:internal")
+        assert "ZeroDivisionError" in caplog.text
+        assert service.learn(1)[0] == 200
+
+
 def test_a_token(tmp_path):
     with running(tmp_path, {"m": new_model()}, token="correct-horse") as service:
         for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic correct-horse"}):

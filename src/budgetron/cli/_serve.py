@@ -114,7 +114,9 @@ def serve(
 
         def started(found: int) -> None:
             shown = f"[{host}]" if ":" in host else host
-            err.print(f"Serving {len(service.entries)} models of {folder} at http://{shown}:{found}/")
+            count = len(service.entries)
+            models = f"{count} model{'' if count == 1 else 's'}"
+            err.print(f"Serving {models} of {folder} at http://{shown}:{found}/")
 
         run(service, host=host, port=port, token=token, started=started)
         err.print("Stopped.")

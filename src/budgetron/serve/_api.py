@@ -23,7 +23,7 @@ from budgetron.serve._direct import Direct
 from budgetron.serve._log import DiskFullError
 from budgetron.serve._metrics import CONTENT_TYPE, metrics
 from budgetron.serve._openapi import document
-from budgetron.serve._problems import Problem
+from budgetron.serve._problems import Problem, internal_problem
 from budgetron.serve._requests import read_definition
 from budgetron.serve._responses import json_response, problem_response
 from budgetron.serve._service import Service
@@ -159,4 +159,4 @@ async def _on_http_exception(request: Request, error: HTTPException) -> Response
 
 
 async def _on_error(request: Request, error: Exception) -> Response:
-    return problem_response(Problem(500, "internal", "an error of the service; its log has the details"))
+    return problem_response(internal_problem())

@@ -7,6 +7,7 @@ prediction. Everything else goes to the framework.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -14,12 +15,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from budgetron.serve._access import Access
 from budgetron.serve._bodies import read_body, require_json
-from budgetron.serve._problems import Problem
+from budgetron.serve._problems import Problem, internal_problem
 from budgetron.serve._requests import read_learn, read_predict
 from budgetron.serve._responses import problem_response, to_json
 from budgetron.serve._service import Service
 
 __all__ = ["Direct"]
+
+logger = logging.getLogger("budgetron.serve")
 
 T = TypeVar("T")
 
@@ -63,6 +66,10 @@ class Direct:
             body = await action(parts[2], headers, receive)
         except Problem as problem:
             await problem_response(problem)(scope, receive, send)
+            return
+        except Exception:
+            logger.exception("a request to %s failed", scope["path"])
+            await problem_response(internal_problem())(scope, receive, send)
             return
         length = (b"content-length", str(len(body)).encode())
         await send({"type": "http.response.start", "status": 200, "headers": [*JSON_HEADERS, length]})

@@ -79,14 +79,24 @@ class Worker(ABC, Generic[J]):
 
     def _submit(self) -> None:
         jobs, self._next = self._next, []
-        if self.at_once(jobs):
+        if self.is_quick(jobs):
+            self._do(jobs)
             _set_results(jobs)
         else:
             self._queue.put(jobs)
 
-    def at_once(self, jobs: Sequence[J]) -> bool:
-        """Do jobs in the thread of the event loop, if this takes hardly any time; return whether it did."""
+    def is_quick(self, jobs: Sequence[J]) -> bool:
+        """Return whether jobs may be done in the thread of the event loop, because they take no time."""
         return False
+
+    def _do(self, jobs: Sequence[J]) -> None:
+        """Do jobs; an unexpected error becomes the error of those without a result."""
+        try:
+            self.handle(jobs)
+        except BaseException as error:
+            logger.exception("a group of requests failed")
+            for job in jobs:
+                job.error = job.error or (None if job.result is not None else error)
 
     def stop(self, timeout: float) -> bool:
         """Let the thread finish the jobs that it has; return whether it did so in time."""
@@ -109,12 +119,7 @@ class Worker(ABC, Generic[J]):
         while not stopping:
             jobs, stopping = self._next_jobs()
             if jobs:
-                try:
-                    self.handle(jobs)
-                except BaseException as error:
-                    logger.exception("a group of requests failed")
-                    for job in jobs:
-                        job.error = job.error or (None if job.result is not None else error)
+                self._do(jobs)
                 _deliver(jobs)
             try:
                 self.idle()

@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 from budgetron.streams._errors import Advice, Fault
 
-__all__ = ["Problem", "of_fault"]
+__all__ = ["Problem", "internal_problem", "of_fault"]
 
 # What to do about a value, in terms of the service.
 _ADVICE = {
@@ -45,6 +45,11 @@ class Problem(Exception):  # noqa: N818 - the term of RFC 9457
             "detail": self.detail,
             **self.members,
         }
+
+
+def internal_problem() -> Problem:
+    """Return the problem of an error of the service itself."""
+    return Problem(500, "internal", "an error of the service; its messages have the details")
 
 
 def of_fault(fault: Fault, row: int | None = None) -> Problem:

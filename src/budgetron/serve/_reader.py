@@ -19,7 +19,7 @@ from budgetron.streams._objects import PlainRows
 
 __all__ = ["Predict", "Reader"]
 
-AT_ONCE_SECONDS = 0.003
+QUICK_SECONDS = 0.003
 
 
 class Predict(Job):
@@ -48,15 +48,12 @@ class Reader(Worker[Predict]):
     def __init__(self) -> None:
         super().__init__("budgetron-predict")
 
-    def at_once(self, jobs: Sequence[Predict]) -> bool:
-        """Predict, if no model is learning and all of it takes less than 3 ms."""
+    def is_quick(self, jobs: Sequence[Predict]) -> bool:
+        """Return whether no model learns at this moment, and all predictions take less than 3 ms."""
         entries = {id(job.entry): job.entry for job in jobs}
-        if sum(job.size * job.entry.row_seconds for job in jobs) > AT_ONCE_SECONDS:
+        if sum(job.size * job.entry.row_seconds for job in jobs) > QUICK_SECONDS:
             return False
-        if any(entry.model.learning for entry in entries.values()):
-            return False
-        self.handle(jobs)
-        return True
+        return not any(entry.model.learning for entry in entries.values())
 
     def handle(self, jobs: Sequence[Predict]) -> None:
         """Predict, in one call for each model."""

@@ -79,6 +79,6 @@ def run(
         server_header=False,
         backlog=2048,
         timeout_keep_alive=30,
-        timeout_graceful_shutdown=max(1, int(service.settings.stop_seconds / 2)),
+        timeout_graceful_shutdown=max(1, int(service.settings.stop_seconds / 4)),
     )
     _Server(config, service, started).run()

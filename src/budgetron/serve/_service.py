@@ -102,7 +102,7 @@ class Service:
         """Finish all requests, write snapshots, and end; return whether this was done in time."""
         self.stopping = True
         done = self.reader.stop(self.settings.stop_seconds / 4)
-        return self.writer.stop(self.settings.stop_seconds) and done
+        return self.writer.stop(self.settings.stop_seconds / 2) and done
 
     def entry(self, name: str) -> Entry:
         """Return a model by its name."""

@@ -157,6 +157,8 @@ class ObjectReader:
             return None
         if len(table) < len(rows) or not set(map(type, chain.from_iterable(table))) <= _NUMBERS:
             return None
+        if len(table) == 1 and min(table[0]) >= -LARGEST and max(table[0]) <= LARGEST:  # quicker for one row
+            return np.array(table, np.float64)
         try:
             numbers = np.array(table, np.float64).reshape(len(table), width)
         except OverflowError:
