@@ -185,7 +185,8 @@ class ObjectReader:
         if isinstance(value, str):
             if value.strip() in self._na_values:
                 return np.nan
-            number = _numbers.number(value, column.form if column.kind == "number" else "")
+            text = _numbers.without_unit(value.strip(), column.unit) if column.unit else value
+            number = _numbers.number(text, column.form if column.kind == "number" else "")
             if number is None:
                 raise Fault(i, f'column "{name}" has the text {value[:60]!r}; give a number', column=name)
             value = number
