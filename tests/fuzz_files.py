@@ -359,7 +359,7 @@ def change_header(rng, head, arrays):
 # Texts expected in the errors of a loaded model: overflowing numbers, and wrong or changed parameters
 CLEAR = (
     "finite|overflow|must be|changed since|at least two classes|not fitted yet|rounds should be a whole|"
-    "raise it, or hash"
+    "raise it, or hash|contains NaN"  # the last one of scikit-learn, after scalers with extreme numbers
 )
 
 

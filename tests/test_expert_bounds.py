@@ -103,32 +103,34 @@ def test_a_raw_kernel_expert_is_the_reference(random_state):
         for expert in voting_experts(hypotheses_of(model)[0], run, name):
             if "raw" not in expert.name or expert.name.startswith("AROW"):
                 continue
-            ((own, theorem, replayed),) = expert.runs
-            n = len(own.y)
-            np.testing.assert_array_equal(own.X, X[:n])
-            gamma, loss = own.kernel.gamma, "hinge" if name == "second_order" else "logistic"
-            K = np.exp(-gamma * np.square(X[:n, None] - X[None, :n]).sum(axis=2))
-            reference = RecordedRun(
-                K,
-                signs[:n],
-                budget=1000,
-                threshold=THRESHOLD,
-                prior=theorem.prior,
-                loss=loss,
-                linear=gamma * X[:n] @ X[:n].T + 1.0,
-            )
-            np.testing.assert_allclose(own.y * own.trace.margins, reference.margins, atol=1e-6)
-            coef = np.random.default_rng(0).normal(size=n) * 0.1
-            competitor = Expansion(own.kernel, X[:n], coef, "")
-            bound, _ = evaluate_images(own, theorem, competitor, [])
-            u = reference.vector(coef)
-            literal = reference.bound(u) if loss == "hinge" else reference.logistic_bound(u)
-            assert bound == pytest.approx(literal, rel=1e-5)
-            # In the rounds before it took part, and after it ended, it votes as the first combiner.
             place = [one["name"] for one in model.experts_].index(expert.name)
-            rounds = slice(replayed, n)
-            outside = trace.ledger["expert_losses"][:, place].sum()
-            outside -= trace.ledger["expert_losses"][rounds, place].sum()
+            losses = trace.ledger["expert_losses"][:, place]
+            outside = losses.sum()
+            # It starts after 16 rows and again after 64, each time with all rows so far.
+            assert [replayed for _, _, replayed in expert.runs] == [16, 64]
+            for own, theorem, replayed in expert.runs:
+                n = len(own.y)
+                np.testing.assert_array_equal(own.X, X[:n])
+                gamma, loss = own.kernel.gamma, "hinge" if name == "second_order" else "logistic"
+                K = np.exp(-gamma * np.square(X[:n, None] - X[None, :n]).sum(axis=2))
+                reference = RecordedRun(
+                    K,
+                    signs[:n],
+                    budget=1000,
+                    threshold=THRESHOLD,
+                    prior=theorem.prior,
+                    loss=loss,
+                    linear=gamma * X[:n] @ X[:n].T + 1.0,
+                )
+                np.testing.assert_allclose(own.y * own.trace.margins, reference.margins, atol=1e-6)
+                coef = np.random.default_rng(0).normal(size=n) * 0.1
+                competitor = Expansion(own.kernel, X[:n], coef, "")
+                bound, _ = evaluate_images(own, theorem, competitor, [])
+                u = reference.vector(coef)
+                literal = reference.bound(u) if loss == "hinge" else reference.logistic_bound(u)
+                assert bound == pytest.approx(literal, rel=1e-5)
+                outside -= losses[replayed:n].sum()
+            # In the rounds before it took part, and after it ended, it votes as the first combiner.
             assert expert.known == outside
             checked += 1
     assert checked >= 3

@@ -80,7 +80,7 @@ def test_zeros_change_nothing_and_repeated_rows_are_counted():
 def test_the_linear_kernel_equals_initial_weights():
     X, y, start = stream(seed=5)
     dual = KernelPerceptron(initial_coefficients=tuple(start), kernel="linear").fit(X, y)
-    primal = linear.Perceptron(initial_weights=tuple(start @ X)).fit(X, y)
+    primal = linear.Perceptron(initial_weights=tuple(start @ X), fit_intercept=False).fit(X, y)
     assert dual.mistakes_ == primal.mistakes_
     np.testing.assert_allclose(dual.decision_function(X), primal.decision_function(X), atol=1e-9)
 

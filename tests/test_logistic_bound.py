@@ -78,7 +78,7 @@ def test_certificates_equal_the_reference(r, prior, budget, linear_part):
 @pytest.mark.parametrize("kind", KINDS)
 def test_certificates_of_arow_equal_the_reference(kind, covariance, r, prior):
     X, y = make_stream(kind, 5)
-    model = linear.AROW(r, covariance, "logistic", prior=prior)
+    model = linear.AROW(r, covariance, "logistic", prior=prior, fit_intercept=False)
     trace = model.progressive_fit(X, y, ledger=True)
     mistakes, bound, w = logistic_arow(X, y, covariance == "diagonal", r, prior)
     np.testing.assert_allclose(model.coef_[0], w, atol=1e-7)

@@ -68,7 +68,7 @@ def test_extreme_parameters(parameters):
     if parameters.get("threshold") == 2.0:  # no row is novel enough, so only the linear part learns
         assert learned.n_support_ == 0
         augmented = np.hstack([np.ones((150, 1)), np.sqrt(GAMMA) * X])
-        alone = linear.AROW(r=0.7).progressive_fit(augmented, y)
+        alone = linear.AROW(r=0.7, fit_intercept=False).progressive_fit(augmented, y)
         np.testing.assert_allclose(alone.margins, margins, atol=1e-10)
 
 

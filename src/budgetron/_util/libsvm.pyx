@@ -41,8 +41,10 @@ def parse(bytes data not None, bint zero_based, int64_t width=-1, bint constant=
     cdef Py_ssize_t size = len(data)
     cdef Py_ssize_t most_rows = occurrences(text, size, b"\n") + 1, most_entries = occurrences(text, size, b":")
     if constant:
-        if not 0 <= width < TOO_LARGE:
+        if width < 0:
             raise ValueError("the constant needs the number of features")
+        if width >= TOO_LARGE:
+            raise ValueError(f"rows of {width:,} features need too much memory; the most are {TOO_LARGE - 1:,}")
         most_entries += most_rows
     cdef cnp.ndarray labels = np.empty(most_rows), values = np.empty(most_entries)
     cdef cnp.ndarray ends = np.zeros(most_rows + 1, np.int64), indices = np.empty(most_entries, np.int32)
