@@ -29,12 +29,13 @@ if TYPE_CHECKING:
         report,
         streams,
     )
+    from budgetron._base.regression_trace import RegressionTrace
     from budgetron._base.trace import Trace
     from budgetron.calibration import CalibratedClassifier
     from budgetron.certificates import Certificate, certify
     from budgetron.files import ModelFileError, load, save
     from budgetron.kernelized import *  # noqa: F403 - each learner is registered there, and only there
-    from budgetron.kernelized import learners
+    from budgetron.kernelized import learners, regressors
     from budgetron.portfolio import BudgetClassifier
 
     __version__: str
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
         "CalibratedClassifier",
         "Certificate",
         "ModelFileError",
+        "RegressionTrace",
         "Trace",
         "batch",
         "bounds",
@@ -59,11 +61,12 @@ if TYPE_CHECKING:
         "linear",
         "load",
         "merging",
+        "regressors",
         "relevance",
         "report",
         "save",
         "streams",
-        *(cls.__name__ for cls in learners()),
+        *(cls.__name__ for cls in [*learners(), *regressors()]),
     ]
 
 _MODULES = (
@@ -88,12 +91,19 @@ _NAMES = {
     "CalibratedClassifier": "calibration",
     "Certificate": "certificates",
     "ModelFileError": "files",
+    "RegressionTrace": "_base.regression_trace",
     "Trace": "_base.trace",
     "certify": "certificates",
     "learners": "kernelized",
     "load": "files",
+    "regressors": "kernelized",
     "save": "files",
 }
+
+
+def _kernelized(module: Any) -> list[type]:
+    """Return the kernel learners of the module `kernelized`."""
+    return [*module.learners(), *module.regressors()]
 
 
 def __getattr__(name: str) -> Any:
@@ -105,12 +115,12 @@ def __getattr__(name: str) -> Any:
 
     if name == "__all__":
         kernelized = import_module("budgetron.kernelized")
-        return sorted([*_MODULES, *_NAMES, *(cls.__name__ for cls in kernelized.learners())])
+        return sorted([*_MODULES, *_NAMES, *(cls.__name__ for cls in _kernelized(kernelized))])
     if name in _MODULES:
         return import_module(f"budgetron.{name}")
     if name in _NAMES or name[:1].isupper():  # other classes are kernel learners
         module = import_module(f"budgetron.{_NAMES.get(name, 'kernelized')}")
-        if name in _NAMES or any(cls.__name__ == name for cls in module.learners()):
+        if name in _NAMES or any(cls.__name__ == name for cls in _kernelized(module)):
             value = globals()[name] = getattr(module, name)
             return value
     raise AttributeError(f"module 'budgetron' has no attribute {name!r}")

@@ -13,6 +13,8 @@ from scipy.sparse import issparse
 from budgetron._base.batches import Batch
 from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._base.online_classifier import OnlineClassifier
+from budgetron._base.online_regressor import OnlineRegressor
+from budgetron._base.row_player import RowPlayer
 from budgetron._base.theorems import DeclaredTheorem
 from budgetron._base.trace import Trace
 from budgetron._core.kernel import Kernel
@@ -48,7 +50,7 @@ __all__ = [
 ]
 
 
-def hypotheses_of(model: OnlineClassifier) -> Sequence[Any]:
+def hypotheses_of(model: RowPlayer) -> Sequence[Any]:
     """Return the hypotheses of a fitted model, one for each output or one for all."""
     return model._fitted()
 
@@ -107,7 +109,7 @@ def n_supports(model: OnlineClassifier) -> int:
     return sum(hypothesis.n_supports for hypothesis in model._fitted())
 
 
-def row_dtype(model: OnlineClassifier) -> np.dtype[np.floating]:
+def row_dtype(model: RowPlayer) -> np.dtype[np.floating]:
     """Return the floating-point type in which a fitted model computes."""
     return model._fitted()[0].dtype
 
@@ -144,12 +146,12 @@ def has_intercept(model: OnlineClassifier) -> bool:
     return isinstance(hypothesis, LinearRule) and hypothesis.constant == 1
 
 
-def check_parameters(model: OnlineClassifier) -> None:
+def check_parameters(model: RowPlayer) -> None:
     """Check that the parameters are valid at the first call, and unchanged at later ones."""
     model._check_parameters()
 
 
-def checked_rows(model: OnlineClassifier, X: Rows) -> Matrix:
+def checked_rows(model: RowPlayer, X: Rows) -> Matrix:
     """Return the rows as the model's hypotheses need them, after checking them."""
     return model._check_rows(X)
 
@@ -171,7 +173,7 @@ def close_batch(model: OnlineClassifier, batch: Batch) -> Trace:
     return trace
 
 
-def unchanged_on_error(model: OnlineClassifier) -> AbstractContextManager[None]:
+def unchanged_on_error(model: RowPlayer) -> AbstractContextManager[None]:
     """Return a context that restores the model's attributes if an error occurs."""
     return model._unchanged_on_error()
 
@@ -186,6 +188,6 @@ def add_class(model: OnlineClassifier, label: Label) -> None:
     model._admit(label)
 
 
-def add_features(model: OnlineClassifier, d: int) -> None:
+def add_features(model: OnlineClassifier | OnlineRegressor, d: int) -> None:
     """Let a fitted model take rows of d features; the new ones were 0 in all rows so far."""
     model._add_features(d)

@@ -42,9 +42,10 @@ class Batch:
     square : float
         An upper bound of the squared norms of the rows.
     codes : ndarray of shape (n,)
-        The labels, as indices into the classes.
+        The labels, as indices into the classes; empty in a regression.
     labels : list of ndarray of shape (n,), float64
-        For each hypothesis the labels as it takes them: -1.0 and +1.0, or the codes if it has all outputs.
+        For each hypothesis the labels as it takes them: -1.0 and +1.0, or the codes if it has all outputs. In
+        a regression the targets.
     margins : ndarray of shape (n_outputs, n), or None
     sizes, ledger : ndarray of shape (n_hypotheses, n) or (n_hypotheses, n, n_entries), or None
         To be filled by the rounds, if given.
@@ -60,6 +61,9 @@ class Batch:
     sizes: Ints | None
     ledger: Floats | None
     importances: Floats | None = None
+
+    def __len__(self) -> int:
+        return len(self.labels[0])
 
     def part(self, rows: slice) -> Batch:
         """Return some of the rounds, with results in the same arrays."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +13,7 @@ from budgetron._base.protocol import Hypothesis
 from budgetron._base.stateful_estimator import StatefulEstimator
 from budgetron._util.checks import State, require, require_int, require_names, require_no_arrays
 from budgetron._util.restore import restore_on_error
-from budgetron._util.types import Label, Labels, Matrix
+from budgetron._util.types import Matrix
 
 __all__ = ["FittedEstimator"]
 
@@ -27,7 +26,7 @@ UNUSED = np.random.Generator(np.random.PCG64(0))
 class FittedEstimator(StatefulEstimator):
     """An estimator with one hypothesis per output, or one for all outputs.
 
-    Two classes have one output; more classes have one each.
+    Two classes, or one target of a regression, have one output; more classes have one each.
 
     A subclass defines how hypotheses are made (`_make`) and how they are restored from their states
     (`_restore`). It lists in `_learned_names` the attributes that it has once it is fitted.
@@ -37,16 +36,10 @@ class FittedEstimator(StatefulEstimator):
     _joint: ClassVar[bool] = False
     # Parameters that do not change what is learned, and may change between calls.
     _free_parameters: ClassVar[frozenset[str]] = frozenset()
-    _learned_names: ClassVar[frozenset[str]] = frozenset(
-        {"classes_", "n_features_in_", "_mistakes", "_started_with", "_learners"}
-    )
-    _derived_names: ClassVar[frozenset[str]] = frozenset({"_codes"})
+    _learned_names: ClassVar[frozenset[str]] = frozenset({"n_features_in_", "_started_with", "_learners"})
 
-    classes_: Labels
     n_features_in_: int
     _learners: Sequence[Hypothesis]
-    _codes: dict[Label, int]
-    _mistakes: int
     _started_with: dict[str, Any]
 
     def _make(self, X: Matrix, outputs: int) -> Sequence[Hypothesis]:
@@ -71,23 +64,13 @@ class FittedEstimator(StatefulEstimator):
         return self._fitted()[0].rounds
 
     @property
-    def mistakes_(self) -> int:
-        """Number of rounds that were mistakes."""
-        hypotheses = self._fitted()
-        return hypotheses[0].mistakes if len(hypotheses) == 1 else self._mistakes
-
-    @property
     def nbytes_(self) -> int:
         """Bytes of all numbers that the model keeps: rows, coefficients, and what its rounds need.
 
-        With two classes, the Python objects around them take about 2 kB for a linear learner and up to 4 kB
+        With one output, the Python objects around them take about 2 kB for a linear learner and up to 4 kB
         for a kernel learner, whatever the budget and the number of features.
         """
         return sum(hypothesis.nbytes for hypothesis in self._fitted())
-
-    @property
-    def _n_outputs(self) -> int:
-        return len(self.classes_) if len(self.classes_) > 2 else 1
 
     def _is_joint(self) -> bool:
         """Return whether there is one hypothesis for all outputs."""
@@ -104,17 +87,10 @@ class FittedEstimator(StatefulEstimator):
 
     # ------------------------------------------------------------------ start, and start again
 
-    def _start(self, X: Matrix, classes: Labels) -> None:
-        """Make the hypotheses, given the first rows and the classes."""
-        self._set_classes(classes)
-        self._mistakes = 0
+    def _start_outputs(self, X: Matrix, outputs: int) -> None:
+        """Make the hypotheses, given the first rows and the number of outputs."""
         self._started_with = self.get_params()
-        self._learners = self._make(X, len(classes) if len(classes) > 2 else 1)
-
-    def _set_classes(self, classes: Labels) -> None:
-        self.classes_ = classes
-        labels = tuple(classes.tolist())
-        self._codes = _codes_of(tuple(map(type, labels)), labels)
+        self._learners = self._make(X, outputs)
 
     def _forget(self) -> None:
         """Return to the state before the first round."""
@@ -183,7 +159,7 @@ class FittedEstimator(StatefulEstimator):
 
     def set_learned_state(self, found: State) -> None:
         found = dict(require_names(found, set(self._learned_names), type(self).__name__, OPTIONAL))
-        check_rows_state(found)
+        self._check_outputs(found)
         started = found["_started_with"]
         require(isinstance(started, dict), "the parameters at the first call should be a table of names")
         require_no_arrays(started, "the parameters at the first call")
@@ -192,9 +168,20 @@ class FittedEstimator(StatefulEstimator):
             found["_started_with"] = now  # an equal dict, of strings that all models share
         found["_learners"] = self._checked_hypotheses(found)
         self._check_learned(found, found["_learners"])
-        require_int(found["_mistakes"], 0, found["_learners"][0].rounds, "mistakes")
+        self._check_counts(found)
         self.__dict__.update(found)
-        self._set_classes(found["classes_"])
+
+    def _check_outputs(self, found: State) -> None:
+        """Check what a state says about its features and its outputs."""
+        check_features_state(found)
+
+    def _check_counts(self, found: State) -> None:
+        """Check the numbers in a state that depend on the hypotheses, which were checked."""
+
+    @classmethod
+    def _outputs_in(cls, found: State) -> int:
+        """Return the number of outputs of a state, whose classes were checked if it has any."""
+        return 1
 
     def _hypothesis_states(self) -> State:
         hypotheses = self._fitted()
@@ -213,8 +200,7 @@ class FittedEstimator(StatefulEstimator):
         maker._validate_params()
         kept = require_names(found["_learners"], {"dtype", "states"}, "the hypotheses")
         require(kept["dtype"] in ("float32", "float64"), "rows should be float32 or float64")
-        classes = len(found["classes_"])
-        needed = 1 if cls._joint or classes == 2 else classes
+        needed = 1 if cls._joint else cls._outputs_in(found)
         require(isinstance(kept["states"], list), "hypotheses should be a list")
         require(
             not cls._joint or len(kept["states"]) == 1,
@@ -229,24 +215,9 @@ class FittedEstimator(StatefulEstimator):
         return made
 
 
-@lru_cache(maxsize=100)
-def _codes_of(types: tuple[type, ...], labels: tuple[Label, ...]) -> dict[Label, int]:
-    """Return the index of each label; the same dict for all models with these labels, of these types.
-
-    The types are given because 1 == 1.0 == True.
-    """
-    return {label: code for code, label in enumerate(labels)}
-
-
-def check_rows_state(found: State) -> None:
-    """Check the features and classes in a state."""
+def check_features_state(found: State) -> None:
+    """Check the features in a state."""
     d = require_int(found["n_features_in_"], 1, 2**31 - 1, "number of features")
-    classes = found["classes_"]
-    require(
-        isinstance(classes, np.ndarray) and classes.ndim == 1 and len(classes) >= 2,
-        "classes should be two or more",
-    )
-    require((classes[1:] > classes[:-1]).all(), "classes should be sorted, each once")
     if "feature_names_in_" in found:
         names = found["feature_names_in_"]
         require(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from budgetron._base.linear_classifier import LARGEST, LinearClassifier
+from budgetron._base.linear_classifier import LinearClassifier
+from budgetron._base.linear_estimator import LARGEST
 from budgetron._base.parameters import Constraints
 from budgetron._core.linear import LinearRule
 from budgetron._util.types import Floats, Matrix

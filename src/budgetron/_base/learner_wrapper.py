@@ -11,10 +11,11 @@ from scipy.sparse import issparse
 from sklearn.base import clone
 
 from budgetron._base.batches import Batch
-from budgetron._base.fitted_estimator import FittedEstimator
+from budgetron._base.class_state import ClassState
 from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._base.large_values import LargeValueError
-from budgetron._base.linear_classifier import LinearClassifier, coefficients, intercepts
+from budgetron._base.linear_classifier import LinearClassifier
+from budgetron._base.linear_estimator import coefficients, intercepts
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.protocol import Hypothesis, HypothesisWithHistory
 from budgetron._base.sizes import Prepare, as_it_is, with_params
@@ -31,9 +32,9 @@ class LearnerWrapper(OnlineClassifier):
     """A classifier over the hypotheses of another learner; it learns exactly as that one does."""
 
     _predicts_as_it_learns: ClassVar[bool] = False
-    _learned_names: ClassVar[frozenset[str]] = (FittedEstimator._learned_names - {"_learners"}) | {"learner_"}
+    _learned_names: ClassVar[frozenset[str]] = (ClassState._learned_names - {"_learners"}) | {"learner_"}
     # The hypotheses are those of `learner_`.
-    _derived_names: ClassVar[frozenset[str]] = FittedEstimator._derived_names | {"_learners"}
+    _derived_names: ClassVar[frozenset[str]] = ClassState._derived_names | {"_learners"}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "learner": [object],  # checked below, with a message that says what to do
     }

@@ -30,6 +30,7 @@ from budgetron._util.checks import (
 
 __all__ = [
     "average_of",
+    "check_errors",
     "check_generator_state",
     "covariance_of",
     "gaussian_of",
@@ -180,6 +181,15 @@ def _check_covariance(sigma: NDArray[np.float64], n: int, prior: float, what: st
             np.all(row <= 1.001 * deviations[i] * deviations[: i + 1]),
             "covariances should be at most the product of the standard deviations",
         )
+
+
+def check_errors(errors: object, rounds: int) -> None:
+    """Check the sum of the normalized squared residuals of a regression, and the sum of their weights."""
+    found = require_array(errors, np.float64, (2,), "errors of the regression")
+    require_moderate(found, 1.0, "errors of the regression")
+    require(
+        found[0] >= 0.0 and 0.0 <= found[1] <= rounds, "errors of the regression should be sums of rounds"
+    )
 
 
 def average_of(state: Any, places: int) -> Average:

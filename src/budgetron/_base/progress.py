@@ -43,10 +43,10 @@ def shown(parts: Iterator[Batch], total: int) -> Iterator[Batch]:
     start = last = time.monotonic()
     done = 0
     for part in parts:
-        for rows in row_blocks(len(part.codes), BLOCK):
-            piece = part if len(part.codes) <= BLOCK else part.part(rows)
+        for rows in row_blocks(len(part), BLOCK):
+            piece = part if len(part) <= BLOCK else part.part(rows)
             yield piece  # it is learned before the next one is asked for
-            done += len(piece.codes)
+            done += len(piece)
             now = time.monotonic()
             if now - last >= INTERVAL or done == total:
                 last, seconds = now, now - start

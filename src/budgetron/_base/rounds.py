@@ -1,11 +1,6 @@
-"""Rounds: check a batch, play it with every hypothesis, and return its trace."""
+"""Rounds of classification: check a batch, play it with every hypothesis, and return its trace."""
 
 from __future__ import annotations
-
-import copy
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,27 +18,18 @@ from budgetron._base.batches import (
     ledger_columns,
     predicted_codes,
     signed_margin,
-    validated,
 )
-from budgetron._base.fitted_estimator import FittedEstimator
-from budgetron._base.large_values import name_large_value, refuse_infinity, refuse_large_row
-from budgetron._base.progress import shown
-from budgetron._base.protocol import Hypothesis
+from budgetron._base.class_state import ClassState
+from budgetron._base.large_values import refuse_large_row
+from budgetron._base.row_player import restore_hypotheses_on_error
 from budgetron._base.trace import Trace
-from budgetron._util.interrupts import defer_interrupts
-from budgetron._util.numbers import largest
-from budgetron._util.sparse import check_sparse
-from budgetron._util.threads import one_thread
 from budgetron._util.types import Floats, Label, Labels, Matrix, Row, Rows
 
-__all__ = ["RoundPlayer", "batch_may_fail", "restore_hypotheses_on_error"]
-
-# The types in which the core computes.
-FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+__all__ = ["RoundPlayer"]
 
 
-class RoundPlayer(FittedEstimator):
-    """An estimator that plays rounds, in batches and one by one."""
+class RoundPlayer(ClassState):
+    """A classifier that plays rounds, in batches and one by one."""
 
     # ------------------------------------------------------------------ hooks of subclasses
 
@@ -55,35 +41,8 @@ class RoundPlayer(FittedEstimator):
         """Return the weight of a row of this class."""
         return 1.0
 
-    def _refuse_large(self, X: Matrix, square: float) -> None:
-        """Raise `ValueError` if a value is too large to learn; squared norms of rows are at most `square`."""
-
     def _check_class_weight(self, classes: Labels) -> None:
         """Refuse weights of labels that are not classes."""
-
-    def _parts(self, batch: Batch) -> Iterator[Batch]:
-        """Yield the parts of a batch; an interrupt takes effect between them."""
-        yield batch
-
-    def _rounds(self, batch: Batch) -> None:
-        """Play the rounds of a batch with each hypothesis."""
-        for i, hypothesis in enumerate(self._learners):
-            self._learn_output(hypothesis, batch, i)
-
-    def _learn_output(self, hypothesis: Any, batch: Batch, i: int, **options: object) -> None:
-        """Play the rounds of a batch with hypothesis i; `options` are for its `learn`."""
-        margins = batch.margins
-        if margins is not None:
-            margins = margins.T if len(margins) > len(self._learners) else margins[i]
-        hypothesis.learn(
-            batch.X,
-            batch.labels[i],
-            margins,
-            None if batch.sizes is None else batch.sizes[i],
-            None if batch.ledger is None else batch.ledger[i],
-            importances=batch.importances,
-            **options,
-        )
 
     def _observe(self, batch: Batch, start: int) -> None:
         """Called after the rounds of a batch, from round `start` on, were played."""
@@ -114,14 +73,7 @@ class RoundPlayer(FittedEstimator):
         )
         start = self.rounds_
         try:
-            with (
-                name_large_value(batch.X),
-                restore_hypotheses_on_error(self._learners, batch_may_fail(self._learners, batch)),
-                one_thread(),
-            ):
-                for part in shown(self._parts(batch), len(batch.codes)):
-                    with defer_interrupts():  # so that all hypotheses have played the same rounds
-                        self._rounds(part)
+            self._play_parts(batch)
         except KeyboardInterrupt:  # the rounds before it count
             self._close_batch(batch.part(slice(self.rounds_ - start)))
             raise
@@ -200,28 +152,9 @@ class RoundPlayer(FittedEstimator):
             ledger=None if batch.ledger is None else ledger_columns(names, batch.ledger),
         )
 
-    # ------------------------------------------------------------------ rows
-
-    def _check_rows(self, X: Rows) -> Matrix:
-        """Return the rows as the hypotheses need them, after checking them."""
-        return self._validated(X)
-
     def _check_labelled_rows(self, X: Rows, y: ArrayLike) -> tuple[Matrix, Labels]:
         rows, labels = self._validated(X, label_array(y))
         return rows, labels
-
-    def _validated(self, X: Rows, y: ArrayLike | Literal["no_validation"] = "no_validation") -> Any:
-        first = not self.__sklearn_is_fitted__()
-        dtype = (np.float64, np.float32) if first else self._learners[0].dtype
-        converts = not first and getattr(X, "dtype", None) != dtype
-        try:
-            # NumPy would warn of values that are too large for the type; an error says more.
-            with np.errstate(over="ignore") if converts else nullcontext():
-                return validated(self, X, y, dtype=dtype, order="C", reset=first)
-        except (ValueError, OverflowError):
-            # scikit-learn does not say where, and not whether a value is infinite or only too large.
-            refuse_infinity(X, _type_of(X) if first else self._learners[0].dtype)
-            raise
 
     # ------------------------------------------------------------------ single rounds
 
@@ -277,46 +210,3 @@ class RoundPlayer(FittedEstimator):
             self._check_class_weight(known)
             self._start(checked, known)
             return self.play(checked if issparse(checked) else checked[0], y)
-
-    def _first_row(self, x: Row) -> Matrix:
-        """Return the first row of a model as a matrix of one row, after checking it."""
-        if type(x) is np.ndarray and x.ndim == 1 and len(x) and x.dtype in FLOATS and largest(x) < np.inf:
-            self.n_features_in_ = len(x)  # scikit-learn's checks take as long as a hundred rounds
-            return np.ascontiguousarray(x).reshape(1, -1)
-        row: Any = x if issparse(x) else np.asarray(x)
-        if issparse(row):
-            check_sparse(row)
-        if row.ndim != 1 and row.shape[:-1] != (1,):
-            raise ValueError(f"x must be one row of features; got an array of shape {row.shape}")
-        return self._check_rows(row.reshape((1, -1)).tocsr() if issparse(row) else row.reshape(1, -1))
-
-
-def _type_of(X: Rows) -> np.dtype[Any]:
-    """Return the type in which rows are computed with, if they are the first."""
-    return np.dtype(np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64)
-
-
-def batch_may_fail(hypotheses: Sequence[Hypothesis], batch: Batch) -> bool:
-    """Return whether a round of this batch might overflow, or call a kernel function that fails."""
-    if batch.importances is not None:
-        return True
-    return not all(hypothesis.is_safe(batch.square) for hypothesis in hypotheses)
-
-
-@contextmanager
-def restore_hypotheses_on_error(hypotheses: Sequence[Hypothesis], may_fail: bool) -> Iterator[None]:
-    """Restore the hypotheses if rounds fail half way.
-
-    Rounds on rows of moderate size cannot fail. A copy is made only where they might: where values may
-    overflow, or where the kernel is a Python function.
-    """
-    if not may_fail:
-        yield
-        return
-    before = copy.deepcopy(list(hypotheses))
-    try:
-        yield
-    except BaseException:
-        for hypothesis, saved in zip(hypotheses, before, strict=True):
-            hypothesis.restore_from(saved)
-        raise

@@ -17,6 +17,8 @@ from budgetron._base.access import (
 )
 from budgetron._base.batches import encode
 from budgetron._base.online_classifier import OnlineClassifier
+from budgetron._base.online_regressor import OnlineRegressor
+from budgetron._base.regression_trace import RegressionTrace
 from budgetron._base.theorems import (
     ClassesTheorem,
     DeclaredTheorem,
@@ -32,6 +34,7 @@ from budgetron._certify.best import find_best_competitor
 from budgetron._certify.certificate import Certificate, refuse_failed
 from budgetron._certify.classes import classes_certificate
 from budgetron._certify.competitors import Expansion, expansion_of, set_competitors
+from budgetron._certify.regression import certify_regression
 from budgetron._certify.second_order import evaluate_images
 from budgetron._certify.votes import sequence_certificate, vote_certificate
 from budgetron._util.types import Rows
@@ -41,10 +44,10 @@ __all__ = ["certify"]
 
 
 def certify(
-    model: OnlineClassifier,
+    model: OnlineClassifier | OnlineRegressor,
     X: Rows,
     y: ArrayLike,
-    trace: Trace,
+    trace: Trace | RegressionTrace,
     competitor: object = "best",
     *,
     theorem: str | None = None,
@@ -56,8 +59,8 @@ def certify(
     Parameters
     ----------
     model : online learner
-        Fitted, on two classes. The theorems about votes of experts and of `SharedBudgetPerceptron` allow
-        more.
+        Fitted, on two classes, or a regressor. The theorems about votes of experts and of
+        `SharedBudgetPerceptron` allow more classes.
     X, y : array-like or CSR matrix of shape (n_rounds, n_features), and labels
         The whole stream, in the order in which it was learned. Sparse rows are converted to dense ones.
     trace : Trace
@@ -69,10 +72,10 @@ def certify(
         learner's kernel. If the learner is linear and has an intercept, its theorem is about rows (1, x), and
         so is the competitor: intercepts of models are used, weight vectors may have the intercept as an
         additional first number, and rows of expansions an additional first column. Otherwise intercepts of
-        models are ignored. An integer is the number of switches of a sequence of experts, for the theorems
-        that compare with such sequences. "best" searches for the competitor with the smallest bound, and
-        finds it or one nearly as good. The search computes a quadratic number of kernel values: some seconds
-        for 5,000 rounds.
+        models are ignored. Linear regressors take a weight vector, with the intercept first if there is one.
+        An integer is the number of switches of a sequence of experts, for the theorems that compare with such
+        sequences. "best" searches for the competitor with the smallest bound, and finds it or one nearly as
+        good. The search computes a quadratic number of kernel values: some seconds for 5,000 rounds.
     theorem : str, optional
         A name in `bounds.THEOREMS`, for learners with several theorems.
     check : bool, default=True
@@ -95,6 +98,12 @@ def certify(
     >>> certificate.holds, certificate.count < certificate.bound
     (True, True)
     """
+    if isinstance(model, OnlineRegressor):
+        if not isinstance(trace, RegressionTrace):
+            raise TypeError(f"trace must be what progressive_fit of the model returned; got {trace!r}")
+        return certify_regression(model, X, y, trace, competitor, theorem, check)
+    if not isinstance(trace, Trace):
+        raise TypeError(f"trace must be what progressive_fit of the model returned; got {trace!r}")
     run = _run_of(model, X, y, trace)
     chosen = _choose(model, run.radius, theorem)
     if isinstance(chosen, SequenceTheorem):

@@ -14,7 +14,7 @@ from budgetron._base.access import kernel_hypotheses_of as hypotheses
 from budgetron._base.batches import Batch
 from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._base.large_values import name_large_value
-from budgetron._base.rounds import batch_may_fail, restore_hypotheses_on_error
+from budgetron._base.row_player import batch_may_fail, restore_hypotheses_on_error
 from budgetron._base.trace import Trace
 from budgetron._core.group import LearnerGroup
 from budgetron._core.rounds import Learner

@@ -25,8 +25,9 @@ from budgetron.kernels import NAMES, Normalized
 
 __all__ = ["Reader"]
 
-# The parts of a classifier of `budgetron.river`.
+# The parts of a classifier and of a regressor of `budgetron.river`.
 RIVER_PARTS = ("model", "features", "labels", "sigmoids")
+REGRESSOR_PARTS = ("model", "features")
 
 FLOATS = {"nan": nan, "inf": inf, "-inf": -inf}
 
@@ -128,7 +129,8 @@ class Reader:
         require(isinstance(name, str) and name in adapters, f"{str(name)[:60]!r} is no class of this version")
         cls = adapters[name]
         given = require_names(self.value(parameters), set(cls.parameter_names()), f"parameters of {name}")
-        named = zip(RIVER_PARTS, parts, strict=True)
+        names = REGRESSOR_PARTS if len(parts) == len(REGRESSOR_PARTS) else RIVER_PARTS
+        named = zip(names, parts, strict=True)
         model: object = cls.from_parts(given, **{part: self.value(node) for part, node in named})
         return model
 
@@ -154,6 +156,7 @@ _READERS: dict[str, tuple[Callable[..., object], tuple[str, ...]]] = {
     "random": (Reader._random, ("key", "place", "has_gauss", "gauss")),
     "model": (Reader._model, ("class", "parameters", "learned")),
     "river": (Reader._river, ("class", "parameters", *RIVER_PARTS)),
+    "river regressor": (Reader._river, ("class", "parameters", *REGRESSOR_PARTS)),
     "same": (Reader._same, ("number",)),
     "pipeline": (Reader._pipeline, ("steps", "verbose")),
     "step": (Reader._step, ("class", "parameters", "learned")),

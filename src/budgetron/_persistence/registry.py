@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from budgetron import batch, calibration, experts, kernelized, linear
 from budgetron._base.online_classifier import OnlineClassifier
+from budgetron._base.online_regressor import OnlineRegressor
 from budgetron.experts import ExpertAlgorithm, ExpertClassifier
 from budgetron.fleet import Fleet
 from budgetron.portfolio import BudgetClassifier
@@ -14,11 +15,11 @@ from budgetron.portfolio import BudgetClassifier
 __all__ = ["CLASSES", "Model", "is_river_adapter", "name_of", "river_adapters"]
 
 # Every class here has `get_params`, `check_params`, `learned_state` and `set_learned_state`.
-Model: TypeAlias = OnlineClassifier | ExpertAlgorithm | ExpertClassifier | Fleet
+Model: TypeAlias = OnlineClassifier | OnlineRegressor | ExpertAlgorithm | ExpertClassifier | Fleet
 
 CLASSES: dict[str, type[Model]] = {
-    **{cls.__name__: cls for cls in kernelized.learners()},
-    **{f"linear.{cls.__name__}": cls for cls in linear.learners()},
+    **{cls.__name__: cls for cls in [*kernelized.learners(), *kernelized.regressors()]},
+    **{f"linear.{cls.__name__}": cls for cls in [*linear.learners(), *linear.regressors()]},
     **{f"batch.{cls.__name__}": cls for cls in (batch.AveragedClassifier, batch.PenalizedRiskClassifier)},
     "CalibratedClassifier": calibration.CalibratedClassifier,
     "BudgetClassifier": BudgetClassifier,
@@ -34,9 +35,9 @@ def name_of(model: object) -> str | None:
 
 
 def is_river_adapter(value: object) -> bool:
-    """Return whether this is a classifier of `budgetron.river`, which need not be installed."""
+    """Return whether this is a model of `budgetron.river`, which need not be installed."""
     module = sys.modules.get("budgetron.river")
-    return module is not None and isinstance(value, module.RiverClassifier)
+    return module is not None and isinstance(value, module.RiverLearner)
 
 
 def river_adapters() -> dict[str, type]:

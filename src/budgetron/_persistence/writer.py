@@ -13,7 +13,7 @@ its kind:
 ``normalized``  `kernels.Normalized` of a kernel's name
 ``random``      a NumPy RandomState
 ``model``       an estimator of Budgetron: class, parameters, and learned state
-``river``       a classifier of `budgetron.river`: class, parameters, and parts
+``river``       a classifier of `budgetron.river`: class, parameters, and parts; also ``river regressor``
 ``pipeline``    a Pipeline of scikit-learn: its steps by name (see `pipelines`)
 ``step``        a scaler or an encoder of scikit-learn: class, parameters, and what it has learned
 ``same``        the number of a model or RandomState that occurs earlier in the tree
@@ -238,7 +238,8 @@ class Writer:
         name = f"{type(model).__module__.removeprefix('budgetron.')}.{type(model).__name__}"
         parameters = {key: getattr(model, key) for key in model.parameter_names()}
         parts = {key: self.tree(part, f"this {name}") for key, part in model.to_parts().items()}
-        return {"#": "river", "class": name, "parameters": self._table(parameters, f"this {name}")} | parts
+        kind = "river" if "labels" in parts else "river regressor"
+        return {"#": kind, "class": name, "parameters": self._table(parameters, f"this {name}")} | parts
 
 
 def _text(writer: Writer, value: str, what: str) -> Tree:

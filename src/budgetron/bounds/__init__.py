@@ -84,6 +84,14 @@ from budgetron.bounds._second_order import (
 )
 
 # isort: split
+from budgetron.bounds._regression import (
+    fixed_share_squares,
+    pa_ii_regression,
+    pa_regression,
+    vovk_azoury_warmuth,
+)
+
+# isort: split
 from budgetron.bounds._experts import (
     exponential_weights,
     exponential_weights_anytime,
@@ -142,6 +150,7 @@ __all__ = [
     "exponential_weights_risk",
     "fixed_share",
     "fixed_share_rates",
+    "fixed_share_squares",
     "forgetron",
     "forgetron_ledger",
     "game_gap",
@@ -155,6 +164,8 @@ __all__ = [
     "modified_randomized_budget_general",
     "norm_limit",
     "normalized_perceptron",
+    "pa_ii_regression",
+    "pa_regression",
     "penalized_perceptron_risk",
     "penalized_risk",
     "perceptron",
@@ -190,6 +201,7 @@ __all__ = [
     "simplified_forgetron",
     "simplified_forgetron_general",
     "simplified_forgetron_ledger",
+    "vovk_azoury_warmuth",
     "weighted_majority",
     "winnow",
     "winnow_general",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from budgetron._base.fitted_estimator import OPTIONAL, check_rows_state
+from budgetron._base.class_state import check_rows_state
+from budgetron._base.fitted_estimator import OPTIONAL
 from budgetron._util.checks import (
     MOST_ROUNDS,
     State,

@@ -7,6 +7,7 @@ all of them.
 """
 
 from budgetron._base.kernel_classifier import KernelClassifier as _KernelClassifier
+from budgetron._base.kernel_regressor import KernelRegressor as _KernelRegressor
 from budgetron.kernelized._cks import CKSPerceptron as CKSPerceptron
 from budgetron.kernelized._forgetron import Forgetron as Forgetron
 from budgetron.kernelized._passive_aggressive import PassiveAggressive as PassiveAggressive
@@ -16,6 +17,7 @@ from budgetron.kernelized._projectron import ProjectronPlusPlus as ProjectronPlu
 from budgetron.kernelized._randomized import RandomizedBudgetPerceptron as RandomizedBudgetPerceptron
 from budgetron.kernelized._remove_oldest import RemoveOldestPerceptron as RemoveOldestPerceptron
 from budgetron.kernelized._second_order import SecondOrderProjectron as SecondOrderProjectron
+from budgetron.kernelized._second_order_regressor import SecondOrderRegressor as SecondOrderRegressor
 from budgetron.kernelized._shared_budget import SharedBudgetPerceptron as SharedBudgetPerceptron
 from budgetron.kernelized._shrinking import ShrinkingPerceptron as ShrinkingPerceptron
 from budgetron.kernelized._stoptron import Stoptron as Stoptron
@@ -35,4 +37,20 @@ def learners() -> list[type[_KernelClassifier]]:
         value
         for name, value in sorted(globals().items())
         if not name.startswith("_") and isinstance(value, type) and issubclass(value, _KernelClassifier)
+    ]
+
+
+def regressors() -> list[type[_KernelRegressor]]:
+    """Return all kernel regressors, sorted by name.
+
+    Examples
+    --------
+    >>> import budgetron
+    >>> budgetron.SecondOrderRegressor in budgetron.regressors()
+    True
+    """
+    return [
+        value
+        for name, value in sorted(globals().items())
+        if not name.startswith("_") and isinstance(value, type) and issubclass(value, _KernelRegressor)
     ]

@@ -26,6 +26,7 @@ from budgetron._base.kernel_classifier import BudgetedClassifier
 from budgetron._base.loss_classifier import LOSS_PARAMETERS
 from budgetron._base.mergeable import MergeableClassifier
 from budgetron._base.natural import Natural, digest_of_rows, kernel_gaussian, kernel_natural
+from budgetron._base.part_state import check_errors
 from budgetron._base.theorems import DeclaredTheorem, Images, ImageTheorem, Run
 from budgetron._core.losses import LOSSES
 from budgetron._core.rounds import Learner
@@ -64,6 +65,12 @@ class SecondOrderRule(Rule):
     _usage: cython.p_double
     refused: cython.Py_ssize_t
     fixed: cython.bint  # whether supports are neither added nor removed any more
+    # Whether labels are the targets of a regression. Then also: the sum of e^2 / (v + r) over all rounds,
+    # where e is the residual and v the variance of f(x), and the sum of the weights of the rounds, which are
+    # below 1 for what is forgotten
+    regression: cython.bint
+    errors: object
+    _errors: cython.p_double
 
     def __init__(
         self,
@@ -77,6 +84,7 @@ class SecondOrderRule(Rule):
         forget: float,
         outputs: int,
         most_dense: int = WIDE,
+        regression: bool = False,
     ) -> None:
         Rule.__init__(self, budget, ledger=("delta", "variance", "tau", "norm"), projection=True)
         self.threshold = threshold
@@ -89,6 +97,8 @@ class SecondOrderRule(Rule):
         self.keep = forget
         self.most_dense = most_dense
         self.usage = np.zeros(0)
+        self.regression = regression
+        self.errors = np.zeros(2 if regression else 0)
         self.set_outputs(outputs)
 
     def attach(self, supports: Supports) -> None:
@@ -117,20 +127,27 @@ class SecondOrderRule(Rule):
         usage: cython.size_t = np.asarray(self.usage).ctypes.data
         steps: cython.size_t = np.asarray(self.steps).ctypes.data
         self._usage = cython.cast(cython.p_double, usage)
+        errors: cython.size_t = np.asarray(self.errors).ctypes.data
         self._steps = cython.cast(cython.p_double, steps)
+        self._errors = cython.cast(cython.p_double, errors)
 
     def arrays(self) -> dict[str, Any]:
         """Return all arrays that take memory."""
-        arrays: dict[str, Any] = Rule.arrays(self) | {"usage": self.usage, "steps": self.steps}
+        own = {"usage": self.usage, "steps": self.steps, "errors": self.errors}
+        arrays: dict[str, Any] = Rule.arrays(self) | own
         return arrays
 
     def __getstate__(self) -> dict[str, Any]:
         own = {"usage": self.usage, "refused": self.refused, "fixed": bool(self.fixed)}
+        if self.regression:
+            own["errors"] = self.errors
         state: dict[str, Any] = Rule.__getstate__(self) | own
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.usage, self.refused = writeable(state["usage"]), state["refused"]
+        if self.regression:
+            self.errors = writeable(state["errors"])
         self.set_fixed(state["fixed"])
         Rule.__setstate__(self, state)
         self.gaussian_round = GaussianRound(self.gaussian, self.keep)
@@ -144,10 +161,16 @@ class SecondOrderRule(Rule):
         require(np.all(usage >= 0.0), "usage of the supports should not be below 0")
         require_moderate(usage, 1.0, "usage of the supports")
         rounds = require_int(state["rounds"], 0, MOST_ROUNDS, "rounds")
+        if self.regression:
+            check_errors(state.get("errors"), rounds)
         return state | {
             "usage": usage,
             "refused": require_int(state["refused"], 0, rounds, "supports refused"),
         }
+
+    def normalized_errors(self) -> Any:
+        """Return a copy of the sums of a regression: of e^2 / (v + r), and of the weights of the rounds."""
+        return np.array(self.errors)
 
     def set_fixed(self, fixed: bool) -> None:
         """Set whether supports are neither added nor removed from now on."""
@@ -180,12 +203,15 @@ class SecondOrderRule(Rule):
     def update(self) -> cython.int:
         single: cython.bint = self.supports.single
         delta2: cython.double = self.novelty()
-        # With the squared loss every row is learned, but only a margin error may become a support.
-        error: cython.bint = self.loss != SQUARED or self.y * self.margin < 1.0
+        # With the squared loss every row is learned, but only a margin error, or any row of a regression, may
+        # become a support.
+        error: cython.bint = self.regression or self.loss != SQUARED or self.y * self.margin < 1.0
         novel: cython.bint = error and delta2 > self.threshold and not self.fixed
         full: cython.bint = self.size() >= self.budget
         # v = phi' Sigma phi; a new coordinate has the variance of the prior, and is ||delta|| in phi
         v: cython.double = self.gaussian_round.variance_at(self.projection.row_z, self.rows, self.row, single)
+        if self.regression:
+            self.count_error(v + self.prior * delta2)
         if novel and not full:
             v += self.prior * delta2
         self.require_finite(v)
@@ -265,6 +291,15 @@ class SecondOrderRule(Rule):
         if self.outputs == 1 and not self.gaussian_round.changes_are_pending():
             self.set_coefficients()
         return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def count_error(self, v: cython.double) -> cython.void:
+        """Count the residual of a regression; v is the variance of f(x), also outside of the span."""
+        residual: cython.double = self.y - self.margin
+        self._errors[0] = self.keep * self._errors[0] + residual * residual / (v + self.r / self.importance)
+        self._errors[1] = self.keep * self._errors[1] + 1.0
 
     @cython.cfunc
     @cython.nogil

@@ -8,6 +8,8 @@
 `Perceptron`           the simplest; also with normalized rows
 `VotedPerceptron`      predicts with all hypotheses, weighted by the rounds each lasted
 `MarginPerceptron`     updates until rows have a given margin
+`AROWRegressor`        regression: recursive least squares, with forgetting
+`PARegressor`          regression: the smallest step that repairs the prediction
 =====================  ==============================================================
 
 All have the interface of the kernel learners, and `coef_` and `intercept_`. The intercept is the
@@ -19,9 +21,12 @@ theorems hold for rows (1, x).
 # conformance tests run over all of them.
 
 from budgetron._base.linear_classifier import LinearClassifier as _LinearClassifier
+from budgetron._base.linear_regressor import LinearRegressor as _LinearRegressor
 from budgetron.linear._arow import AROW as AROW
+from budgetron.linear._arow_regressor import AROWRegressor as AROWRegressor
 from budgetron.linear._margin import MarginPerceptron as MarginPerceptron
 from budgetron.linear._online_svm import OnlineSVM as OnlineSVM
+from budgetron.linear._pa_regressor import PARegressor as PARegressor
 from budgetron.linear._passive_aggressive import PassiveAggressive as PassiveAggressive
 from budgetron.linear._perceptron import Perceptron as Perceptron
 from budgetron.linear._voted import VotedPerceptron as VotedPerceptron
@@ -44,4 +49,20 @@ def learners() -> list[type[_LinearClassifier]]:
     ]
 
 
-__all__ = ["learners", *(cls.__name__ for cls in learners())]
+def regressors() -> list[type[_LinearRegressor]]:
+    """Return all linear regressors, sorted by name.
+
+    Examples
+    --------
+    >>> from budgetron import linear
+    >>> [cls.__name__ for cls in linear.regressors()]
+    ['AROWRegressor', 'PARegressor']
+    """
+    return [
+        value
+        for name, value in sorted(globals().items())
+        if not name.startswith("_") and isinstance(value, type) and issubclass(value, _LinearRegressor)
+    ]
+
+
+__all__ = ["learners", "regressors", *(cls.__name__ for cls in [*learners(), *regressors()])]

@@ -8,20 +8,22 @@ import numpy as np
 from cython.cimports.budgetron._core.covariance import FactoredCovariance, ForgettingCovariance
 from cython.cimports.budgetron._core.linear import LinearRule
 from cython.cimports.budgetron._core.losses import Loss, choose_steps, is_learned, length_of
-from cython.cimports.budgetron._core.rule import TAU
+from cython.cimports.budgetron._core.rule import TAU, VARIANCE
 from cython.cimports.libc.math import sqrt
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from budgetron._base.images import check_second_order, linear_images
-from budgetron._base.linear_classifier import FIT_INTERCEPT, LinearClassifier
+from budgetron._base.linear_classifier import LinearClassifier
+from budgetron._base.linear_estimator import FIT_INTERCEPT
 from budgetron._base.loss_classifier import LOSS_PARAMETERS
 from budgetron._base.mergeable import MergeableClassifier
 from budgetron._base.natural import Natural, linear_gaussian, linear_natural
 from budgetron._base.parameters import Constraints
+from budgetron._base.part_state import check_errors
 from budgetron._base.sizes import with_params
 from budgetron._base.theorems import DeclaredTheorem, Images, ImageTheorem, Run
 from budgetron._core.losses import LOSSES
-from budgetron._util.checks import State, require
+from budgetron._util.checks import MOST_ROUNDS, State, require
 from budgetron._util.types import Floats, Label, Matrix
 from budgetron.bounds import Check
 
@@ -44,6 +46,9 @@ class ArowRule(LinearRule):
     # For each output, the step of the round divided by Sigma x
     steps: object
     _steps: cython.p_double
+    # In a regression: the sum of e^2 / (v + r) over all rounds, where e is the residual and v the variance of
+    # f(x), and the sum of their weights: what is forgotten counts less
+    _errors: cython.p_double
 
     def __init__(
         self,
@@ -55,8 +60,12 @@ class ArowRule(LinearRule):
         prior: float,
         forget: float,
         outputs: int,
+        regression: bool = False,
     ) -> None:
-        LinearRule.__init__(self, d, single, outputs=outputs, intercept=intercept)
+        ledger = ("tau", "variance", "norm") if regression else ("tau", "norm")
+        LinearRule.__init__(self, d, single, ledger=ledger, outputs=outputs, intercept=intercept)
+        if regression:
+            self.extra = {"errors": np.zeros(2)}
         self.r = r
         self.loss = LOSSES.index(loss)
         self.prior = prior
@@ -76,6 +85,7 @@ class ArowRule(LinearRule):
         if self.steps is not None:
             steps: cython.size_t = np.asarray(self.steps).ctypes.data
             self._steps = cython.cast(cython.p_double, steps)
+        self._errors = address(self.extra["errors"]) if "errors" in self.extra else cython.NULL
 
     def arrays(self) -> dict[str, Any]:
         """Return all arrays that outlive a round, by name."""
@@ -114,7 +124,17 @@ class ArowRule(LinearRule):
         self.check(v, longest * longest)
         self.check(length, 1.0 / noise)
         self.note(TAU, length)
+        self.note(VARIANCE, v)
+        if self._errors != cython.NULL:
+            residual: cython.double = self.y - self.margin
+            self._errors[0] = self.keep * self._errors[0] + residual * residual / (v + noise)
+            self._errors[1] = self.keep * self._errors[1] + 1.0
         return noise
+
+    def check_own_state(self, extra: dict[str, Floats]) -> None:
+        """Check the errors of a regression."""
+        if "errors" in extra:
+            check_errors(extra["errors"], MOST_ROUNDS)
 
 
 @cython.cclass
@@ -131,8 +151,9 @@ class FullRule(ArowRule):
         prior: float,
         forget: float,
         outputs: int,
+        regression: bool = False,
     ) -> None:
-        ArowRule.__init__(self, d, single, intercept, r, loss, prior, forget, outputs)
+        ArowRule.__init__(self, d, single, intercept, r, loss, prior, forget, outputs, regression)
         form: Any = FactoredCovariance if forget == 1.0 else ForgettingCovariance
         try:
             self.covariance = form(self.d, prior)
@@ -176,12 +197,13 @@ class DiagonalRule(ArowRule):
         prior: float,
         forget: float,
         outputs: int,
+        regression: bool = False,
     ) -> None:
-        ArowRule.__init__(self, d, single, intercept, r, loss, prior, forget, outputs)
+        ArowRule.__init__(self, d, single, intercept, r, loss, prior, forget, outputs, regression)
         if forget == 1.0:
-            self.extra = {"sigma": np.full(self.d, prior)}
+            self.extra |= {"sigma": np.full(self.d, prior)}
         else:
-            self.extra = {"reductions": np.zeros(self.d), "decay": np.ones(1)}
+            self.extra |= {"reductions": np.zeros(self.d), "decay": np.ones(1)}
         self.set_pointers()
 
     @cython.cfunc
@@ -189,7 +211,7 @@ class DiagonalRule(ArowRule):
         ArowRule.set_pointers(self)
         if "sigma" in self.extra:
             self.sigma = address(self.extra["sigma"])
-        elif self.extra:
+        elif "reductions" in self.extra:
             self.sigma, self.decay = address(self.extra["reductions"]), address(self.extra["decay"])
 
     def variances(self) -> Floats:
@@ -202,7 +224,8 @@ class DiagonalRule(ArowRule):
         return variances
 
     def check_own_state(self, extra: dict[str, Floats]) -> None:
-        """Check the variances."""
+        """Check the variances, and the errors of a regression."""
+        ArowRule.check_own_state(self, extra)
         if "sigma" in extra:
             require(np.all(extra["sigma"] >= 0.0), "variances should not be below 0")
             return
@@ -475,5 +498,5 @@ def diagonal_rule(rule: FullRule) -> DiagonalRule:
     prior = state["covariance"].prior
     forgetting = {"reductions": np.clip(prior - sigma, 0.0, prior), "decay": np.ones(1)}
     extra = {"sigma": sigma} if "sigma" in diagonal.extra else forgetting
-    diagonal.__setstate__(state | {"covariance": None, "extra": extra})
+    diagonal.__setstate__(state | {"covariance": None, "extra": state["extra"] | extra})
     return diagonal

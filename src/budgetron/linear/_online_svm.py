@@ -9,7 +9,7 @@ from cython.cimports.budgetron._core.rule import PHI, TAU
 from sklearn.utils._param_validation import Interval
 
 from budgetron._base.initial_weights import INITIAL_WEIGHTS, InitialWeightsClassifier
-from budgetron._base.linear_classifier import FIT_INTERCEPT
+from budgetron._base.linear_estimator import FIT_INTERCEPT
 from budgetron._base.parameters import Constraints
 from budgetron._base.weighted_classifier import CLASS_WEIGHT, WeightedClassifier
 from budgetron._util.types import Label

@@ -10,7 +10,8 @@ from cython.cimports.budgetron._core.rule import TAU
 from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from budgetron._base.linear_classifier import FIT_INTERCEPT, LinearClassifier
+from budgetron._base.linear_classifier import LinearClassifier
+from budgetron._base.linear_estimator import FIT_INTERCEPT
 from budgetron._base.parameters import Constraints
 from budgetron._base.weighted_classifier import CLASS_WEIGHT, WeightedClassifier
 from budgetron._util.types import Floats, Label, Labels, Matrix

@@ -10,7 +10,7 @@ from cython.cimports.libc.math import sqrt
 from sklearn.utils._param_validation import Interval
 
 from budgetron._base.initial_weights import INITIAL_WEIGHTS, InitialWeightsClassifier
-from budgetron._base.linear_classifier import FIT_INTERCEPT
+from budgetron._base.linear_estimator import FIT_INTERCEPT
 from budgetron._base.parameters import Constraints
 from budgetron._base.theorems import DeclaredTheorem, perceptron_theorems
 from budgetron._core.kernel import Kernel

@@ -6,7 +6,8 @@ import cython
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from budgetron._base.linear_classifier import FIT_INTERCEPT, LinearClassifier
+from budgetron._base.linear_classifier import LinearClassifier
+from budgetron._base.linear_estimator import FIT_INTERCEPT
 from budgetron._base.parameters import Constraints
 from budgetron._base.past_hypotheses import PastHypotheses, blocks_for_margins
 from budgetron._base.theorems import DeclaredTheorem, perceptron_theorems

@@ -13,7 +13,8 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval
 
 from budgetron import bounds
-from budgetron._base.linear_classifier import FIT_INTERCEPT, LinearClassifier
+from budgetron._base.linear_classifier import LinearClassifier
+from budgetron._base.linear_estimator import FIT_INTERCEPT
 from budgetron._base.parameters import Constraints
 from budgetron._base.theorems import DeclaredTheorem, Run, WeightsTheorem
 from budgetron._util.checks import require

@@ -1,7 +1,7 @@
-"""Every learner as a river classifier: `learn_one`, `predict_one`, `predict_proba_one`, and batches.
+"""Every learner as a river model: `learn_one`, `predict_one`, `predict_proba_one`, and batches.
 
-Needs river (``pip install budgetron[river]``). This module has the kernel learners and `BudgetClassifier`;
-`budgetron.river.linear` has the linear learners.
+Needs river (``pip install budgetron[river]``). This module has the kernel learners, `BudgetClassifier` and
+`BudgetRegressor`; `budgetron.river.linear` has the linear learners. Regressors are river regressors.
 
 Rows are dicts. A feature gets a column when it is first learned; in earlier rows, and wherever it is missing,
 its value is 0. None, NaN and pandas' NA are missing values. At most `max_features` features are accepted,
@@ -33,22 +33,30 @@ from budgetron import kernelized
 from budgetron.portfolio import BudgetClassifier as _BudgetClassifier
 from budgetron.river import linear
 from budgetron.river._adapter import RiverClassifier
-from budgetron.river._factory import adapter_of
+from budgetron.river._factory import Adapter, adapter_of
+from budgetron.river._learner import RiverLearner
+from budgetron.river._regressor import RiverRegressor
 
-_learners = [*kernelized.learners(), _BudgetClassifier]
+_learners = [*kernelized.learners(), *kernelized.regressors(), _BudgetClassifier]
 
-__all__ = ["RiverClassifier", "linear", *(cls.__name__ for cls in _learners)]
+__all__ = [
+    "RiverClassifier",
+    "RiverLearner",
+    "RiverRegressor",
+    "linear",
+    *(cls.__name__ for cls in _learners),
+]
 
 for _learner in _learners:
     globals()[_learner.__name__] = adapter_of(_learner, __name__)
 
 
-def adapters() -> dict[str, type[RiverClassifier]]:
+def adapters() -> dict[str, type[Adapter]]:
     """Return all adapters by the name under which model files store them."""
     own = {f"river.{cls.__name__}": globals()[cls.__name__] for cls in _learners}
     return own | {f"river.linear.{name}": getattr(linear, name) for name in linear.__all__}
 
 
 # For type checkers, which cannot see the names set above.
-def __getattr__(name: str) -> type[RiverClassifier]:
+def __getattr__(name: str) -> type[Adapter]:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

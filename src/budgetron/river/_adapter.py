@@ -1,51 +1,37 @@
-"""The river adapter of the online learners.
+"""The river adapter of the classifiers.
 
-An adapter holds a learner of Budgetron. It converts river's dicts to rows of numbers, and labels to the
-classes 0, 1, 2, ... in the order in which they are first seen.
+It converts labels to the classes 0, 1, 2, ... in the order in which they are first seen.
 """
 
 from __future__ import annotations
 
-import copy
-import inspect
-from collections.abc import Hashable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Hashable
+from contextlib import nullcontext
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
+from typing import TYPE_CHECKING, ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-from budgetron._base.access import (
-    add_class,
-    add_features,
-    next_margins,
-    next_row_margins,
-    predicts_as_it_learns,
-    row_dtype,
-)
+from budgetron._base.access import add_class, next_margins, next_row_margins, predicts_as_it_learns
 from budgetron._base.batches import predicted_codes
 from budgetron._base.large_values import LargeValueError
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._core.calibration import log_odds, sigmoids, sound
-from budgetron._util.checks import State, own_copy, raise_invalid_state, require_names
-from budgetron._util.restore import restore_on_error
 from budgetron.calibration import observe, probabilities, with_class_added
 from budgetron.portfolio import BudgetClassifier
-from budgetron.river._features import FeatureColumns, Features, is_missing, table_values
+from budgetron.river._features import Features, is_missing, table_values
+from budgetron.river._learner import RiverLearner, is_list_of_distinct
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LEFT_OUT", "RENAMED", "RiverClassifier"]
+__all__ = ["RiverClassifier"]
 
 # Any hashable value that river accepts as a label.
 Label = base.typing.ClfTarget
 
-# River's name of a parameter, and parameters that need all labels in advance (use `river.imblearn` instead).
-RENAMED = {"random_state": "seed"}
-LEFT_OUT = {"class_weight"}
 HINT = "Leave out rows without a label"
 
 
@@ -58,33 +44,14 @@ class Parts(TypedDict):
     sigmoids: NDArray[np.float64]
 
 
-class RiverClassifier(base.MiniBatchClassifier):
-    """The base class of all river adapters; see `budgetron.river`."""
+class RiverClassifier(RiverLearner, base.MiniBatchClassifier):
+    """The base class of the river adapters of classifiers; see `budgetron.river`."""
 
     _learner: ClassVar[type[OnlineClassifier]]
-    _signature: ClassVar[inspect.Signature]
-    max_features: int
+    _model: OnlineClassifier
 
     def __init__(self, *args: object, **params: object) -> None:
-        bound = self._signature.bind(*args, **params)
-        bound.apply_defaults()
-        for name, value in bound.arguments.items():
-            setattr(self, name, value)
-        if not isinstance(self.max_features, int) or self.max_features < 1:
-            raise ValueError(f"max_features must be a whole number above 0; got {self.max_features!r}")
-        given = {
-            name: bound.arguments[RENAMED.get(name, name)]
-            for name in inspect.signature(self._learner).parameters
-            if name not in LEFT_OUT
-        }
-        if given.get("gamma") == "scale":
-            raise ValueError(
-                'gamma="scale" needs a whole batch, and river passes one row at a time; '
-                'scale the features (preprocessing.StandardScaler) and set gamma to a number or "auto"'
-            )
-        self._model: OnlineClassifier = self._learner(**given)
-        self._model.check_params()
-        self._features = FeatureColumns()
+        super().__init__(*args, **params)
         self._labels: list[Label] = []
         self._codes: dict[Label, int] = {}
         # One sigmoid per output. BudgetClassifier has its own, which it updates in every round.
@@ -219,31 +186,12 @@ class RiverClassifier(base.MiniBatchClassifier):
         return (self._model.nbytes_ if self._is_fitted() else 0) + own
 
     @property
-    def _raw_memory_usage(self) -> int:
-        return int(super()._raw_memory_usage) + self.nbytes_
-
-    @property
     def _multiclass(self) -> bool:
         return True
 
-    @classmethod
-    def _unit_test_params(cls) -> Iterator[dict[str, object]]:
-        # Small models make river's checks fast.
-        yield {"memory": "256kB"} if "memory" in cls._signature.parameters else {}
-
     # ------------------------------------------------------------------ files
 
-    @classmethod
-    def parameter_names(cls) -> list[str]:
-        """Return the names of the parameters."""
-        return list(cls._signature.parameters)
-
-    @classmethod
-    def from_parts(cls, parameters: Mapping[str, object], **parts: Any) -> RiverClassifier:
-        """Return a classifier from its parameters and the result of `to_parts`, after checking it."""
-        model = cls(**parameters)
-        model._restore_parts(**parts)
-        return model
+    _part_names: ClassVar[frozenset[str]] = frozenset(Parts.__annotations__)
 
     def to_parts(self) -> Parts:
         """Return what a file stores besides the parameters.
@@ -258,22 +206,6 @@ class RiverClassifier(base.MiniBatchClassifier):
             "sigmoids": unused if self._sigmoids is None else self._sigmoids,
         }
 
-    def __getstate__(self) -> dict[str, object]:
-        parameters = {name: getattr(self, name) for name in self.parameter_names()}
-        return {"parameters": parameters, "parts": self.to_parts()}
-
-    def __setstate__(self, state: State) -> None:
-        """Continue from a state of pickle, copy or skops, after the checks that a model file has to pass."""
-        name = type(self).__name__
-        try:
-            found = require_names(own_copy(state), {"parameters", "parts"}, f"the state of {name}")
-            parameters = require_names(found["parameters"], set(self.parameter_names()), "the parameters")
-            parts = require_names(found["parts"], set(Parts.__annotations__), "the parts")
-            restored = self.from_parts(parameters, **parts | {"model": copy.copy(parts["model"])})
-        except Exception as error:
-            raise_invalid_state(error, name)
-        vars(self).update(vars(restored))
-
     def _restore_parts(
         self,
         model: OnlineClassifier,
@@ -285,56 +217,25 @@ class RiverClassifier(base.MiniBatchClassifier):
 
         The values come from a file, so their types are checked as well.
         """
-        if type(model) is not self._learner or model.get_params() != self._model.get_params():
-            raise ValueError("the learner should be of the class and with the parameters of the adapter")
-        if not _is_list_of_distinct(features) or not _is_list_of_distinct(labels):
-            raise ValueError("features and labels should be lists without duplicates")
+        self._check_model(model, features)
+        if not is_list_of_distinct(labels):
+            raise ValueError("labels should be a list without duplicates")
         if any(map(is_missing, labels)):
             raise ValueError("labels should be values")
         outputs = len(labels) if len(labels) > 2 else 1
         if model.__sklearn_is_fitted__():
-            consistent = (
-                model.n_features_in_ == len(features) <= self.max_features
-                and model.classes_.tolist() == list(range(max(2, len(labels))))
-                and len(labels) > 0
-            )
+            consistent = model.classes_.tolist() == list(range(max(2, len(labels)))) and len(labels) > 0
         else:
-            consistent = not features and not labels
+            consistent = not labels
         if not consistent or not sound(sigmoids, outputs):
             raise ValueError("features, labels and sigmoids should be those of the learner")
-        self._model, self._labels = model, labels
-        self._features = FeatureColumns(features)
+        self._set_model(model, features)
+        self._labels = labels
         self._codes = {label: code for code, label in enumerate(labels)}
         if self._sigmoids is not None:
             self._sigmoids = sigmoids
 
     # ------------------------------------------------------------------ internals
-
-    def __copy__(self) -> Self:
-        # A shallow copy would share the learner, and count only some of the rounds that it learns.
-        return copy.deepcopy(self)
-
-    def _unchanged_on_error(self) -> AbstractContextManager[None]:
-        return restore_on_error(self, copy.deepcopy(self.__dict__))
-
-    def _is_fitted(self) -> bool:
-        return bool(self._model.__sklearn_is_fitted__())
-
-    def _dtype(self) -> np.dtype[np.floating]:
-        return row_dtype(self._model) if self._is_fitted() else np.dtype(np.float64)
-
-    def _row(self, x: Features) -> NDArray[np.floating]:
-        return self._features.row(x, self._dtype())
-
-    def _add_features(self, x: Features) -> None:
-        """Give new features a column, in the model as well."""
-        before = len(self._features)
-        if not self._features.knows_all(x):
-            self._features.add(x, self.max_features)
-        if not len(self._features):
-            raise ValueError("the first row has no feature with a value; leave it out")
-        if self._is_fitted() and len(self._features) > before:
-            add_features(self._model, len(self._features))
 
     def _code_of(self, y: Label) -> int:
         """Return the class of a label. A new label becomes a class."""
@@ -359,13 +260,6 @@ class RiverClassifier(base.MiniBatchClassifier):
             )
         return margins
 
-    def _largest(self, rows: NDArray[np.floating]) -> str:
-        """Return the name, value and row of the feature with the largest absolute value."""
-        row, column = np.unravel_index(int(np.abs(rows).argmax()), np.atleast_2d(rows).shape)
-        value = float(np.atleast_2d(rows)[row, column])
-        where = f" in row {int(row)}" if rows.ndim == 2 else ""
-        return f"feature {self._features.name(int(column))!r}, {value:g}{where}"
-
     def _probabilities(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return probabilities of shape (n_rows, n_labels) from margins of shape (n_outputs, n_rows)."""
         if self._sigmoids is None:
@@ -378,7 +272,3 @@ class RiverClassifier(base.MiniBatchClassifier):
 def _by_row(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Turn shape (n_outputs, n_rows) into (n_rows,) for one output, otherwise into (n_rows, n_outputs)."""
     return values[0] if len(values) == 1 else np.ascontiguousarray(values.T)
-
-
-def _is_list_of_distinct(values: object) -> bool:
-    return isinstance(values, list) and len(set(values)) == len(values)

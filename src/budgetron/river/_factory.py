@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Hashable
+from typing import Any, TypeAlias
 
 from budgetron._base.online_classifier import OnlineClassifier
+from budgetron._base.online_regressor import OnlineRegressor
 from budgetron.portfolio import BudgetClassifier, ExpertSummary
-from budgetron.river._adapter import LEFT_OUT, RENAMED, RiverClassifier
+from budgetron.river._adapter import RiverClassifier
+from budgetron.river._learner import LEFT_OUT, RENAMED
+from budgetron.river._regressor import RiverRegressor
 
-__all__ = ["adapter_of"]
+__all__ = ["Adapter", "adapter_of"]
+
+Adapter: TypeAlias = RiverClassifier | RiverRegressor
+Learner: TypeAlias = OnlineClassifier | OnlineRegressor
 
 MOST_FEATURES = 1000
 
@@ -24,21 +31,27 @@ DOC = """{summary}
     """
 
 
-def adapter_of(learner: type[OnlineClassifier], module: str) -> type[RiverClassifier]:
+def adapter_of(learner: type[Learner], module: str) -> type[Adapter]:
     """Return the river adapter of a learner, as a class of `module`."""
     signature = _signature(learner)
-    adapter: type[RiverClassifier] = type(
+    adapter: type[Adapter] = type(
         learner.__name__,
-        (_BudgetAdapter if issubclass(learner, BudgetClassifier) else RiverClassifier,),
+        (_base_of(learner),),
         {
             "__doc__": _doc(learner, signature),
             "__module__": module,
             "_learner": learner,
             "_signature": signature,
-            "__init__": _init(signature),
+            "__init__": _init(signature, _base_of(learner)),
         },
     )
     return adapter
+
+
+def _base_of(learner: type[Learner]) -> type[Adapter]:
+    if issubclass(learner, BudgetClassifier):
+        return _BudgetAdapter
+    return RiverRegressor if issubclass(learner, OnlineRegressor) else RiverClassifier
 
 
 class _BudgetAdapter(RiverClassifier):
@@ -67,7 +80,7 @@ class _BudgetAdapter(RiverClassifier):
         return float(self._model.regret_bound_)
 
 
-def _signature(learner: type[OnlineClassifier]) -> inspect.Signature:
+def _signature(learner: type[Learner]) -> inspect.Signature:
     parameters = []
     for parameter in inspect.signature(learner).parameters.values():
         if parameter.name in LEFT_OUT:
@@ -81,7 +94,7 @@ def _signature(learner: type[OnlineClassifier]) -> inspect.Signature:
     return inspect.Signature(parameters)
 
 
-def _doc(learner: type[OnlineClassifier], signature: inspect.Signature) -> str:
+def _doc(learner: type[Learner], signature: inspect.Signature) -> str:
     differences = []
     if "seed" in signature.parameters:
         differences.append("`random_state` is called `seed`")
@@ -98,11 +111,11 @@ def _doc(learner: type[OnlineClassifier], signature: inspect.Signature) -> str:
     )
 
 
-def _init(signature: inspect.Signature) -> Callable[..., None]:
+def _init(signature: inspect.Signature, base: type[Adapter]) -> Callable[..., None]:
     """Return an `__init__` with this signature, which river reads to find the parameters."""
 
-    def init(self: RiverClassifier, *args: object, **params: object) -> None:
-        RiverClassifier.__init__(self, *args, **params)
+    def init(self: Any, *args: object, **params: object) -> None:
+        base.__init__(self, *args, **params)
 
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     init.__signature__ = signature.replace(  # type: ignore[attr-defined]  # functions accept attributes
