@@ -36,11 +36,12 @@ if TYPE_CHECKING:
     from budgetron.files import ModelFileError, load, save
     from budgetron.kernelized import *  # noqa: F403 - each learner is registered there, and only there
     from budgetron.kernelized import learners, regressors
-    from budgetron.portfolio import BudgetClassifier
+    from budgetron.portfolio import BudgetClassifier, BudgetRegressor
 
     __version__: str
     __all__ = [
         "BudgetClassifier",
+        "BudgetRegressor",
         "CalibratedClassifier",
         "Certificate",
         "ModelFileError",
@@ -88,6 +89,7 @@ _MODULES = (
 )
 _NAMES = {
     "BudgetClassifier": "portfolio",
+    "BudgetRegressor": "portfolio",
     "CalibratedClassifier": "calibration",
     "Certificate": "certificates",
     "ModelFileError": "files",

@@ -1,8 +1,8 @@
 """Feature scales for the "rbf" kernel from labelled rows, by automatic relevance determination.
 
-Features that separate the classes get scales above 1, irrelevant ones get scales below 1. The scales
-maximize the marginal likelihood of Gaussian process regression on the labels, together with a prior that
-keeps them near 1.
+Features that separate the classes, or explain the targets, get scales above 1, irrelevant ones get scales
+below 1. The scales maximize the marginal likelihood of Gaussian process regression on the labels, together
+with a prior that keeps them near 1.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ def feature_scales(
     noise: float = 0.3,
     weight: float = 10.0,
     dtype: DTypeLike = np.float32,
+    regression: bool = False,
 ) -> Floats:
     """Return a factor for each feature, so that the "rbf" kernel of the multiplied rows suits the labels.
 
@@ -82,12 +83,14 @@ def feature_scales(
         Weight of the prior, which keeps the logarithms of the scales near 0.
     dtype : {float32, float64}, default=float32
         Precision of the matrices. float64 takes twice the time and memory.
+    regression : bool, default=False
+        Whether `y` are numbers to predict, instead of classes.
 
     Returns
     -------
     ndarray of shape (d,)
         The scales, from exp(-4) to exp(3). Scales are exactly 1 for features that are constant in the window,
-        and for all features if the window has only one class.
+        and for all features if the window has only one class, or one number as target.
 
     Notes
     -----
@@ -100,7 +103,8 @@ def feature_scales(
 
     The indicators of two classes are the same except for the sign, so one of them is enough. A target of -1
     and +1 would be y_c times 2 sqrt(p (1 - p)) plus a constant, where p is the share of the class. The matrix
-    of ones explains most of the constant; the factor would give unbalanced windows a smaller weight.
+    of ones explains most of the constant; the factor would give unbalanced windows a smaller weight. In a
+    regression there is one y_c: the targets of the window, minus their mean and divided by their deviation.
 
     *Gradient.* With A = S^-1 Y, the derivative by any parameter is 1/2 tr((S^-1 - A A'/q) dS), because
     d log det S = tr(S^-1 dS) and d S^-1 = -S^-1 dS S^-1. With z = exp(t) * x, dK_ij / dt_f = -2 gamma K_ij
@@ -118,8 +122,8 @@ def feature_scales(
     keep rows together that are close in time.
 
     *Wide rows.* With more than `max_scales` features, those that vary are sorted by the share of their
-    variance that is between the classes, and cut into `max_scales` groups of adjacent ranks. Each group has
-    one t_f, whose gradient is the sum over the group.
+    variance that is between the classes, or by their squared correlation with the targets, and cut into
+    `max_scales` groups of adjacent ranks. Each group has one t_f, whose gradient is the sum over the group.
 
     *Cost.* Each step takes m^3 + 4 m^2 d + O(m^2 q) operations. `bytes_needed` bounds the temporary memory.
     Values farther than 32 / sqrt(2 gamma) from the median of their feature are clipped to that distance,
@@ -146,8 +150,10 @@ def feature_scales(
     """
     settings = _Settings(gamma, max_rows, max_scales, steps, noise, weight, dtype)
     rows = _check_rows(X)
-    codes, classes = _check_labels(y, rows.shape[0])
-    window = _Window(rows, codes, classes, settings)
+    if regression:
+        window: _Window = _TargetWindow(rows, _check_targets(y, rows.shape[0]), settings)
+    else:
+        window = _Window(rows, *_check_labels(y, rows.shape[0]), settings)
     if not len(window.present):
         return np.ones(rows.shape[1])
     with one_thread():
@@ -285,6 +291,20 @@ def _check_labels(y: Any, n: int) -> tuple[Codes, int]:
     return codes.reshape(-1), len(classes)
 
 
+def _check_targets(y: Any, n: int) -> Floats:
+    """Return the targets of a regression."""
+    try:
+        targets = np.asarray(y, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"the targets in y must be numbers: {error}") from error
+    if targets.shape != (n,):
+        raise ValueError(f"y must have shape ({n},), one target per row of X; got {targets.shape}")
+    if not np.isfinite(targets).all():
+        row = int(np.flatnonzero(~np.isfinite(targets))[0])
+        raise ValueError(f"y must be finite; the target of row {row} is {targets[row]}")
+    return targets
+
+
 def _cut(n: int, d: int, max_rows: int, steps: int) -> tuple[int, int]:
     """Return the number of rows in a block and the number of blocks."""
     most = max(2, min(max_rows, MOST_VALUES // d))
@@ -390,6 +410,37 @@ class _Window:
         within = squares - np.einsum("cf,cf,c->f", sums, sums, 1.0 / np.maximum(counts, 1.0))
         varies = total > 1e-12 * squares
         return np.where(varies, 1.0 - within / np.where(varies, total, 1.0), 0.0), varies
+
+
+class _TargetWindow(_Window):
+    """A window of a regression: its one target is the standardised number."""
+
+    def __init__(self, rows: Any, numbers: Floats, settings: _Settings) -> None:
+        super().__init__(rows, np.zeros(len(numbers), np.intp), 1, settings)
+        used = numbers[self.start :]
+        largest = max(float(np.abs(used).max()), np.finfo(np.float64).tiny)
+        centred = used / largest - (used / largest).mean()  # squares of large numbers would overflow
+        deviation = float(np.sqrt(np.mean(centred**2)))
+        varies = deviation > 1e-12
+        self.numbers = centred / deviation if varies else np.zeros(len(used))
+        self.present = np.zeros(1 if varies else 0, np.intp)
+
+    def targets(self, number: int, dtype: np.dtype[Any]) -> Reals:
+        part = self.numbers[self.m * number : self.m * (number + 1)]
+        return np.asfortranarray(part[:, None], dtype)
+
+    def _between_share(self) -> tuple[Floats, NDArray[np.bool_]]:
+        """Return the squared correlation of each feature with the target, and whether it varies at all."""
+        d, n = self.rows.shape[1], self.m * self.blocks
+        sums, squares, products = np.zeros(d), np.zeros(d), np.zeros(d)
+        for number in range(self.blocks):
+            U = self.features(number)
+            sums += U.sum(axis=0)
+            squares += np.einsum("if,if->f", U, U)
+            products += self.numbers[self.m * number : self.m * (number + 1)] @ U
+        total = squares - sums**2 / n
+        varies = total > 1e-12 * squares
+        return np.where(varies, products**2 / (n * np.where(varies, total, 1.0)), 0.0), varies
 
 
 # ---------------------------------------------------------------------- the marginal likelihood

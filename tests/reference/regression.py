@@ -103,3 +103,80 @@ class PassiveAggressiveRegression:
                 if self.budget is not None and len(self.alpha) > self.budget:
                     del self.alpha[next(iter(self.alpha))]
         return prediction
+
+
+# ---------------------------------------------------------------------- combinations of predictions
+
+
+class Leader:
+    """Predicts by the active expert with the smallest recent squared error; the first of equal ones."""
+
+    def __init__(self, n, keep):
+        self.recent, self.keep = [0.0] * n, keep
+
+    def predict(self, predictions, active):
+        places = [i for i in range(len(predictions)) if active[i]]
+        return predictions[min(places, key=lambda i: (self.recent[i], i))]
+
+    def learn(self, predictions, y):
+        self.recent = [self.keep * e + (p - y) ** 2 for e, p in zip(self.recent, predictions, strict=True)]
+
+
+class FixedShareSquares:
+    """Fixed share on the squared loss of clipped predictions, with the rate 1 / (2 R^2)."""
+
+    def __init__(self, prior, a):
+        self.prior, self.weights, self.a = np.array(prior), np.array(prior), a
+        self.targets, self.R, self.growth = [], 0.0, 0.0
+
+    def clip(self, predictions):
+        if not self.targets:
+            return np.zeros(len(predictions))
+        return np.array([min(max(p, min(self.targets)), max(self.targets)) for p in predictions])
+
+    def play(self, predictions, y, importance=1.0):
+        clipped = self.clip(predictions)
+        combined = float(self.weights @ clipped)
+        errors = np.abs(clipped - y)
+        outside = not self.targets or not min(self.targets) <= y <= max(self.targets)
+        if outside or errors.max() > self.R:
+            self.growth += (combined - y) ** 2
+            self.R = max(self.R, float(errors.max()))
+        elif self.R > 0.0 and importance > 0.0:
+            weights = self.weights * np.exp(-importance * errors**2 / (2.0 * self.R**2))
+            self.weights = (1.0 - self.a) * weights / weights.sum() + self.a * self.prior
+        self.targets.append(y)
+        return combined, errors**2
+
+
+class AdaptiveInterval:
+    """Adaptive conformal inference (Gibbs, Candes 2021) on the last W normalized errors."""
+
+    def __init__(self, level, rate, keep, W):
+        self.level, self.rate, self.keep, self.W = level, rate, keep, W
+        self.m, self.scores, self.errors, self.targets = 1.0 - level, [], [], []
+
+    def spread(self):
+        if not self.errors:
+            return 0.0
+        powers = self.keep ** np.arange(len(self.errors))[::-1]
+        return sqrt(float(powers @ np.square(self.errors)) / float(powers.sum()))
+
+    def interval(self, p):
+        recent = sorted(self.scores[-self.W :])
+        if len(recent) < 10:
+            return min([*self.targets, p]), max([*self.targets, p])
+        place = int(np.ceil((1.0 - self.m) * (len(recent) + 1))) - 1
+        q = 2.0 * recent[-1] if place >= len(recent) else recent[place] if place >= 0 else 0.0
+        return p - q * self.spread(), p + q * self.spread()
+
+    def play(self, p, y):
+        low, high = self.interval(p)
+        error = abs(y - p)
+        if len(self.scores[-self.W :]) >= 10:
+            self.m += self.rate * (1.0 - self.level - (0.0 if low <= y <= high else 1.0))
+        s = self.spread()
+        self.scores.append(min(error / s if s > 0.0 else (0.0 if error == 0.0 else 1e3), 1e6))
+        self.errors.append(error)
+        self.targets.append(y)
+        return low, high

@@ -101,9 +101,8 @@ def pa_theorems(variant: str, epsilon: float, C: float) -> list[RegressionTheore
         found = [_smallest(run, epsilon, factor * run.inverse_squares) for factor in FACTORS]
         found.append(np.zeros(run.X.shape[1]))
         losses = [float(loss(run, run.y - run.X @ u).sum()) for u in found]
-        values = [
-            plain(run, float(np.linalg.norm(u)), own, True) for u, own in zip(found, losses, strict=True)
-        ]
+        norms = [float(np.linalg.norm(u)) for u in found]
+        values = [plain(run, norm, own, True) for norm, own in zip(norms, losses, strict=True)]
         return found[int(np.argmin(values))]
 
     def best_limited(run: RegressionRun) -> Floats:
@@ -123,7 +122,7 @@ def _ridge(run: RegressionRun, penalty: float) -> Floats:
 
 
 def _smallest(run: RegressionRun, epsilon: float, factors: Floats) -> Floats:
-    """Return the u with the smallest ||u||^2 + sum of factor max(0, |y - u . x| - epsilon)^2 over the rows."""
+    """Return the u with the smallest ||u||^2 + sum of factor max(0, |y - u . x| - epsilon)^2 over rows."""
 
     def objective(u: Floats) -> tuple[float, Floats]:
         residuals = run.y - run.X @ u

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import nan
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,25 +16,28 @@ from budgetron._base.online_regressor import OnlineRegressor
 from budgetron._base.regression_theorems import RegressionRun, RegressionTheorem
 from budgetron._base.regression_trace import RegressionTrace
 from budgetron._certify.certificate import Certificate, refuse_failed
+from budgetron._certify.votes import MOST_SWITCHES
 from budgetron._util.types import Floats, Rows
 from budgetron.bounds import THEOREMS, Assumption
+from budgetron.experts import best_sequence
+from budgetron.portfolio import BudgetRegressor
 
 __all__ = ["RegressionCertificate", "certify_regression"]
 
 
 @dataclass(frozen=True)
 class RegressionCertificate(Certificate):
-    """A bound on a sum of squared losses. `most` is that of predicting 0 in each round."""
+    """A bound on a sum of squared losses. `most` is the sum of a constant prediction."""
 
     @property
     def vacuous(self) -> bool:
-        """Whether the bound is at least the loss of predicting 0 in each round."""
+        """Whether the bound is at least the loss of a constant prediction."""
         return self.most is not None and self.bound >= self.most
 
     @property
     def known(self) -> str:
         """What the bound is compared with, in words."""
-        return "the loss of predicting 0 in each round"
+        return "the loss of a constant prediction"
 
     @property
     def size(self) -> str:
@@ -62,6 +66,8 @@ def certify_regression(
         )
     if not np.array_equal(trace.targets, targets):
         raise ValueError("trace must be the model's own: its targets are not those of y")
+    if isinstance(model, BudgetRegressor):
+        return _share_certificate(model, trace, competitor, theorem, check)
     chosen = _choose(model, theorem)
     if isinstance(model, LinearRegressor):
         rows = model.rows_with_constant(rows)
@@ -86,6 +92,45 @@ def certify_regression(
         shift=0.0,
         rounds=len(trace),
         most=int(chosen.loss(run, targets).sum()),
+        assumptions=assumptions,
+    )
+
+
+def _share_certificate(
+    model: BudgetRegressor, trace: RegressionTrace, competitor: object, theorem: str | None, check: bool
+) -> Certificate:
+    """Compare the combination with the best sequence of candidates that has so many switches."""
+    entry = THEOREMS["fixed_share_squares"]
+    if theorem not in (None, entry.name):
+        raise ValueError(f"{model!r} has no theorem {theorem}; it has: {entry.name}")
+    if trace.ledger is None:
+        raise ValueError(
+            "this theorem needs the ledger: make the trace with progressive_fit(..., ledger=True)"
+        )
+    switches_given = isinstance(competitor, int) and not isinstance(competitor, bool) and competitor >= 0
+    if not switches_given and not (isinstance(competitor, str) and competitor == "best"):
+        raise ValueError(f'competitor must be "best" or a number of switches; got {competitor!r}')
+    losses = np.asarray(trace.ledger["expert_losses"], np.float64)
+    most = MOST_SWITCHES if isinstance(competitor, str) else competitor
+    smallest = best_sequence(losses, most).smallest_losses
+    numbers = range(most + 1) if isinstance(competitor, str) else [most]
+    assumptions: list[Assumption] = []
+    values = {k: model.share_bound(float(smallest[k]), len(trace), k, assumptions) for k in numbers}
+    switches = min(values, key=lambda k: values[k])
+    if check:
+        refuse_failed(assumptions, entry.source)
+    return RegressionCertificate(
+        learner=repr(model),
+        theorem=entry.source,
+        quantity=entry.quantity,
+        count=float((trace.residuals**2).sum()),
+        bound=values[switches],
+        competitor=f"the best sequence of experts with {switches} switches",
+        norm=nan,
+        losses=float(smallest[switches]),
+        shift=0.0,
+        rounds=len(trace),
+        most=int(min(((trace.targets - trace.targets.mean()) ** 2).sum(), 1e300)),
         assumptions=assumptions,
     )
 

@@ -15,7 +15,7 @@ from budgetron._certify.second_order import evaluate_images
 from budgetron.bounds import THEOREMS, Assumption
 from budgetron.experts import ExpertSequence, best_sequence
 
-__all__ = ["sequence_certificate", "vote_certificate"]
+__all__ = ["MOST_SWITCHES", "sequence_certificate", "vote_certificate"]
 
 # The most switches of a sequence of experts that is searched for as the best competitor.
 MOST_SWITCHES = 30

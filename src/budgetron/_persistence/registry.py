@@ -10,7 +10,7 @@ from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.online_regressor import OnlineRegressor
 from budgetron.experts import ExpertAlgorithm, ExpertClassifier
 from budgetron.fleet import Fleet
-from budgetron.portfolio import BudgetClassifier
+from budgetron.portfolio import BudgetClassifier, BudgetRegressor
 
 __all__ = ["CLASSES", "Model", "is_river_adapter", "name_of", "river_adapters"]
 
@@ -23,6 +23,7 @@ CLASSES: dict[str, type[Model]] = {
     **{f"batch.{cls.__name__}": cls for cls in (batch.AveragedClassifier, batch.PenalizedRiskClassifier)},
     "CalibratedClassifier": calibration.CalibratedClassifier,
     "BudgetClassifier": BudgetClassifier,
+    "BudgetRegressor": BudgetRegressor,
     "fleet.Fleet": Fleet,
     **{f"experts.{cls.__name__}": cls for cls in experts.classes()},
 }

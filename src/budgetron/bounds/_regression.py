@@ -117,7 +117,7 @@ def pa_ii_regression(
 
 
 @theorem(
-    "Fixed share with the squared loss, and a range of targets that grows",
+    "Herbster, Warmuth (1998), for the squared loss and errors that grow",
     "`BudgetRegressor`",
     "squared loss",
     "rows of weight 1",
@@ -125,19 +125,20 @@ def pa_ii_regression(
 def fixed_share_squares(
     losses: float,
     rounds: int,
-    experts: int,
     switches: int,
     share: float,
-    largest_range: float,
+    smallest_prior: float,
+    largest_error: float,
     growth: float,
     *,
     check: Check = True,
 ) -> float:
-    """Return losses + 2 R^2 ((k + 1) ln(N / a) + n ln(1 / (1 - a))) + growth.
+    """Return losses + 2 R^2 ((k + 1) ln(1 / (a p)) + n ln(1 / (1 - a))) + growth.
 
-    It bounds the sum of the squared errors of the combination of N experts by fixed share. The predictions of
-    the experts are clipped to the range of the targets so far, and the rate of a round is 1 / (2 R^2) with R
-    the length of that range.
+    It bounds the sum of the squared errors of the combination of experts by fixed share. The predictions of
+    the experts are clipped to the range of the targets so far. The rate of a round is 1 / (2 R_t^2), with R_t
+    the largest error of a clipped prediction so far. A round with a target outside of the range, or with a
+    larger error, leaves the weights as they are.
 
     Parameters
     ----------
@@ -145,34 +146,35 @@ def fixed_share_squares(
         The sum of the squared errors of a sequence of experts, one per round, whose predictions are clipped.
     rounds : int
         n, the number of rounds.
-    experts : int
-        N, the number of experts.
     switches : int
         k, the number of rounds whose expert is another one than in the round before.
     share : float
-        a, the part of the weights that is shared equally after each round.
-    largest_range : float
-        R, the length of the range of all targets.
+        a, the part of the weights that is replaced by the first weights after each round.
+    smallest_prior : float
+        p, the smallest first weight of an expert.
+    largest_error : float
+        R, the largest error of a clipped prediction.
     growth : float
-        The sum of the squared errors of the combination in rounds with a target outside of the range so far.
+        The sum of the squared errors of the combination in the rounds that left the weights.
 
     Notes
     -----
-    *Proof.* In a round whose target y is inside of the range, the function p -> exp(-(y - p)^2 / (2 R_t^2))
-    is concave on the range, so that the loss of the weighted mean is at most the mix loss
-    m = -1 / eta ln(sum w_i exp(-eta l_i)) with eta = 1 / (2 R_t^2). The new weight of expert i is at least
-    (1 - a) w_i exp(-eta (l_i - m)) and at least a / N, so that m - l_i is at most
-    (ln(1 / w_i) - ln(1 / w_i') + ln(1 / (1 - a))) / eta, where w_i' is the new weight. Let A be ln(1 / w) of
-    the sequence's expert. It is between 0 and ln(N / a), and 1 / eta never decreases. So the sum over the
-    rounds of (A - A') / eta is at most ln(N / a) / eta of the last round, and each switch adds at most as
-    much again. In the other rounds the weights stay, and the loss is part of `growth`.
+    *Proof.* In a round that changes the weights, all errors are at most R_t, where the function
+    e -> exp(-e^2 / (2 R_t^2)) is concave. So the loss of the weighted mean is at most the mix loss
+    m = -1 / eta ln(sum w_i exp(-eta l_i)) with eta = 1 / (2 R_t^2). The new weight w_i' of expert i is at
+    least (1 - a) w_i exp(-eta (l_i - m)) and at least a p, so that m - l_i is at most
+    (ln(1 / w_i) - ln(1 / w_i') + ln(1 / (1 - a))) / eta. Let A be ln(1 / w) of the sequence's expert. It is
+    between 0 and ln(1 / (a p)), and 1 / eta never decreases. So the sum over the rounds of (A - A') / eta is
+    at most ln(1 / (a p)) / eta of the last round, and each switch adds at most as much again. In the other
+    rounds the loss is part of `growth`.
 
     Examples
     --------
     >>> from budgetron import bounds
-    >>> round(bounds.fixed_share_squares(10.0, 1000, 5, 0, 0.001, 1.0, 0.5), 3)
+    >>> round(bounds.fixed_share_squares(10.0, 1000, 0, 0.001, 0.2, 1.0, 0.5), 3)
     29.535
     """
     assume(check, 0.0 < share < 1.0, "a share above 0 and below 1", share)
-    shared = (switches + 1) * log(experts / share) + rounds * log(1.0 / (1.0 - share))
-    return losses + 2.0 * largest_range**2 * shared + growth
+    assume(check, 0.0 < smallest_prior <= 1.0, "first weights above 0 and at most 1", smallest_prior)
+    shared = (switches + 1) * log(1.0 / (share * smallest_prior)) + rounds * log(1.0 / (1.0 - share))
+    return losses + 2.0 * largest_error**2 * shared + growth

@@ -44,8 +44,9 @@ class SecondOrderRegressor(GaussianRegressor, KernelRegressor):
     prior : float, default=1.0
         Variance of each coordinate before the first update. Predictions depend on prior / r only.
     forget : float, default=1.0
-        The part of what was learned that each row keeps. With 0.999, rows are forgotten after about a
-        thousand others. For streams that change.
+        The part of what was learned that each row keeps; the rest returns to the prior. For streams that
+        change. Each round adds (1 - forget) prior to every variance, so that with a small r / prior even
+        0.9999 forgets within some hundred rows; try 0.999 and 0.9999.
     kernel, gamma, degree, coef0
         The kernel; see `budgetron.kernels`.
     n_jobs : int, default=None

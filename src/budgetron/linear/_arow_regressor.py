@@ -43,8 +43,9 @@ class AROWRegressor(GaussianRegressor, LinearRegressor):
     prior : float, default=1.0
         Variance of each weight before the first row. Predictions depend on prior / r only.
     forget : float, default=1.0
-        The part of what was learned that each row keeps. With 0.999, rows are forgotten after about a
-        thousand others. For streams that change.
+        The part of what was learned that each row keeps; the rest returns to the prior. For streams that
+        change. Each round adds (1 - forget) prior to every variance, so that with a small r / prior even
+        0.9999 forgets within some hundred rows; try 0.999 and 0.9999.
     fit_intercept : bool, default=True
         Whether there is a weight for the constant 1.
 
@@ -127,7 +128,7 @@ class AROWRegressor(GaussianRegressor, LinearRegressor):
 
     def _joint_rule(self, d: int, single: bool, outputs: int) -> FullRule | DiagonalRule:
         rule = FullRule if self.covariance == "full" else DiagonalRule
-        # The constant is a feature of the rows that the rule sees (`rows_with_constant`), so it adds none itself.
+        # The rule adds no constant: the rows that it gets have one (`rows_with_constant`).
         return rule(d, single, False, self.r, "squared", float(self.prior), self.forget, outputs, True)
 
     def _add_features(self, d: int) -> None:

@@ -90,8 +90,8 @@ class PARegressor(LinearRegressor):
     Guarantees, for every u, with R the largest ||x|| and l, l* the losses of the learner and of u: with "PA",
     the sum of l^2 / ||x||^2 is at most (U + sqrt(U^2 + ||u||^2))^2, where U^2 is the sum of l*^2 / ||x||^2.
     With "PA-II", the sum of l^2 is at most (R^2 + 1 / (2 C)) (||u||^2 + 2 C sum l*^2). `certify` evaluates
-    them with the best u (`bounds.pa_regression`, `bounds.pa_ii_regression`). The bound of PA-I in the paper is about mistakes of
-    classification, and has no counterpart here.
+    them with the best u (`bounds.pa_regression`, `bounds.pa_ii_regression`). The bound of PA-I in the paper
+    is about mistakes of classification, and has no counterpart here.
 
     Cost per round: O(non-zeros). Memory: O(d). Absolute values of targets must be below 1e30.
 

@@ -31,13 +31,14 @@ except ImportError as error:
 
 from budgetron import kernelized
 from budgetron.portfolio import BudgetClassifier as _BudgetClassifier
+from budgetron.portfolio import BudgetRegressor as _BudgetRegressor
 from budgetron.river import linear
 from budgetron.river._adapter import RiverClassifier
 from budgetron.river._factory import Adapter, adapter_of
 from budgetron.river._learner import RiverLearner
 from budgetron.river._regressor import RiverRegressor
 
-_learners = [*kernelized.learners(), *kernelized.regressors(), _BudgetClassifier]
+_learners = [*kernelized.learners(), *kernelized.regressors(), _BudgetClassifier, _BudgetRegressor]
 
 __all__ = [
     "RiverClassifier",
