@@ -21,6 +21,8 @@ from budgetron._util.units import format_bytes
 from choices import RESULTS as CHOICES
 from choices import STREAMS, summary
 from messy_files import RESULTS as MESSY_FILES
+from regression import CHOSEN_ON
+from regression import RESULTS as REGRESSION
 from serve import RESULTS as SERVE
 from single_rounds import RESULTS as SINGLE_ROUNDS
 
@@ -141,6 +143,51 @@ def ratio(single: dict[str, dict[str, float]], kind: str) -> str:
     return f"{single[kind]['of_empty']:.2f} (by processor time {time:.2f})"
 
 
+def regression_results() -> dict[str, dict[str, dict[str, float]]]:
+    results: dict[str, dict[str, dict[str, float]]] = json.loads(REGRESSION.read_text())
+    return results
+
+
+def regression_errors() -> str:
+    results = regression_results()
+    names = list(next(iter(results.values())))
+    rows = []
+    for stream, found in results.items():
+        best = min(one["rmse"] for one in found.values())
+        cells = [f"{found[name]['rmse']:.3g}" for name in names]
+        marked = [f"**{c}**" if found[n]["rmse"] == best else c for n, c in zip(names, cells, strict=True)]
+        rows.append([stream + (" *" if stream in CHOSEN_ON else ""), *marked])
+    return table(
+        ["RMSE", *(f"`{name}`" if "." in name or name[0].isupper() else name for name in names)], rows
+    )
+
+
+def regression_costs() -> str:
+    rows = []
+    for stream, found in regression_results().items():
+        own, forest, knn = (found[name] for name in ("BudgetRegressor", "river forest", "river KNN"))
+        rows.append(
+            [
+                stream + (" *" if stream in CHOSEN_ON else ""),
+                f"{forest['seconds'] / own['seconds']:.0f}",
+                f"{knn['seconds'] / own['seconds']:.0f}",
+                f"{forest['seconds'] / found['SecondOrderRegressor']['seconds']:.0f}",
+                format_bytes(own["bytes"]),
+                format_bytes(forest["bytes"]),
+                f"{100 * own['coverage']:.1f} %",
+            ]
+        )
+    head = [
+        "",
+        "rate / forest's",
+        "rate / KNN's",
+        "`SecondOrderRegressor` / forest's",
+        "memory",
+        "forest's memory",
+    ]
+    return table([*head, "coverage of 90 % intervals"], rows)
+
+
 def adult() -> dict[str, dict[str, object]]:
     results: dict[str, dict[str, object]] = json.loads((ROOT / "docs" / "adult" / "results.json").read_text())
     return results
@@ -182,6 +229,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "serve": serve,
     "single-rounds": single_rounds,
     "messy-files": messy_files,
+    "regression-errors": regression_errors,
+    "regression-costs": regression_costs,
     "adult-online": adult_online,
     "adult-averages": adult_averages,
     "published": published,

@@ -43,6 +43,7 @@ from supervisor import supervise
 
 import budgetron
 from budgetron import CalibratedClassifier, ModelFileError, experts, files, linear, river
+from budgetron._base.online_regressor import OnlineRegressor
 from budgetron.batch import AveragedClassifier, PenalizedRiskClassifier
 from budgetron.experts._base import ExpertAlgorithm
 from budgetron.fleet import Fleet
@@ -121,6 +122,17 @@ def models():
     ):
         algorithm.play(np.eye(4)[rng.integers(4, size=9)], rng.integers(2, size=9))
         yield algorithm
+    for cls in [*budgetron.regressors(), *linear.regressors()]:
+        small = {"budget": 4, "gamma": 0.5}
+        yield cls(**{name: small[name] for name in small if name in cls.parameter_names()}).fit(X, X[:, 0])
+    yield budgetron.SecondOrderRegressor(4, forget=0.9).fit(wide, y)
+    yield linear.AROWRegressor(0.5, "diagonal", "vaw", forget=0.9).fit(single, X[:, 0])
+    rows = rng.normal(size=(70, 3))
+    yield budgetron.BudgetRegressor("120kB").fit(rows, rows[:, 0] * rows[:, 1])
+    regressor = river.SecondOrderRegressor(3)
+    for row in X:
+        regressor.learn_one(dict(zip("abc", row.tolist(), strict=True)), float(row[0]))
+    yield regressor
     for adapter, labels in [
         (river.Forgetron(3), y),
         (river.linear.AROW(), three),
@@ -378,6 +390,10 @@ def try_out(data, path):
         steps = uses_of_algorithm(model)
     elif isinstance(model, river.RiverClassifier):
         steps = uses_of_adapter(model)
+    elif isinstance(model, river.RiverRegressor):
+        steps = uses_of_river_regressor(model)
+    elif isinstance(model, OnlineRegressor):
+        steps = uses_of_regressor(model)
     elif isinstance(model, Fleet):
         steps = uses_of_fleet(model)
     else:
@@ -402,6 +418,27 @@ def uses_of_algorithm(model):
     return (
         lambda: model.predict(advice[0]),
         lambda: model.play(advice, np.arange(5) % 2.0),
+    )
+
+
+def uses_of_regressor(model):
+    d = getattr(model, "n_features_in_", 3)
+    X = np.linspace(-1.0, 1.0, 6 * d).reshape(6, d)
+    deviations = {"return_std": True} if hasattr(model, "noise_variance_") else {}
+    return (
+        lambda: model.predict(X, **deviations) if hasattr(model, "n_features_in_") else None,
+        lambda: model.play(X[0], 0.5),
+        lambda: model.partial_fit(X, np.arange(6.0)),
+        lambda: model.progressive_fit(X, np.arange(6.0), ledger=True),
+        lambda: model.predict_interval(X) if hasattr(model, "predict_interval") else None,
+    )
+
+
+def uses_of_river_regressor(model):
+    rows = [{"a": float(i), "b": -0.5 * i, "d": 1.0} for i in range(6)]
+    return (
+        lambda: [model.predict_one(row) for row in rows],
+        lambda: [model.learn_one(row, 1.5) for row in rows],
     )
 
 

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -169,7 +170,7 @@ def literal_run(X, y, model):
             window = np.array(rows)
             squares = [((a - b) ** 2).sum() for j, a in enumerate(window[:200]) for b in window[:j]]
             scales = relevance.feature_scales(
-                window, y[:1000], 0.5 / np.median(squares), noise=0.1, regression=True
+                window, y[:1000], 0.5 / np.median(squares), noise=0.1, max_rows=250, regression=True
             )
             start([i for i in range(n) if DESIGNS[i].scaled], window[:200] * scales, 1000)
             totals[:] = 0.0
@@ -207,7 +208,7 @@ def test_any_cut_of_the_stream():
     whole, cut = BudgetRegressor(MEMORY), BudgetRegressor(MEMORY)
     trace = whole.progressive_fit(X, y)
     edges = [0, 1, 30, 50, 51, 700, 1000, 1600, 2000, 2001, 2300]
-    traces = [cut.progressive_fit(X[a:b], y[a:b]) for a, b in zip(edges, edges[1:], strict=False)]
+    traces = [cut.progressive_fit(X[a:b], y[a:b]) for a, b in pairwise(edges)]
     np.testing.assert_allclose(
         np.concatenate([one.predictions for one in traces]), trace.predictions, rtol=1e-6
     )
@@ -291,14 +292,15 @@ def test_memory_is_a_limit(memory, d):
     X, limit = rng.normal(size=(2100, d)), budgetron._util.units.parse_bytes(memory)
     y = X[:, 0] ** 2 + 0.1 * rng.normal(size=2100)
     model = BudgetRegressor(memory)
-    try:
-        for start in range(0, 2100, 350):
-            model.partial_fit(X[start : start + 350], y[start : start + 350])
-            assert model.nbytes_ <= limit
-    except MemoryTooSmallError as error:
-        assert limit < error.needed <= 200_000
-        BudgetRegressor(error.needed).fit(X[:60], y[:60])
-        return
+    if limit < 60_000 and d == 60:
+        with pytest.raises(MemoryTooSmallError) as caught:
+            model.fit(X, y)
+        model = BudgetRegressor(caught.value.needed)
+        assert limit < caught.value.needed < 200_000
+        limit = caught.value.needed
+    for start in range(0, 2100, 350):
+        model.partial_fit(X[start : start + 350], y[start : start + 350])
+        assert model.nbytes_ <= limit
     kernels = [one for one in model.experts_ if one["supports"]]
     assert kernels or limit < 300_000
     assert model.nbytes_ == sum(
@@ -313,7 +315,7 @@ def test_memory_is_a_limit(memory, d):
 def test_too_little_memory_is_an_error():
     X, y = stream(10)
     with pytest.raises(
-        MemoryTooSmallError, match="memory must be at least [0-9,]+ bytes for rows of 4 features"
+        MemoryTooSmallError, match=r"memory must be at least [0-9,]+ bytes for rows of 4 features"
     ):
         BudgetRegressor(5000).fit(X, y)
     with pytest.raises(ValueError, match="memory must be"):
@@ -437,7 +439,7 @@ def test_states_from_outside_are_checked(name, rounds):
     assert name in state["_learners"]["states"][0]
     state["_learners"]["states"][0][name] = WRONG[name]
     other = clone(model)
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=r"should"):
         other.__setstate__(state)
     assert not other.__sklearn_is_fitted__()
 

@@ -14,7 +14,7 @@ from sklearn.datasets import make_friedman1
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import budgetron
-from budgetron import SecondOrderRegressor, certify, linear
+from budgetron import KernelPARegressor, NormaRegressor, SecondOrderRegressor, certify, linear
 from budgetron._base.access import add_features
 from budgetron.bounds import AssumptionError
 from budgetron.linear import AROWRegressor, PARegressor
@@ -26,6 +26,12 @@ MODELS = {
     "second order": partial(SecondOrderRegressor, **SMALL),
     "second order, forget": partial(SecondOrderRegressor, **SMALL, forget=0.97, r=0.3),
     "second order, no linear part": partial(SecondOrderRegressor, **SMALL, linear=False, prior=3.0),
+    "kernel PA": partial(KernelPARegressor, 0.5, "PA", gamma=GAMMA),
+    "kernel PA-I": partial(KernelPARegressor, 0.5, budget=12, gamma=GAMMA),
+    "kernel PA-II": partial(KernelPARegressor, 0.5, "PA-II", gamma=GAMMA, budget=30),
+    "norma": partial(NormaRegressor, 12, gamma=GAMMA),
+    "norma, huber": partial(NormaRegressor, 12, 0.5, 0.01, "huber", 0.3, rate="decreasing", gamma=GAMMA),
+    "norma, epsilon": partial(NormaRegressor, 30, loss="epsilon-insensitive", gamma=GAMMA),
     "ridge": AROWRegressor,
     "ridge, forget": partial(AROWRegressor, 0.5, forget=0.95, prior=2.0),
     "vaw": partial(AROWRegressor, 0.5, variant="vaw"),
@@ -170,6 +176,42 @@ def test_pa_equals_reference(variant, fit_intercept):
     w = sum(c * rows[s] for s, c in run.alpha.items())
     found = np.append(model.intercept_, model.coef_) if fit_intercept else model.coef_
     np.testing.assert_allclose(found, w, atol=1e-9)
+
+
+@pytest.mark.parametrize("budget", [None, 7])
+@pytest.mark.parametrize("variant", ["PA", "PA-I", "PA-II"])
+def test_kernel_pa_equals_reference(variant, budget):
+    X, y = stream()
+    weights = np.ones(len(y)) if variant == "PA" else np.random.default_rng(1).choice([0.0, 0.5, 2.0], len(y))
+    run = regression.PassiveAggressiveRegression(gram(X), y, 0.3, variant, 0.2, budget)
+    model = KernelPARegressor(0.3, variant, 0.2, budget=budget, gamma=GAMMA)
+    for t in range(len(y)):
+        before = model.predict(X[t : t + 1])[0] if t else 0.0
+        assert before == pytest.approx(run.play(t, weights[t]), abs=1e-9)
+        model.partial_fit(X[t : t + 1], y[t : t + 1], weights[t : t + 1])
+        assert model.support_.tolist() == list(run.alpha)
+    np.testing.assert_allclose(model.dual_coef_[0], list(run.alpha.values()), atol=1e-9)
+
+
+@pytest.mark.parametrize("loss", ["squared", "epsilon-insensitive", "huber"])
+@pytest.mark.parametrize("rate", ["constant", "decreasing"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_norma_equals_reference(loss, rate, weighted):
+    X, y = stream()
+    weights = np.random.default_rng(1).choice([0.0, 0.5, 2.0], len(y)) if weighted else np.ones(len(y))
+    run = regression.Norma(gram(X), y, 9, 0.3, 0.05, loss, 0.2, rate)
+    model = NormaRegressor(9, 0.3, 0.05, loss, 0.2, rate=rate, gamma=GAMMA)
+    for t in range(len(y)):
+        before = model.predict(X[t : t + 1])[0] if t else 0.0
+        assert before == pytest.approx(run.play(t, weights[t]), abs=1e-9)
+        model.partial_fit(X[t : t + 1], y[t : t + 1], weights[t : t + 1])
+        assert model.support_.tolist() == list(run.alpha)
+    np.testing.assert_allclose(model.dual_coef_[0], list(run.alpha.values()), atol=1e-9)
+
+
+def test_norma_refuses_steps_that_would_change_the_sign():
+    with pytest.raises(ValueError, match="eta times regularization must be below 1"):
+        NormaRegressor(eta=2.0, regularization=0.5).fit(*stream())
 
 
 # ---------------------------------------------------------------------- what all regressors do
@@ -362,6 +404,8 @@ def estimators():
         AROWRegressor(covariance="diagonal"),
         AROWRegressor(forget=0.99),
         PARegressor(variant="PA-II", fit_intercept=False),
+        KernelPARegressor(budget=50),
+        NormaRegressor(eta=1.0, loss="huber"),
     ]
 
 
@@ -400,6 +444,8 @@ def adversarial(seed):
         partial(PARegressor, variant="PA"),
         partial(PARegressor, 0.2, "PA-II"),
         partial(PARegressor, 5.0, "PA-II", epsilon=0.0),
+        partial(KernelPARegressor, variant="PA", gamma=0.5),
+        partial(KernelPARegressor, 0.2, "PA-II", kernel="poly", degree=2, coef0=1.0),
     ],
 )
 def test_bounds_hold_on_200_streams(make):
@@ -410,6 +456,9 @@ def test_bounds_hold_on_200_streams(make):
         trace = model.progressive_fit(X, y)
         best = certify(model, X, y, trace)
         assert best.holds, best
+        if isinstance(model, KernelPARegressor):
+            ratios.append(best.ratio)
+            continue
         u = np.random.default_rng(seed).normal(size=model._n_weights(X.shape[1]))
         assert certify(model, X, y, trace, u).holds
         assert best.bound <= certify(model, X, y, trace, 0.0 * u).bound * (1 + 1e-6)

@@ -15,8 +15,8 @@ from budgetron import river
 from budgetron._base.access import next_margins
 from budgetron.river import linear
 
-ADAPTERS = [getattr(river, name) for name in river.__all__ if name not in ("RiverClassifier", "linear")]
-ADAPTERS += [getattr(linear, name) for name in linear.__all__]
+ADAPTERS = [cls for cls in river.adapters().values() if issubclass(cls, river.RiverClassifier)]
+REGRESSORS = [cls for cls in river.adapters().values() if issubclass(cls, river.RiverRegressor)]
 names = {"ids": lambda cls: f"{cls.__module__.removeprefix('budgetron.')}.{cls.__name__}"}
 
 # Checks that the adapters do not pass, with the reason.
@@ -24,7 +24,7 @@ SKIPPED = {}
 
 
 def all_checks():
-    for cls in ADAPTERS:
+    for cls in [*ADAPTERS, *REGRESSORS]:
         for params in cls._unit_test_params():
             for check in checks.yield_checks(cls(**params)):
                 yield pytest.param(
@@ -475,3 +475,66 @@ def test_a_copy_shares_no_learner(cls):
         other.learn_one(x, y)
     assert [model.predict_proba_one(x) for x, _ in stream] == before
     assert estimator_of(model).rounds_ == 100
+
+
+# ---------------------------------------------------------------------- regressors
+
+
+def numbers(n=300):
+    """Yield dicts whose features appear and disappear, and numbers."""
+    for x, _ in rows(n):
+        yield x, 3.0 + sum(x.values()) + 0.5 * x.get("f0", 0.0) ** 2
+
+
+@pytest.mark.parametrize("cls", REGRESSORS, **names)
+@pytest.mark.parametrize("batch", [1, 7, 300])
+def test_regressors_learn_many_equals_the_loop(cls, batch):
+    one, many = small(cls), small(cls)
+    stream = list(numbers())
+    assert one.predict_one({"a": 1.0}) == 0.0
+    for x, y in stream:
+        one.learn_one(x, y)
+    for start in range(0, len(stream), batch):
+        part = stream[start : start + batch]
+        many.learn_many(pd.DataFrame([x for x, _ in part]), pd.Series([y for _, y in part]))
+    found = [[model.predict_one(x) for x, _ in stream[:20]] for model in (one, many)]
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-6, atol=1e-6)
+    table = pd.DataFrame([x for x, _ in stream[:20]])
+    np.testing.assert_allclose(many.predict_many(table), found[1], rtol=1e-6, atol=1e-6)
+    assert many.nbytes_ == estimator_of(many).nbytes_
+
+
+@pytest.mark.parametrize("cls", REGRESSORS, **names)
+def test_regressors_in_files(cls, tmp_path):
+    model = small(cls)
+    stream = list(numbers(120))
+    for x, y in stream[:80]:
+        model.learn_one(x, y)
+    budgetron.save(model, tmp_path / "model")
+    for other in (budgetron.load(tmp_path / "model"), pickle.loads(pickle.dumps(model)), copy.copy(model)):
+        twin = copy.deepcopy(model)
+        for x, y in stream[80:]:
+            assert other.predict_one(x) == twin.predict_one(x)
+            other.learn_one(x, y)
+            twin.learn_one(x, y)
+
+
+@pytest.mark.parametrize("cls", REGRESSORS, **names)
+def test_regressors_refuse_bad_targets(cls):
+    model = small(cls)
+    model.learn_one({"a": 1.0}, 2.0)
+
+    def seen():
+        return model.predict_one({"a": 0.7}), estimator_of(model).rounds_, model.to_parts()["features"]
+
+    before = seen()
+    for y in (None, float("nan"), "text", 1e40):
+        with pytest.raises(ValueError, match="target"):
+            model.learn_one({"a": 1.0}, y)
+        with pytest.raises(ValueError, match="target"):
+            model.learn_one({"b": 1.0}, y)
+    with pytest.raises(ValueError, match="target"):
+        model.learn_many(pd.DataFrame([{"a": 1.0}]), pd.Series([None]))
+    with pytest.raises(ValueError, match="one target per row"):
+        model.learn_many(pd.DataFrame([{"a": 1.0}]), pd.Series([1.0, 2.0]))
+    assert seen() == before

@@ -32,9 +32,10 @@ from fuzz_files import models
 from supervisor import supervise_several
 
 import budgetron
+from budgetron._base.online_regressor import OnlineRegressor
 from budgetron.experts import ExpertAlgorithm
 from budgetron.fleet import Fleet
-from budgetron.river import RiverClassifier
+from budgetron.river import RiverClassifier, RiverRegressor
 
 # Tasks per model.
 PARTS = 20
@@ -61,6 +62,12 @@ def use(model):
         label = model._labels[0] if model._labels else "x"
         calls = [lambda: model.predict_one(row), lambda: model.predict_proba_one(row)]
         calls += [lambda: model.learn_one(row, label), lambda: model.learn_one(row | {"d": 1.0}, label)]
+    elif isinstance(model, RiverRegressor):
+        row = dict.fromkeys("abc", 0.5)
+        calls = [lambda: model.predict_one(row), lambda: model.learn_one(row, 0.5)]
+        calls += [lambda: model.learn_one(row | {"d": 1.0}, 0.5)]
+    elif isinstance(model, OnlineRegressor):
+        calls = regressor_calls(model)
     elif isinstance(model, Fleet):
         calls = fleet_calls(model)
     else:
@@ -74,6 +81,23 @@ def use(model):
                 # AttributeError: an attribute that this class, or an unfitted model, does not have.
                 if isinstance(error, IndexError):
                     raise
+
+
+def regressor_calls(model):
+    d = min(getattr(model, "n_features_in_", 3), 5000)
+    X = np.linspace(-1.0, 1.0, 4 * d).reshape(4, d)
+    return [
+        lambda: model.predict(X),
+        lambda: model.predict(X, return_std=True),
+        lambda: model.predict_interval(X),
+        lambda: model.experts_,
+        lambda: model.coef_,
+        lambda: model.dual_coef_,
+        lambda: model.noise_variance_,
+        lambda: model.play(X[0], 0.5),
+        lambda: model.partial_fit(X, np.ones(4)),
+        lambda: model.nbytes_,
+    ]
 
 
 def fleet_calls(fleet):

@@ -42,7 +42,7 @@ class Variant:
         The name of the class in the register of model files.
     make : callable
         Returns a new model.
-    family : {"classifier", "algorithm", "adapter", "fleet"}
+    family : {"classifier", "algorithm", "adapter", "fleet", "regressor"}
         Which machine attacks it.
     exact : bool
         Whether margins are computed without rounding.
@@ -216,11 +216,32 @@ def adapters():
     small = {"budget": 4, "memory": "150kB", "seed": 1, "gamma": 0.5}
     for name, cls in river.adapters().items():
         parameters = {key: small[key] for key in small if key in cls.parameter_names()}
-        yield name, Variant(name, partial(cls, **parameters), "adapter")
+        family = "regressor" if issubclass(cls, river.RiverRegressor) else "adapter"
+        yield name, Variant(name, partial(cls, **parameters), family)
     yield (
         "river.Forgetron, at most three features",
         Variant("river.Forgetron", partial(river.Forgetron, 4, gamma=0.5, max_features=3), "adapter"),
     )
+
+
+def regressors():
+    small = {"budget": 4, "gamma": 0.5, "memory": "150kB"}
+    for cls in [*budgetron.regressors(), *linear.regressors(), budgetron.BudgetRegressor]:
+        parameters = {name: small[name] for name in small if name in cls.parameter_names()}
+        yield name_of(cls), Variant(name_of(cls), partial(cls, **parameters), "regressor")
+    for label, make in {
+        "second order, forget": partial(budgetron.SecondOrderRegressor, 4, gamma=0.5, forget=0.9),
+        "second order, poly": partial(
+            budgetron.SecondOrderRegressor, 4, kernel="poly", gamma=0.5, linear=False
+        ),
+        "AROW, vaw": partial(linear.AROWRegressor, variant="vaw"),
+        "AROW, diagonal, forget": partial(linear.AROWRegressor, 1.0, "diagonal", forget=0.9),
+        "PA-II, no intercept": partial(linear.PARegressor, 1.0, "PA-II", fit_intercept=False),
+        "kernel PA without a budget": partial(budgetron.KernelPARegressor, gamma=0.5),
+    }.items():
+        yield f"regressor {label}", Variant(name_of(make.func), make, "regressor")
+    wide = partial(budgetron.SecondOrderRegressor, 4, gamma=0.5)
+    yield "regressor, wide", Variant("SecondOrderRegressor", wide, "regressor", d=WIDE)
 
 
 def fleets():
@@ -253,6 +274,7 @@ VARIANTS: dict[str, Variant] = {
     **dict(algorithms()),
     **dict(adapters()),
     **dict(fleets()),
+    **dict(regressors()),
 }
 
 
@@ -275,6 +297,12 @@ def fitted(name, n=40, classes=2):
         for row, label in zip(X.tolist(), y.tolist(), strict=True):
             model.learn_one(dict(zip("abc", row, strict=True)), label)
         return model
+    if variant.family == "regressor":
+        if isinstance(model, river.RiverRegressor):
+            for row, target in zip(X.tolist(), X[:, 0].tolist(), strict=True):
+                model.learn_one(dict(zip("abc", row, strict=True)), target)
+            return model
+        return model.fit(csr_array(X) if variant.d == WIDE else X, X[:, 0])
     if variant.family == "fleet":
         return model.partial_fit(rng.integers(4, size=n), X, y, classes=[0, 1])
     return model.fit(csr_array(X) if variant.d == WIDE else X, y)

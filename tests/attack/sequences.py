@@ -7,12 +7,14 @@ from fleet_machine import FleetMachine
 from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 from models import VARIANTS
+from regressor_machine import RegressorMachine
 
 MACHINES = {
     "classifier": ClassifierMachine,
     "algorithm": AlgorithmMachine,
     "adapter": AdapterMachine,
     "fleet": FleetMachine,
+    "regressor": RegressorMachine,
 }
 
 

@@ -14,12 +14,12 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 
 import budgetron
-from budgetron.river import RiverClassifier
+from budgetron.river import RiverLearner
 
 
 def frozen(value):
     """Return a value that is equal for equal states, bit for bit, and does not change with the model."""
-    if isinstance(value, RiverClassifier):
+    if isinstance(value, RiverLearner):
         parameters = {name: getattr(value, name) for name in value.parameter_names()}
         return frozen((type(value).__name__, parameters, value.to_parts()))
     if isinstance(value, BaseEstimator):

@@ -105,6 +105,35 @@ class PassiveAggressiveRegression:
         return prediction
 
 
+class Norma:
+    """Kivinen, Smola, Williamson (2004): gradient steps on the regularized loss, and truncation."""
+
+    def __init__(self, K, y, budget, eta, regularization, loss, epsilon, rate):
+        self.K, self.y, self.budget, self.eta, self.regularization = K, y, budget, eta, regularization
+        self.loss, self.epsilon, self.rate = loss, epsilon, rate
+        self.alpha = {}
+
+    def derivative(self, prediction, y):
+        error = prediction - y
+        if self.loss == "squared":
+            return error
+        if abs(error) > self.epsilon:
+            return np.sign(error)
+        return 0.0 if self.loss == "epsilon-insensitive" else error / self.epsilon
+
+    def play(self, t, importance=1.0):
+        prediction = sum(c * self.K[s, t] for s, c in self.alpha.items())
+        if importance > 0.0:
+            eta = self.eta / sqrt(t + 1) if self.rate == "decreasing" else self.eta
+            self.alpha = {s: (1.0 - eta * self.regularization) * c for s, c in self.alpha.items()}
+            step = -eta * importance * self.derivative(prediction, self.y[t])
+            if step != 0.0:
+                self.alpha[t] = step
+                if len(self.alpha) > self.budget:
+                    del self.alpha[next(iter(self.alpha))]
+        return prediction
+
+
 # ---------------------------------------------------------------------- combinations of predictions
 
 

@@ -12,6 +12,7 @@ from scipy.sparse import issparse
 
 from budgetron._base.batches import Batch
 from budgetron._base.kernel_classifier import KernelClassifier
+from budgetron._base.kernel_regressor import KernelRegressor
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.online_regressor import OnlineRegressor
 from budgetron._base.row_player import RowPlayer
@@ -128,7 +129,7 @@ def theorems_of(model: OnlineClassifier, radius: float) -> list[DeclaredTheorem]
     return model._theorems(radius)
 
 
-def competitor_kernel(model: OnlineClassifier) -> Kernel:
+def competitor_kernel(model: OnlineClassifier | KernelRegressor) -> Kernel:
     """Return the kernel whose space contains the competitors of a fitted model's theorems."""
     return model._competitor_kernel()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import nan
 
@@ -10,7 +11,8 @@ from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from budgetron._base.access import check_parameters, checked_rows
+from budgetron._base.access import check_parameters, checked_rows, competitor_kernel
+from budgetron._base.kernel_regressor import KernelRegressor
 from budgetron._base.linear_regressor import LinearRegressor
 from budgetron._base.online_regressor import OnlineRegressor
 from budgetron._base.regression_theorems import RegressionRun, RegressionTheorem
@@ -72,6 +74,10 @@ def certify_regression(
     if isinstance(model, LinearRegressor):
         rows = model.rows_with_constant(rows)
     dense = np.ascontiguousarray(rows.toarray() if issparse(rows) else rows, np.float64)
+    if isinstance(model, KernelRegressor):
+        if not isinstance(competitor, str):
+            raise ValueError(f'competitor must be "best" for {type(model).__name__}; got {competitor!r}')
+        dense = _vectors(competitor_kernel(model).matrix(dense, dense))
     run = RegressionRun(dense, targets)
     u = chosen.best(run) if isinstance(competitor, str) else _weights(competitor, dense.shape[1])
     losses, norm = float(chosen.loss(run, targets - dense @ u).sum()), float(np.linalg.norm(u))
@@ -86,7 +92,7 @@ def certify_regression(
         quantity=entry.quantity,
         count=float(chosen.loss(run, trace.residuals).sum()),
         bound=bound,
-        competitor="the best weights" if isinstance(competitor, str) else "the given weights",
+        competitor="the best one" if isinstance(competitor, str) else "the given weights",
         norm=norm,
         losses=losses,
         shift=0.0,
@@ -107,13 +113,9 @@ def _share_certificate(
         raise ValueError(
             "this theorem needs the ledger: make the trace with progressive_fit(..., ledger=True)"
         )
-    switches_given = isinstance(competitor, int) and not isinstance(competitor, bool) and competitor >= 0
-    if not switches_given and not (isinstance(competitor, str) and competitor == "best"):
-        raise ValueError(f'competitor must be "best" or a number of switches; got {competitor!r}')
     losses = np.asarray(trace.ledger["expert_losses"], np.float64)
-    most = MOST_SWITCHES if isinstance(competitor, str) else competitor
+    most, numbers = _switches(competitor)
     smallest = best_sequence(losses, most).smallest_losses
-    numbers = range(most + 1) if isinstance(competitor, str) else [most]
     assumptions: list[Assumption] = []
     values = {k: model.share_bound(float(smallest[k]), len(trace), k, assumptions) for k in numbers}
     switches = min(values, key=lambda k: values[k])
@@ -135,6 +137,15 @@ def _share_certificate(
     )
 
 
+def _switches(competitor: object) -> tuple[int, Iterable[int]]:
+    """Return the largest number of switches, and those to try."""
+    if isinstance(competitor, str) and competitor == "best":
+        return MOST_SWITCHES, range(MOST_SWITCHES + 1)
+    if isinstance(competitor, int) and not isinstance(competitor, bool) and competitor >= 0:
+        return competitor, [competitor]
+    raise ValueError(f'competitor must be "best" or a number of switches; got {competitor!r}')
+
+
 def _choose(model: OnlineRegressor, name: str | None) -> RegressionTheorem:
     """Return the theorem with this name, or the default one."""
     theorems = model.regression_theorems()
@@ -143,6 +154,13 @@ def _choose(model: OnlineRegressor, name: str | None) -> RegressionTheorem:
         names = ", ".join(theorem.name for theorem in theorems) or "none"
         raise ValueError(f"{model!r} has no theorem {name or 'to evaluate'}; it has: {names}")
     return found[0]
+
+
+def _vectors(K: Floats) -> Floats:
+    """Return vectors whose inner products are these kernel values, one for each row."""
+    values, directions = np.linalg.eigh(K)
+    vectors: Floats = directions * np.sqrt(np.maximum(values, 0.0))
+    return vectors
 
 
 def _weights(competitor: object, n: int) -> Floats:

@@ -427,8 +427,9 @@ def _head(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], path: P
     require(
         set(head) == {"format", "protocol", "version", "arrays", "model", "extras"}, f"{HEAD} is incomplete"
     )
+    kinds = ("model", "pipeline", "river", "river regressor")
     require(
-        isinstance(head["model"], dict) and head["model"].get("#") in ("model", "pipeline", "river"),
+        isinstance(head["model"], dict) and head["model"].get("#") in kinds,
         f"{HEAD} should have a model",
     )
     require(head["extras"] is None or isinstance(head["extras"], dict), "extras should be a table of names")

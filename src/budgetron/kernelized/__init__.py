@@ -10,6 +10,8 @@ from budgetron._base.kernel_classifier import KernelClassifier as _KernelClassif
 from budgetron._base.kernel_regressor import KernelRegressor as _KernelRegressor
 from budgetron.kernelized._cks import CKSPerceptron as CKSPerceptron
 from budgetron.kernelized._forgetron import Forgetron as Forgetron
+from budgetron.kernelized._norma_regressor import NormaRegressor as NormaRegressor
+from budgetron.kernelized._pa_regressor import KernelPARegressor as KernelPARegressor
 from budgetron.kernelized._passive_aggressive import PassiveAggressive as PassiveAggressive
 from budgetron.kernelized._perceptron import KernelPerceptron as KernelPerceptron
 from budgetron.kernelized._projectron import Projectron as Projectron

@@ -103,7 +103,7 @@ class SecondOrderRegressor(GaussianRegressor, KernelRegressor):
     >>> X, y = make_friedman1(2000, random_state=0)
     >>> model = SecondOrderRegressor(budget=100, gamma=0.1)
     >>> model.progressive_fit(scale(X), scale(y))
-    RegressionTrace(2000 rounds, RMSE 0.4115, 100 supports)
+    RegressionTrace(2000 rounds, RMSE 0.3492, 100 supports)
     >>> prediction, deviation = model.predict(scale(X)[:1], return_std=True)
     """
 

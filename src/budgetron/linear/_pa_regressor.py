@@ -107,7 +107,7 @@ class PARegressor(LinearRegressor):
     >>> from budgetron.linear import PARegressor
     >>> X, y = load_diabetes(return_X_y=True)
     >>> PARegressor(C=0.02).progressive_fit(scale(X), scale(y))
-    RegressionTrace(442 rounds, RMSE 0.7582)
+    RegressionTrace(442 rounds, RMSE 0.7781)
     """
 
     _parameter_constraints: ClassVar[Constraints] = PA_PARAMETERS | FIT_INTERCEPT

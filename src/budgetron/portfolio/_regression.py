@@ -349,7 +349,7 @@ class RegressionPortfolio:
     def _start_scaled(self) -> None:
         """Learn feature scales from the window, start the experts that use them, and release the window."""
         rows = min(len(self.window), SCALE_AT)
-        n = next((m for m in (1000, 500, 250) if bytes_needed(rows, self.d, max_rows=m) <= self.memory), 0)
+        n = next((m for m in (250, 125) if bytes_needed(rows, self.d, max_rows=m) <= self.memory), 0)
         if n and self.d > 1:
             gamma = DESIGNS[8].width / median_square(np.asarray(self.window[:200], np.float64))
             self.scales = feature_scales(
