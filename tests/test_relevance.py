@@ -379,3 +379,39 @@ def test_bad_parameters(arguments, message):
 def test_bad_sizes(arguments, message):
     with pytest.raises(ValueError, match=message):
         bytes_needed(**({"n": 10, "d": 3} | arguments))
+
+
+# ---------------------------------------------------------------------- numbers as targets
+
+
+@pytest.mark.parametrize("max_rows", [1000, 12])
+def test_regression_equals_reference(max_rows):
+    X, _ = window(40, 3)
+    y = X[:, 0] * X[:, 1] + 100.0
+    expected = reference.feature_scales(
+        X, y.tolist(), GAMMA, max_rows=max_rows, steps=12, noise=0.1, regression=True
+    )
+    found = feature_scales(
+        X, y, GAMMA, max_rows=max_rows, steps=12, noise=0.1, dtype=np.float64, regression=True
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    scaled = feature_scales(
+        X, 1e-9 * y, GAMMA, max_rows=max_rows, steps=12, noise=0.1, dtype=np.float64, regression=True
+    )
+    np.testing.assert_allclose(scaled, found, rtol=1e-5)
+
+
+def test_regression_finds_relevant_features():
+    X = np.random.default_rng(0).normal(size=(400, 6))
+    scales = feature_scales(X, np.sin(X[:, 0]) + X[:, 1] ** 2, GAMMA, regression=True)
+    assert scales[:2].min() > scales[2:].max()
+    wide = np.random.default_rng(0).normal(size=(300, 40))
+    scales = feature_scales(wide, wide[:, 7], 0.02, max_scales=5, regression=True)
+    assert scales.argmax() in np.flatnonzero(scales == scales[7])
+    np.testing.assert_array_equal(feature_scales(X, np.ones(400), GAMMA, regression=True), np.ones(6))
+
+
+@pytest.mark.parametrize("y", [["a"] * 5, [np.nan] * 5, [1.0] * 4, [[1.0]] * 5])
+def test_regression_refuses_bad_targets(y):
+    with pytest.raises(ValueError, match=r"y must|targets in y"):
+        feature_scales(np.eye(5), y, 1.0, regression=True)

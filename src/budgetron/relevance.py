@@ -427,7 +427,7 @@ class _TargetWindow(_Window):
 
     def targets(self, number: int, dtype: np.dtype[Any]) -> Reals:
         part = self.numbers[self.m * number : self.m * (number + 1)]
-        return np.asfortranarray(part[:, None], dtype)
+        return np.array(part[:, None], dtype, order="F")  # a copy, because it will be overwritten
 
     def _between_share(self) -> tuple[Floats, NDArray[np.bool_]]:
         """Return the squared correlation of each feature with the target, and whether it varies at all."""

@@ -88,7 +88,7 @@ def regressor_calls(model):
     X = np.linspace(-1.0, 1.0, 4 * d).reshape(4, d)
     return [
         lambda: model.predict(X),
-        lambda: model.predict(X, return_std=True),
+        lambda: model.predict(X, **({"return_std": True} if hasattr(model, "noise_variance_") else {})),
         lambda: model.predict_interval(X),
         lambda: model.experts_,
         lambda: model.coef_,

@@ -81,12 +81,21 @@ def groups(X, y, most):
     return result
 
 
-def feature_scales(X, y, gamma, max_rows=1000, max_scales=100, steps=STEPS, noise=NOISE, weight=WEIGHT):
+def number_target(y):
+    """Return one column: the numbers, minus the mean and divided by the deviation; none if they are equal."""
+    mean = sum(y) / len(y)
+    deviation = sqrt(sum((value - mean) ** 2 for value in y) / len(y))
+    return np.array([[(value - mean) / deviation] for value in y]) if deviation > 0 else np.zeros((len(y), 0))
+
+
+def feature_scales(
+    X, y, gamma, max_rows=1000, max_scales=100, steps=STEPS, noise=NOISE, weight=WEIGHT, regression=False
+):
     """Return the scales after all steps of Adam."""
     blocks = min(ceil(len(X) / max_rows), steps)
     m = min(len(X) // blocks, max_rows)
     X, y = X[len(X) - blocks * m :], y[len(y) - blocks * m :]  # the newest rows
-    Y = targets(y)
+    Y = number_target(y) if regression else targets(y)
     if Y.shape[1] == 0:
         return np.ones(X.shape[1])
     members = groups(X, y, max_scales)
