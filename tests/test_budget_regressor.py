@@ -444,6 +444,15 @@ def test_states_from_outside_are_checked(name, rounds):
     assert not other.__sklearn_is_fitted__()
 
 
+def test_a_wrong_number_of_features_allocates_nothing():
+    X, y = stream(60)
+    model = BudgetRegressor(MEMORY).fit(X, y)
+    state = copy.deepcopy(model.__getstate__())
+    state["n_features_in_"] = 2**31 - 1
+    with pytest.raises(ValueError, match="scales should be"):
+        clone(model).__setstate__(state)
+
+
 ONE_BY_ONE = dict.fromkeys(
     ["check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"],
     "rows are learned one after the other: a row of weight 2 differs from the same row twice",

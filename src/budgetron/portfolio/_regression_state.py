@@ -41,6 +41,9 @@ def restored_portfolio(
     found: object, d: int, dtype: np.dtype[Any], memory: int, level: float
 ) -> RegressionPortfolio:
     """Return the portfolio with this state, after checking it."""
+    # Before a portfolio for d features is made: the number may be any.
+    scales = found.get("scales") if isinstance(found, dict) else None
+    require_array(scales, np.float64, (d,), "scales")
     portfolio = RegressionPortfolio(d, dtype, memory, level)
     state = require_names(found, set(portfolio.state()), "the portfolio")
     rounds = require_int(state["rounds"], 0, MOST_ROUNDS, "rounds")
