@@ -644,6 +644,9 @@ PAPERS = (
     "Page on second-order learners, ",
     "Cavallanti, Cesa-Bianchi, Gentile (2007), our proof",
     "Crammer, Kulesza, Dredze (2009), ",
+    "Vovk (2001); Azoury, Warmuth (2001)",
+    "Crammer, Dekel, Keshet, Shalev-Shwartz, Singer (2006), ",
+    "Herbster, Warmuth (1998), ",
 )
 
 
