@@ -132,6 +132,75 @@ def test_the_result_does_not_depend_on_cuts_or_files(learner, dtype, tmp_path):
     assert sorted(cut.keys_.tolist()) == sorted(whole.keys_.tolist())
 
 
+def changing_keys(traffic, n=6000, seed=0):
+    """Return keys that have rows for a while only, so that most of them become idle; and rows and labels."""
+    rng, time = np.random.default_rng(seed), np.arange(n)
+    keys = {
+        "passing": lambda: time // 25 + rng.integers(0, 80, n),
+        "returning": lambda: (time // 1500 % 2) * 150 + rng.integers(0, 150, n),
+        "crowd, then few": lambda: np.where(time < n // 3, rng.integers(0, 250, n), rng.integers(0, 5, n)),
+    }[traffic]()
+    return keys, rng.normal(size=(n, D)), rng.integers(0, 2, n)
+
+
+@pytest.mark.parametrize("memory", [82_000, 110_000])
+@pytest.mark.parametrize("text", [False, True], ids=["integers", "texts"])
+@pytest.mark.parametrize("traffic", ["passing", "returning", "crowd, then few"])
+def test_idle_keys_leave_no_memory_behind_in_batches_of_any_size(traffic, text, memory):
+    keys, X, y = changing_keys(traffic)
+    if text:
+        keys, memory = np.array([f"key {key}" for key in keys], object), memory + 20_000
+    margins, summaries = [], []
+    for rows in (len(y), 2500, 400, 37, 1):
+        fleet, found = Fleet(Forgetron(12, gamma=GAMMA), memory=memory, idle=700), []
+        for start in range(0, len(y), rows):
+            part = slice(start, start + rows)
+            found.append(fleet.play(keys[part], X[part], y[part], classes=[0, 1]))
+            assert fleet.nbytes_ <= memory, (rows, start)
+        margins.append(np.concatenate(found))
+        summaries.append((sorted(fleet.keys_.tolist()), fleet.evicted_, fleet.expired_))
+    for other in margins[1:]:
+        np.testing.assert_array_equal(other, margins[0])
+    assert all(other == summaries[0] for other in summaries[1:])
+    assert fleet.evicted_ > 100
+    assert fleet.expired_ > 100
+
+
+def test_looking_at_a_fleet_or_saving_it_changes_no_result():
+    keys, X, y = changing_keys("passing")
+    settings = {"memory": 96_000, "idle": 700}
+    whole = Fleet(Forgetron(12, gamma=GAMMA), **settings)
+    margins = whole.play(keys, X, y, classes=[0, 1])
+    watched, found = Fleet(Forgetron(12, gamma=GAMMA), **settings), []
+    for start in range(0, len(y), 150):
+        part = slice(start, start + 150)
+        found.append(watched.play(keys[part], X[part], y[part], classes=[0, 1]))
+        recent = np.unique(keys[max(0, start + 150 - 700) : start + 150])
+        np.testing.assert_array_equal(np.sort(watched.keys_), recent)
+        assert len(watched) == len(recent) == len(watched.stats()["key"])
+        assert sum(map(len, watched.split(3))) == len(recent)
+        watched = Fleet.from_bytes(watched.to_bytes())
+        assert watched.nbytes_ <= 96_000
+    np.testing.assert_array_equal(np.concatenate(found), margins)
+    assert whole.evicted_ == watched.evicted_ > 100
+    assert whole.expired_ == watched.expired_ > 100
+
+
+def test_keys_that_became_idle_make_room_for_new_ones():
+    X, y = np.zeros((250, D)), np.arange(250) % 2
+    fleet = Fleet(Forgetron(4, gamma=GAMMA), memory="48kB", idle=240)
+    for first in range(0, 1000, 250):  # no room for 500 keys, and the first scan is due after 1024 rows
+        fleet.partial_fit(np.arange(first, first + 250), X, y)
+        assert fleet.nbytes_ <= 48 * 1024
+        fleet.partial_fit(np.full(250, first), X, y)
+        assert fleet.keys_.tolist() == [first]
+    before = fleet.to_bytes()
+    with pytest.raises(MemoryTooSmallError):
+        fleet.partial_fit(np.arange(5000, 7000), np.zeros((2000, D)), np.arange(2000) % 2)
+    assert fleet.to_bytes() == before
+    assert fleet.nbytes_ <= 48 * 1024
+
+
 def test_text_keys_count_in_the_memory():
     keys, X, y = stream(4000, seed=2)
     names = np.array([f"{'long name ' * 10}{key}" for key in keys], object)
@@ -160,6 +229,7 @@ def test_more_keys_than_the_memory_holds_are_refused():
     with pytest.raises(MemoryTooSmallError, match=r"3,000 keys take .* memory is 64 kB"):
         fleet.partial_fit(keys, X, y)
     assert fleet.to_bytes() == before
+    assert fleet.nbytes_ <= 64 * 1024
     fleet.partial_fit(keys[:200], X[:200], y[:200])
     assert len(fleet) == 200
 

@@ -20,6 +20,10 @@ cdef extern from "prefetch.h" nogil:
 cdef Py_ssize_t RECORDS_AHEAD = 16, STATES_AHEAD = 6
 
 
+# Conditions of keys; see `FleetStates.conditions`
+FORGOTTEN, IDLE, KNOWN = 0, 1, 2
+
+
 cdef class FleetStates:
     """The states of many learners of one kind; a base class.
 
@@ -43,6 +47,14 @@ cdef class FleetStates:
         for i in range(self.n, n):
             self.start(i)
         self.n = n
+
+    def release_room(self):
+        """Free the memory for more keys, except as much as `resize` reserves."""
+        cdef Py_ssize_t room = self.n + self.n // 16 + 16
+        if room < self.room:
+            self.room = room  # before the calls: if one fails, its array is only longer than needed
+            self.records = <char*> resized(self.records, room * self.record_size)
+            self.make_room(room)
 
     def remove(self, Py_ssize_t number):
         """Remove a key. The last key gets its number."""
@@ -105,10 +117,20 @@ cdef class FleetStates:
                 if offsets is not None:
                     margins[i] += offsets[i]
 
-    def idle_keys(self):
-        """Return the numbers of the keys that are to be forgotten, in descending order."""
+    def conditions(self):
+        """Return the condition of each key: FORGOTTEN, IDLE (to be forgotten by the next scan) or KNOWN."""
         cdef Py_ssize_t i
-        return [i for i in range(self.n - 1, -1, -1) if self.is_idle(i)]
+        cdef signed char[::1] out = np.full(self.n, KNOWN, np.int8)
+        for i in range(self.n if self.idle else 0):
+            if self.key_record(i).rounds == 0:
+                out[i] = FORGOTTEN
+            elif self.is_overdue(i):
+                out[i] = IDLE
+        return np.asarray(out)
+
+    def forget_idle_keys(self):
+        """Forget what idle keys have learned now, and not after the next scan."""
+        self.scan()
 
     def is_idle(self, Py_ssize_t number):
         """Return whether a key is to be forgotten, or has been."""

@@ -20,6 +20,8 @@ cdef class KeyIndex:
     cdef Py_ssize_t find_int(self, int64_t key) noexcept nogil
     cdef Py_ssize_t find_text(self, const char* text, Py_ssize_t length) noexcept nogil
     cdef int make_room(self, Py_ssize_t more) except -1 nogil
+    cdef uint64_t slots_for(self, Py_ssize_t n) noexcept nogil
+    cdef int make_table(self, uint64_t slots) except -1 nogil
     cdef void enter(self, Py_ssize_t number) noexcept nogil
     cdef int add_text(self, const char* text, Py_ssize_t length) except -1 nogil
     cdef Py_ssize_t slot_of(self, Py_ssize_t number) noexcept nogil

@@ -223,6 +223,19 @@ cdef class KeyIndex:
         while self.n > n:
             self.remove(self.n - 1)
 
+    def release_room(self):
+        """Free the memory for more keys, except as much as new keys reserve."""
+        cdef Py_ssize_t room = self.n + self.n // 16 + 16
+        cdef void* shorter
+        if room < self.room:
+            shorter = PyMem_RawRealloc(self.keys, 8 * room)
+            if shorter != NULL:
+                self.keys, self.room = <int64_t*> shorter, room
+        if self.table != NULL and self.slots_for(self.n) < self.mask + 1:
+            self.make_table(self.slots_for(self.n))
+        if self.text and self.pool_used - self.pool_unused < self.pool_room:
+            self.gather()
+
     def gather(self):
         """Close the gaps between texts."""
         cdef char* fresh
@@ -310,7 +323,7 @@ cdef class KeyIndex:
 
     cdef int make_room(self, Py_ssize_t more) except -1 nogil:
         """Make room for more keys, and a table of which at most 4/5 are used."""
-        cdef Py_ssize_t n = self.n + more, room, i
+        cdef Py_ssize_t n = self.n + more, room
         cdef uint64_t slots
         cdef void* fresh
         if n > MOST_KEYS:
@@ -325,15 +338,25 @@ cdef class KeyIndex:
             self.keys, self.room = <int64_t*> fresh, room
         slots = self.mask + 1 if self.table != NULL else 0
         if <uint64_t> n * 5 > slots * 4:
-            slots = max(slots, 8)
-            while <uint64_t> n * 5 > slots * 4:
-                slots *= 2
-            fresh = PyMem_RawCalloc(slots, 4)
-            if fresh == NULL:
-                with gil:
-                    raise MemoryError(f"cannot allocate {4 * slots:,} bytes for keys")
-            PyMem_RawFree(self.table)
-            self.table, self.mask = <uint32_t*> fresh, slots - 1
-            for i in range(self.n):
-                self.enter(i)
+            self.make_table(self.slots_for(n))
+        return 0
+
+    cdef uint64_t slots_for(self, Py_ssize_t n) noexcept nogil:
+        """Return the slots of a table for n keys."""
+        cdef uint64_t slots = 8
+        while <uint64_t> n * 5 > slots * 4:
+            slots *= 2
+        return slots
+
+    cdef int make_table(self, uint64_t slots) except -1 nogil:
+        """Enter all keys into a new table."""
+        cdef Py_ssize_t i
+        cdef void* fresh = PyMem_RawCalloc(slots, 4)
+        if fresh == NULL:
+            with gil:
+                raise MemoryError(f"cannot allocate {4 * slots:,} bytes for keys")
+        PyMem_RawFree(self.table)
+        self.table, self.mask = <uint32_t*> fresh, slots - 1
+        for i in range(self.n):
+            self.enter(i)
         return 0

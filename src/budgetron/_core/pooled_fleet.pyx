@@ -23,7 +23,7 @@ from libc.string cimport memcpy, memset
 
 import numpy as np
 
-from budgetron._core.fleet_states cimport resized
+from budgetron._core.fleet_states cimport FleetStates, resized
 from budgetron._core.kernel_fleet cimport KernelFleet, Record
 from budgetron._core.kernel_values cimport real
 from budgetron._core.key_index cimport KeyIndex
@@ -178,6 +178,17 @@ cdef class PooledFleet(KernelFleet):
     cdef void forget_statistics(self, Py_ssize_t number) noexcept nogil:
         self.taken -= self.bytes_of_key(self.text_length(number))
         memset(self.statistics + number, 0, sizeof(Statistics))
+
+    cdef int scan(self) except -1 nogil:
+        # Blocks are freed in the order of their numbers, by which supports are sampled. The numbers of the keys
+        # depend on how the rows were cut into batches; those of the blocks do not.
+        cdef Py_ssize_t c, i, owner
+        for c in range(self.layout.classes):
+            for i in range(self.store.counts[c] - 1, -1, -1):
+                owner = (<uint32_t*> self.store.block(c, i))[0]
+                if self.is_overdue(owner):
+                    self.reset(owner)
+        return FleetStates.scan(self)
 
     cdef uint64_t draw(self) noexcept nogil:
         """Return a random number of 64 bits (SplitMix64)."""

@@ -33,7 +33,7 @@ class DivisibleFleet(FittedFleet):
             raise ValueError(f"n must be an integer above 0; got {n!r}")
         parts = [self._unlearned() for _ in range(int(n))]
         if self._is_started():
-            store = self._collected()
+            store = self._store
             for part, numbers in zip(parts, store.parts(int(n)), strict=True):
                 part.set_learned_state({"_store": store.state(numbers) | store.no_removals()})
         return parts

@@ -47,7 +47,8 @@ class FittedFleet(StatefulEstimator):
     @property
     def keys_(self) -> NDArray[Any]:
         """The keys: an array of integers, or of texts as Python objects."""
-        return self._collected().index.all_keys()
+        store = self._started()
+        return store.index.all_keys()[store.known_keys()]
 
     @property
     def rows_(self) -> int:
@@ -57,7 +58,7 @@ class FittedFleet(StatefulEstimator):
     @property
     def expired_(self) -> int:
         """Keys that were forgotten because they had no rows for too long."""
-        return self._collected().states.expired
+        return self._started().expired
 
     @property
     def common_(self) -> KernelClassifier:
@@ -89,13 +90,6 @@ class FittedFleet(StatefulEstimator):
         if not self._is_started():
             raise AttributeError("this Fleet has not learned anything yet")
         return self._store
-
-    def _collected(self) -> FleetStore:
-        """Return what was learned, without keys that are to be forgotten."""
-        store = self._started()
-        if self.idle:
-            store.forget_idle_keys()
-        return store
 
     # ------------------------------------------------------------------ parameters and state
 
@@ -131,12 +125,13 @@ class FittedFleet(StatefulEstimator):
         return frozenset({"_store"})
 
     def learned_state(self) -> State | None:
-        return {"_store": self._collected().state()} if self._is_started() else None
+        return {"_store": self._store.state()} if self._is_started() else None
 
     def _copied_state(self) -> State:
-        """Return the learned state with a model of its own."""
-        state = self._collected().state()
-        return {"_store": state | {"model": copy.deepcopy(state["model"])}}
+        """Return the learned state of the known keys, with a model of its own."""
+        store = self._store
+        state = store.state(store.known_keys())
+        return {"_store": state | {"model": copy.deepcopy(state["model"]), "expired": store.expired}}
 
     def set_learned_state(self, found: State) -> None:
         require_names(found, {"_store"}, "a fleet")

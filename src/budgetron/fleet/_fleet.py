@@ -156,8 +156,6 @@ class Fleet(DivisibleFleet):
         with name_large_value(batch.X), defer_interrupts():
             margins = store.play(checked, batch, common_batch)
             self._store = store
-        if self.idle and 4 * len(margins) >= store.index.n:
-            store.forget_idle_keys()
         return margins
 
     def partial_fit(self, keys: ArrayLike, X: Rows, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
@@ -257,7 +255,7 @@ class Fleet(DivisibleFleet):
 
     def __len__(self) -> int:
         """Return the number of keys."""
-        return self._collected().index.n if self._is_started() else 0
+        return len(self._store.known_keys()) if self._is_started() else 0
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.keys_.tolist())
@@ -275,8 +273,8 @@ class Fleet(DivisibleFleet):
             of the fleet that was the key's last, from 0 on; "bytes" that the key takes. For kernel learners
             that shrink their hypothesis also "damage" and "shrinking", the quantities of the key's guarantee.
         """
-        store = self._collected()
-        numbers = np.arange(store.index.n)
+        store = self._started()
+        numbers = store.known_keys()
         counts = store.states.counts(numbers)
         table = {"key": self.keys_} | dict(
             zip(("rows", "mistakes", "last_seen", "supports"), counts.T, strict=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from budgetron._base.access import hypotheses_of
 from budgetron._base.batches import Batch
 from budgetron._base.sizes import MemoryTooSmallError
+from budgetron._core.fleet_states import FORGOTTEN, IDLE, KNOWN
 from budgetron._core.key_index import KeyIndex, buckets
 from budgetron._core.pooled_fleet import PooledFleet
 from budgetron._core.rows import BatchRows
@@ -66,43 +67,77 @@ class FleetStore:
 
         `common` is the same batch as the common learner takes it.
         """
+        next_scan = self.states.next_scan
         with self._common_unchanged_on_error():
             offsets = None
             if self.common is not None and common is not None:
                 offsets = self.common.play(common)
-            return self._play(keys, batch, offsets)
+            margins = self._play(keys, batch, offsets)
+        if self.states.next_scan != next_scan:
+            self._remove_forgotten_keys()
+        self._release_room()
+        return margins
 
     def _play(self, keys: Keys, batch: Batch, offsets: Floats | None) -> Floats:
         rows, margins = BatchRows(batch.X, self._dtype), np.empty(len(batch.codes))
-        if isinstance(self.states, PooledFleet) and self.states.idle:
-            most = self.states.bytes_of_keys(self.index.n + len(keys), self.index.text_bytes)
-            if most > self._pool:
-                self.forget_idle_keys()
         before = self.index.n
         try:
             numbers = self._numbers(keys, add=True)
-            self._check_room()
+            if self._bytes_of_keys() > self._pool:
+                self._check_room(self._idle_besides(numbers))
+                self.index.truncate(before)
+                self.states.forget_idle_keys()
+                self._remove_forgotten_keys()
+                before = self.index.n
+                numbers = self._numbers(keys, add=True)
             self.states.resize(self.index.n)
             with self._unchanged_on_error(batch, numbers):
                 self.states.play(numbers, rows, batch.labels[0], margins, offsets, batch.importances)
         except BaseException:
             self.states.truncate(before)
             self.index.truncate(before)
+            self._release_room()
             raise
         self.largest_square = max(self.largest_square, batch.square)
         self.states.enlarge_pages()
         return margins
 
-    def _check_room(self) -> None:
-        """Raise `MemoryTooSmallError` if the memory is too small even for the keys without supports."""
-        if isinstance(self.states, PooledFleet):
-            needed = self.states.bytes_of_keys(self.index.n, self.index.text_bytes)
-            if needed > self._pool:
-                raise MemoryTooSmallError(
-                    f"{self.index.n:,} keys take {format_bytes(needed)} without any supports, and memory is "
-                    f"{format_bytes(self.memory)}; use a larger memory, or let keys expire with idle",
-                    needed,
-                )
+    def _check_room(self, removable: Sequence[int] = ()) -> None:
+        """Raise `MemoryTooSmallError` if the memory is too small even for the keys without supports.
+
+        Keys with the numbers `removable` do not count.
+        """
+        needed, n = self._bytes_of_keys(removable), self.index.n - len(removable)
+        if needed > self._pool:
+            raise MemoryTooSmallError(
+                f"{n:,} keys take {format_bytes(needed)} without any supports, and memory is "
+                f"{format_bytes(self.memory)}; use a larger memory, or let keys expire with idle",
+                needed,
+            )
+
+    def _bytes_of_keys(self, removable: Sequence[int] = ()) -> int:
+        """Return the bytes of the other keys of the index without supports; 0 if there is no limit."""
+        if not isinstance(self.states, PooledFleet):
+            return 0
+        texts = [str(self.index.key(number)) for number in removable] if self.index.text else []
+        text_bytes = self.index.text_bytes - sum(len(text.encode()) + 4 for text in texts)
+        return self.states.bytes_of_keys(self.index.n - len(removable), text_bytes)
+
+    def _idle_besides(self, numbers: Ints) -> list[int]:
+        """Return the numbers of the keys that are forgotten or idle, except these."""
+        removable = self.states.conditions() != KNOWN
+        removable[numbers[numbers < len(removable)]] = False
+        return np.flatnonzero(removable).tolist()
+
+    def _release_room(self) -> None:
+        """Free the room of keys that were removed, if the memory is exceeded.
+
+        Supports may take all bytes that the keys with rounds leave. Keys that a scan has forgotten, and keys
+        of a batch that failed, must then leave nothing.
+        """
+        if self.memory and self.nbytes > self.memory:
+            self.index.release_room()
+            self.states.release_room()
 
     def decide(self, keys: Keys, X: Matrix) -> Floats:
         """Return the margin of each row; for a key without rows, that of the common learner or 0."""
@@ -110,11 +145,24 @@ class FleetStore:
         self.states.decide(self._numbers(keys), BatchRows(X, self._dtype), margins, offsets)
         return margins
 
-    def forget_idle_keys(self) -> None:
-        """Remove the keys that had no rows for too long."""
-        for number in self.states.idle_keys():
+    def _remove_forgotten_keys(self) -> None:
+        """Remove the keys that have learned nothing since they were forgotten.
+
+        Idle keys that the next scan will forget stay: when their supports are removed must not depend on how
+        the rows are cut into batches.
+        """
+        for number in np.flatnonzero(self.states.conditions() == FORGOTTEN)[::-1].tolist():
             self.states.remove(number)
             self.index.remove(number)
+
+    def known_keys(self) -> Ints:
+        """Return the numbers of the keys that had rows recently enough."""
+        return np.flatnonzero(self.states.conditions() == KNOWN)
+
+    @property
+    def expired(self) -> int:
+        """Keys that were forgotten, or will be by the next scan."""
+        return self.states.expired + int(np.count_nonzero(self.states.conditions() == IDLE))
 
     def _numbers(self, keys: Keys, add: bool = False) -> Ints:
         if is_text(keys) != self.index.text:
@@ -173,8 +221,11 @@ class FleetStore:
     # ------------------------------------------------------------------ state
 
     def state(self, numbers: Ints | None = None) -> State:
-        """Return the state of the keys of these numbers, or of all, as values that a file can hold."""
-        chosen = np.arange(self.index.n) if numbers is None else numbers
+        """Return the state of the keys of these numbers, or of all, as values that a file can hold.
+
+        All keys are those with rounds, also idle ones: their supports take memory until the next scan.
+        """
+        chosen = np.flatnonzero(self.states.conditions() != FORGOTTEN) if numbers is None else numbers
         return {
             "model": self.model,
             "index": self.index.state(chosen),
@@ -184,10 +235,11 @@ class FleetStore:
         }
 
     def parts(self, n: int) -> list[Ints]:
-        """Return the numbers of the keys of each of n parts; the key and n decide in which part it is."""
-        keys = self.index.all_keys()
+        """Return the numbers of the known keys of each of n parts; the key and n decide on its part."""
+        known = self.known_keys()
+        keys = self.index.all_keys()[known]
         part = buckets(keys.tolist() if self.index.text else keys, n)
-        return [np.flatnonzero(part == i) for i in range(n)]
+        return [known[part == i] for i in range(n)]
 
     def append(self, keys: Keys, states: dict[str, NDArray[Any]]) -> None:
         """Add keys with states that were checked. No key may be known already."""
@@ -197,11 +249,14 @@ class FleetStore:
             self.index.truncate(before)
             raise ValueError("each key should occur once")
         try:
+            self._check_room()
             self.states.append(states)
         except BaseException:
             self.states.truncate(before)
             self.index.truncate(before)
             raise
+        finally:
+            self._release_room()
         if "square" in states:
             self.largest_square = max(self.largest_square, float(states["square"].max(initial=0.0)))
         self.states.enlarge_pages()
