@@ -8,7 +8,7 @@ from cases import CASES, STREAMS, gram_of, stream, with_budget
 from reference import KERNELS
 from scipy.sparse import csr_array, issparse
 
-from budgetron._base import kernel_classifier
+from budgetron._base import kernel_estimator
 
 TIE = 1e-10
 # Runs with a larger `tie` than this are compared with float32 rows, where more values are ties.
@@ -159,8 +159,8 @@ STORAGE = {"columns": (10**9, 32), "non-zeros": (0, 1)}
 @pytest.fixture(params=STORAGE)
 def storage(request, monkeypatch):
     wide, sparse = STORAGE[request.param]
-    monkeypatch.setattr(kernel_classifier, "WIDE", wide)
-    monkeypatch.setattr(kernel_classifier, "SPARSE", sparse)
+    monkeypatch.setattr(kernel_estimator, "WIDE", wide)
+    monkeypatch.setattr(kernel_estimator, "SPARSE", sparse)
     return request.param
 
 

@@ -135,8 +135,15 @@ def test_reproduce_and_datasets(folder):
     check_literal(done, FOLDER)
 
 
+def test_serve(folder):
+    for model in ("absent" + PATH, PATH):  # the second one is no model file
+        done = run("serve", FOLDER, "--model", model, cwd=folder)
+        assert done.returncode == 2
+        check_literal(done, PATH)
+
+
 def test_every_command_is_tested():
-    assert set(COMMANDS) == {*(command for command, *_ in LEARN), "predict", "reproduce", "datasets"}
+    assert set(COMMANDS) == {*(command for command, *_ in LEARN), "predict", "reproduce", "datasets", "serve"}
 
 
 def test_html(folder):
