@@ -55,4 +55,4 @@ class _Postponed(Loader):
                 del sys.modules[name]
             return getattr(import_module(name), attribute)
 
-        module.__getattr__ = attribute_of  # type: ignore[method-assign]
+        module.__getattr__ = attribute_of  # type: ignore[method-assign]  # Python calls it for missing attributes

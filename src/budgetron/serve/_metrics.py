@@ -36,11 +36,16 @@ class _ServiceCollector(Collector):
         )
         entries = list(service.entries.values())
 
-        def family(kind: type[Metric], name: str, text: str, values: list[float | None]) -> Metric:
-            metric = kind(name, text, labels=["model"])  # type: ignore[call-arg]
+        def family(
+            kind: type[CounterMetricFamily | GaugeMetricFamily],
+            name: str,
+            text: str,
+            values: list[float | None],
+        ) -> Metric:
+            metric = kind(name, text, labels=["model"])
             for entry, value in zip(entries, values, strict=True):
                 if value is not None:
-                    metric.add_metric([entry.name], value)  # type: ignore[attr-defined]
+                    metric.add_metric([entry.name], value)
             return metric
 
         counter, gauge = CounterMetricFamily, GaugeMetricFamily
