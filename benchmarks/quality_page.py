@@ -217,8 +217,8 @@ settings of its library. Nothing is tuned to a stream, except that streams of mn
 memory is 16 MB (mnist: 64 MB), and small memory is 1 MB (mnist: 8 MB).
 
 Settings of `BudgetClassifier` are chosen on the data sets {chosen}
-only. The other streams are used for reporting: no setting is chosen by their results. The first table shows
-which streams these are.
+only. These are also used with flipped labels, added features or changes. The other streams are used for
+reporting: no setting is chosen by their results. The first table shows which streams these are.
 
 The rows of a shuffled stream are permuted with `np.random.default_rng(seed).permutation(n)`, and the first
 ones are used. The seeds are 0, 1 and 2, also for generated streams. A stream in order is played once. The

@@ -46,10 +46,10 @@ SUPPORTED = (
 
 def check_learner(learner: object) -> None:
     """Raise an error if a fleet cannot consist of learners like this one."""
-    if type(learner) not in KERNEL + LINEAR:
+    if not isinstance(learner, KernelClassifier | LinearClassifier) or type(learner) not in KERNEL + LINEAR:
         raise TypeError(f"learner must be one of {SUPPORTED}; got {learner!r}")
-    learner.check_params()  # type: ignore[attr-defined]
-    parameters: dict[str, Any] = learner.get_params(deep=False)  # type: ignore[attr-defined]
+    learner.check_params()
+    parameters: dict[str, Any] = learner.get_params(deep=False)
     variant = VARIANTS.get(type(learner))
     if variant is not None and parameters["variant"] != variant:
         raise ValueError(
