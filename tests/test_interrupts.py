@@ -1,5 +1,6 @@
 """Ctrl-C and SIGTERM at certain moments of a command: both end it in the same way, and nothing is lost."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 
 import budgetron
 from budgetron import evaluate, files
+from budgetron._persistence import archive
 from budgetron.cli import _checkpoint, _learn, _pass, _predict, app
 from budgetron.cli._interrupts import Interrupts
 
@@ -220,3 +222,22 @@ def test_a_second_signal_does_not_disturb_the_end_of_the_command():
     with pytest.raises(KeyboardInterrupt):
         end_twice()
     assert reached == [True]
+
+
+def test_interrupt_while_a_model_file_is_opened(tmp_path, monkeypatch):
+    """Ctrl-C in the middle of `ZipFile.__init__` leaves no object that prints an error when it is deleted."""
+    path = tmp_path / "model.budgetron"
+    budgetron.save(budgetron.Forgetron(5).partial_fit([[1.0], [2.0]], [0, 1], classes=[0, 1]), path)
+    ignored, interrupted = [], []
+
+    def name(self):
+        interrupted.append(True)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(sys, "unraisablehook", ignored.append)
+    monkeypatch.setattr(archive._ModelFile, "name", property(name), raising=False)
+    with pytest.raises(KeyboardInterrupt):
+        budgetron.load(path)
+    gc.collect()
+    assert interrupted
+    assert not ignored

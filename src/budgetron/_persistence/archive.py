@@ -47,10 +47,10 @@ import stat
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
 from math import prod
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 import numpy as np
 from numpy.lib import format as npy
@@ -63,6 +63,7 @@ from budgetron._persistence.writer import DTYPE_KINDS, Array, Tree, Writer
 from budgetron._util.atomic import atomic_write
 from budgetron._util.blocks import row_blocks
 from budgetron._util.checks import require, require_int
+from budgetron._util.interrupts import defer_interrupts
 
 __all__ = ["ModelFileError", "from_bytes", "load", "load_extras", "load_with_extras", "save", "to_bytes"]
 
@@ -278,11 +279,24 @@ def load_with_extras(path: Path) -> tuple[Any, dict[str, Tree] | None]:
     return model, extras
 
 
+@contextmanager
+def _archive(file: IO[bytes], mode: Literal["r", "w"]) -> Iterator[zipfile.ZipFile]:
+    """Open a file without compression.
+
+    A signal is handled after `ZipFile` has opened the file. An object that was not made completely would
+    print an error when it is deleted.
+    """
+    with ExitStack() as stack:
+        with defer_interrupts():
+            archive = stack.enter_context(zipfile.ZipFile(file, mode, zipfile.ZIP_STORED))
+        yield archive
+
+
 # ---------------------------------------------------------------------- writing
 
 
 def _write(file: IO[bytes], head: dict[str, Tree], arrays: list[Array]) -> None:
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+    with _archive(file, "w") as archive:
         sums = []
         for i, values in enumerate(arrays):
             member = zipfile.ZipInfo(_member(i), EPOCH)
@@ -350,7 +364,7 @@ def _read_parts(file: IO[bytes], size: int, path: Path, *parts: str) -> list[Tre
     """Read parts of a file of this size; `path` is its name in error messages."""
     if not zipfile.is_zipfile(file):
         raise ModelFileError(f"{os.fspath(path)}: not a model file of budgetron.save, or cut short")
-    with zipfile.ZipFile(file) as archive:
+    with _archive(file, "r") as archive:
         members = _members(archive, size)
         head = _head(archive, members, path)
         head = upgraded(head, head["protocol"])
