@@ -8,6 +8,7 @@ import sys
 
 import kill
 import pytest
+from typer.core import TyperCommand
 from typer.testing import CliRunner
 
 import budgetron
@@ -222,6 +223,25 @@ def test_a_second_signal_does_not_disturb_the_end_of_the_command():
     with pytest.raises(KeyboardInterrupt):
         end_twice()
     assert reached == [True]
+
+
+@pytest.mark.parametrize(("number", "code"), SIGNALS)
+def test_while_arguments_are_read(number, code, table, tmp_path, monkeypatch):
+    """The library that reads the arguments prints exceptions in some of its callbacks, and goes on."""
+    printed, original = [], TyperCommand.parse_args
+
+    def parse_args(self, ctx, args):
+        try:
+            os.kill(os.getpid(), number)
+        except KeyboardInterrupt as error:
+            printed.append(error)
+        return original(self, ctx, args)
+
+    monkeypatch.setattr(TyperCommand, "parse_args", parse_args)
+    done = run(table, tmp_path)
+    assert done.exit_code == code
+    assert done.stderr.strip() == "Interrupted."
+    assert not printed
 
 
 def test_interrupt_while_a_model_file_is_opened(tmp_path, monkeypatch):

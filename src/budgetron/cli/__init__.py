@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from budgetron.cli._console import visible
+from budgetron.cli._interrupts import interrupts
 from budgetron.cli._messages import explained, interruptible
 from budgetron.cli._startup import avoid_slow_imports
 
@@ -48,12 +49,23 @@ class _Commands(TyperGroup):
         return name, _load(name) if name in COMMANDS else command, rest
 
     def make_context(self, *args: Any, **options: Any) -> Any:
-        with interruptible(), _visible_messages():
+        with interruptible(), interrupts.held(), _visible_messages():
             return super().make_context(*args, **options)
 
     def invoke(self, ctx: Any) -> Any:
         with interruptible(), _visible_messages():
             return super().invoke(ctx)
+
+
+class _Command(TyperCommand):
+    """A command. A signal waits until its arguments are read.
+
+    Typer reads them with a library whose compiled code prints the exception of a signal and goes on.
+    """
+
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        with interrupts.held():
+            return super().make_context(*args, **options)
 
 
 @contextmanager
@@ -78,7 +90,7 @@ app = typer.Typer(
 def _load(name: str) -> Any:
     """Import a command."""
     single = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
-    single.command(name)(getattr(import_module(f"budgetron.cli.{COMMANDS[name][0]}"), name))
+    single.command(name, cls=_Command)(getattr(import_module(f"budgetron.cli.{COMMANDS[name][0]}"), name))
     return typer.main.get_command(single)
 
 
