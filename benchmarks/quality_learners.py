@@ -33,7 +33,9 @@ ABLATIONS = {
     "without forgetting": Ablation({"forgetting": False}, "no combiner and no linear expert that forgets"),
     "without fixed share": Ablation({"sharing": False}, "weights of the vote that are not shared"),
     "without restarts": Ablation({"restarts": False}, "no new experts after a change and at doubling times"),
-    "equal memory": Ablation({"moving": False}, "equal shares of the memory for all experts until the end"),
+    "equal memory": Ablation(
+        {"reassigns_memory": False}, "equal shares of the memory for all experts until the end"
+    ),
 }
 STEP = 100  # rows between two measurements of the memory
 WIDTHS = (0.5, 2.0, 8.0, 32.0)

@@ -104,7 +104,7 @@ def test_reviews_end_experts_and_let_the_others_grow():
         on_trial = {young for young, _, _ in pool.trials}
         active = [e for e in active if pool.experts.index(e) not in on_trial]
         assert 1 <= len(active) <= most
-        assert pool.nbytes <= pool.promised <= 1 << 20
+        assert pool.nbytes <= pool.reserved_bytes <= 1 << 20
         start = stop
     # With more memory, there is room for new experts besides the best one.
     pool = hypotheses_of(BudgetClassifier("4MB", random_state=0).fit(X, y))[0].pool
@@ -116,14 +116,17 @@ def test_reviews_end_experts_and_let_the_others_grow():
 def test_memory_is_a_limit(d, memory):
     X, y = noisy(1200, d) if d > 1 else (noisy(1200, 2)[0][:, :1], noisy(1200, 2)[1])
     model = BudgetClassifier(memory, random_state=0)
-    largest = promised = 0
+    largest = reserved = 0
     for start in range(0, 1200, 50):
         model.partial_fit(X[start : start + 50], y[start : start + 50], classes=[-1, 1])
-        largest, promised = max(largest, model.nbytes_), max(promised, hypotheses_of(model)[0].pool.promised)
+        largest, reserved = (
+            max(largest, model.nbytes_),
+            max(reserved, hypotheses_of(model)[0].pool.reserved_bytes),
+        )
     limit = {"150kB": 150 << 10, "1MB": 1 << 20, "5MB": 5 << 20}[memory]
-    assert max(largest, promised) <= limit
+    assert max(largest, reserved) <= limit
     if d == 8 and memory != "150kB":
-        assert promised > 0.9 * limit  # nearly all memory is assigned to experts
+        assert reserved > 0.9 * limit  # nearly all memory is assigned to experts
 
 
 def test_any_cut_gives_the_same_model():
@@ -160,12 +163,12 @@ def test_significantly_worse_experts_end():
     pool = hypotheses_of(BudgetClassifier("16MB", random_state=0).fit(X, y))[0].pool
     active = [i for i, e in enumerate(pool.experts) if e.design.kind == "kernel" and e.learner is not None]
     assert len(active) >= 3
-    pool.seen, pool.only_first[:] = 512, 0
+    pool.seen, pool.only_first_wrong[:] = 512, 0
     for rank, i in enumerate(active):
         pool.experts[i].recent_mistakes = 10 + 20 * rank
     best, tied, worse = active[:3]
-    pool.only_first[tied, best], pool.only_first[best, tied] = 30, 13  # 17 < 3 sqrt(43)
-    pool.only_first[worse, best], pool.only_first[best, worse] = 30, 8  # 22 > 3 sqrt(38)
+    pool.only_first_wrong[tied, best], pool.only_first_wrong[best, tied] = 30, 13  # 17 < 3 sqrt(43)
+    pool.only_first_wrong[worse, best], pool.only_first_wrong[best, worse] = 30, 8  # 22 > 3 sqrt(38)
     changes = pool._end_weak()
     assert (worse, best) in changes
     assert pool.experts[best].learner is not None
@@ -184,7 +187,7 @@ def test_a_trial_ends_the_worse_expert():
     pool.watched = previous
     for a, b, winner in ((10, 9, previous), (9, 10, new)):
         other = copy.deepcopy(pool)
-        other.only_first[new, previous], other.only_first[previous, new] = a, b
+        other.only_first_wrong[new, previous], other.only_first_wrong[previous, new] = a, b
         other._end_trial(new, previous)
         assert other.watched == winner
         assert [other.experts[i].learner is not None for i in (new, previous)] == [
@@ -200,7 +203,7 @@ def test_a_trial_between_kinds_ends_only_a_new_expert_that_is_clearly_worse():
     new, previous = active["kernel"], active["scaled"]
     for a, b, ended in ((20, 9, [new]), (12, 9, []), (9, 20, [])):  # 11 > sqrt(29), and 3 < sqrt(21)
         other = copy.deepcopy(pool)
-        other.only_first[new, previous], other.only_first[previous, new] = a, b
+        other.only_first_wrong[new, previous], other.only_first_wrong[previous, new] = a, b
         assert [place for place, _ in other._end_trial(new, previous)] == ended
         assert [i for i in (new, previous) if other.experts[i].learner is None] == ended
 
@@ -213,13 +216,13 @@ def test_experts_of_all_kinds_are_compared_later():
     for i, expert in enumerate(pool.experts):
         if expert.design.second_order and i not in (kernel, scaled):
             expert.end()
-    pool.trials, pool.only_first[:] = [], 0
+    pool.trials, pool.only_first_wrong[:] = [], 0
     pool.experts[kernel].recent_mistakes, pool.experts[scaled].recent_mistakes = 40, 20
     pool.experts[scaled].rounds = 1100
     for seen, a, ended in ((2048, 40, []), (4096, 30, []), (4096, 40, [(kernel, scaled)])):
         other = copy.deepcopy(pool)
         other.seen = seen
-        other.only_first[kernel, scaled], other.only_first[scaled, kernel] = a, 13
+        other.only_first_wrong[kernel, scaled], other.only_first_wrong[scaled, kernel] = a, 13
         for expert in other.experts:
             expert.rounds = max(expert.rounds, seen)
         assert other._end_weak() == ended
@@ -228,13 +231,13 @@ def test_experts_of_all_kinds_are_compared_later():
 def test_a_former_best_expert_that_is_probably_worse_shrinks():
     X, y = noisy(1100)
     pool = hypotheses_of(BudgetClassifier("16MB", random_state=0).fit(X, y))[0].pool
-    pool.seen, pool.trials, pool.only_first[:] = 1024, [], 0
+    pool.seen, pool.trials, pool.only_first_wrong[:] = 1024, [], 0
     first, second = (pool.experts.index(expert) for expert in pool._second_order()[:2])
     pool.experts[first].allowed = 500
     pool.experts[second].recent_mistakes = -1  # now the best one
     for a, shrinks in ((10, False), (40, True)):
         other = copy.deepcopy(pool)
-        other.only_first[first, second], other.only_first[second, first] = a, 10
+        other.only_first_wrong[first, second], other.only_first_wrong[second, first] = a, 10
         other._grow()
         assert (other.experts[first].allowed <= 350) == shrinks
 
@@ -267,14 +270,14 @@ def test_weights_of_classes_and_rows():
     np.testing.assert_allclose(played.decision_function(X), heavy.decision_function(X), atol=1e-6)
 
 
-def test_shrink_reduces_the_promised_memory():
+def test_shrink_reduces_the_reserved_memory():
     X, y = noisy(300)
     portfolio = hypotheses_of(BudgetClassifier("16MB", random_state=0).fit(X, y))[0]
-    memory = (portfolio.nbytes + portfolio.pool.promised) // 2
-    assert portfolio.nbytes < memory < portfolio.pool.promised
+    memory = (portfolio.nbytes + portfolio.pool.reserved_bytes) // 2
+    assert portfolio.nbytes < memory < portfolio.pool.reserved_bytes
     active = [expert.design.name for expert in portfolio.pool.experts if expert.learner is not None]
     portfolio.shrink(memory)
-    assert portfolio.pool.promised <= memory
+    assert portfolio.pool.reserved_bytes <= memory
     assert [expert.design.name for expert in portfolio.pool.experts if expert.learner is not None] == active
 
 
@@ -343,14 +346,16 @@ def test_budgets_grow_with_the_supports():
     model = BudgetClassifier("4MB", random_state=0).partial_fit(X[:64], y[:64], classes=[-1, 1])
     portfolio = hypotheses_of(model)[0]
     start = largest = model.nbytes_
-    assert start < 2 << 20 < portfolio.pool.promised <= 4 << 20
+    assert start < 2 << 20 < portfolio.pool.reserved_bytes <= 4 << 20
     for row in range(64, 1200, 8):
         model.partial_fit(X[row : row + 8], y[row : row + 8])
         for expert in (e for e in portfolio.pool.experts if e.design.second_order and e.learner is not None):
             assert expert.n_supports < expert.budget or expert.n_supports == expert.allowed
             # Only a little room is allocated in advance, even if more is allowed.
-            assert expert.budget <= max(_experts.FIRST, 1.25 * (expert.n_supports + _experts.LEFT) + 64)
-        assert model.nbytes_ <= portfolio.pool.promised <= 4 << 20
+            assert expert.budget <= max(
+                _experts.FIRST_ROOM, 1.25 * (expert.n_supports + _experts.LEAST_ROOM) + 64
+            )
+        assert model.nbytes_ <= portfolio.pool.reserved_bytes <= 4 << 20
         largest = max(largest, model.nbytes_)
     assert largest > start
     state = model.__getstate__()
@@ -405,7 +410,7 @@ def test_the_parts_of_the_plan_have_an_effect():
     names = {e["name"] for e in BudgetClassifier("1MB").fit(X, y).experts_}
 
     class Steady(BudgetClassifier):
-        _plan = Plan(recency=False, moving=False)
+        _plan = Plan(recency=False, reassigns_memory=False)
 
     steady = Steady("1MB", random_state=0).fit(X, y)
     assert {e["name"] for e in steady.experts_} < names
@@ -555,7 +560,7 @@ def test_the_largest_budget_that_fits(d, outputs):
     """The estimated memory use of an expert is at least the actual one, and not much more."""
     for kind in ("kernel", "recent"):
         expert = _experts.Expert(_experts.Design("", kind, False))
-        full = 1500 if kind == "kernel" else _experts.MOST_RECENT
+        full = 1500 if kind == "kernel" else _experts.MOST_RECENT_SUPPORTS
         for dtype in (np.float32, np.float64):
             row = np.zeros(d, dtype)
             for share in (100_000, 900_000, 5_000_000):
@@ -837,5 +842,5 @@ def test_copies_fit_into_the_memory(memory):
     y = (np.sin(2.0 * X[:, :4]) @ rng.normal(size=(4, 2))).argmax(axis=1)
     model = BudgetClassifier(memory, random_state=0).fit(X, y)
     pool = hypotheses_of(model)[0].pool
-    assert pool.promised <= pool.memory
+    assert pool.reserved_bytes <= pool.memory
     pickle.loads(pickle.dumps(model))

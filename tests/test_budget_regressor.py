@@ -106,8 +106,8 @@ def literal_run(X, y, model):
     experts, unit, scales = [None] * n, (0.0, 1.0), np.ones(d)
     combiners = [AROWRegressor(parts.COMBINER_NOISE, forget=keep, fit_intercept=False) for keep in COMBINERS]
     leader = regression.Leader(n, parts.LEADER_KEEP)
-    share = regression.FixedShareSquares(portfolio.prior, parts.SHARE)
-    interval = regression.AdaptiveInterval(0.9, parts.INTERVAL_RATE, parts.SPREAD_KEEP, parts.SCORES)
+    share = regression.FixedShareSquares(portfolio.prior, parts.SHARED_PART)
+    interval = regression.AdaptiveInterval(0.9, parts.INTERVAL_RATE, parts.SPREAD_KEEP, parts.SCORES_KEPT)
     active, totals, rows, found, bands = (
         [design.kind == "mean" for design in DESIGNS],
         np.zeros(n),

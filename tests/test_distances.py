@@ -149,7 +149,7 @@ def test_portfolio_gives_the_same_without_sharing(dtype, monkeypatch):
 
     monkeypatch.setattr(_pool, "shared", recorded)
     # Nearly all rows are novel here. With little free space, batches are short and little is shared.
-    monkeypatch.setattr(_experts, "LEFT", 64)
+    monkeypatch.setattr(_experts, "LEAST_ROOM", 64)
     model = BudgetClassifier("24MB", random_state=0)
     margins = np.concatenate(
         [

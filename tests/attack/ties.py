@@ -70,9 +70,9 @@ def expert_decisions(portfolio, row):
     """Yield the scores of each active expert of a portfolio, and where the expert decides otherwise."""
     pool = portfolio.pool
     views = Views(row, None if pool.scaler is None else pool.scaler.apply(row))
-    first = np.empty((1, len(pool.bank.kinds), pool.outputs))
-    pool.bank.decide(views.with_constant(), first)
-    for weights, scores in zip(pool.bank.weights, first[0], strict=True):
+    first = np.empty((1, len(pool.first_order_experts.kinds), pool.outputs))
+    pool.first_order_experts.decide(views.with_constant(), first)
+    for weights, scores in zip(pool.first_order_experts.weights, first[0], strict=True):
         if weights.any():
             yield scores, np.zeros(1)
     for expert in pool.experts:

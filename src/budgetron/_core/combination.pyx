@@ -33,7 +33,7 @@ cnp.import_array()
 RATES = (1.0, 0.1)
 cdef double FAST = 1.0, SLOW = 0.1
 # Features of a combiner besides the experts: two recent labels and a constant
-cdef Py_ssize_t MORE = 3
+cdef Py_ssize_t OTHER_FEATURES = 3
 # Shares that differ by less are ties: the first combiner's class wins, otherwise the first class.
 cdef double TIE = 1e-12
 # The noise variance of a row of a very large weight.
@@ -75,7 +75,7 @@ cdef class Combination:
                  double alpha=3e-4, bint recency=True):
         self.n_experts, self.keeps, self.n_combiners = n_experts, keeps, len(keeps)
         self.eta, self.alpha, self.recency = eta, alpha, recency
-        self.features = n_experts + MORE
+        self.features = n_experts + OTHER_FEATURES
         if not 0 < self.n_combiners <= 8:
             raise ValueError("there must be one to eight combiners")
         for r, keep in enumerate(keeps):

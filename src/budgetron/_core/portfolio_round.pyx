@@ -65,7 +65,7 @@ cdef class PortfolioRound:
     def __init__(self, portfolio, int64_t chunk, int64_t spare, first_factors):
         pool = portfolio.pool
         self.portfolio, self.pool, self.scaler, self.chunk, self.spare = portfolio, pool, pool.scaler, chunk, spare
-        self.first_order, self.combination, self.d = pool.bank, portfolio.combination, pool.d
+        self.first_order, self.combination, self.d = pool.first_order_experts, portfolio.combination, pool.d
         dtype = pool.row.dtype
         self.type_number = cnp.NPY_FLOAT32 if dtype == np.float32 else cnp.NPY_FLOAT64
         self.with_constant = np.ones(self.d + 1, dtype)
@@ -224,7 +224,7 @@ cdef class PortfolioRound:
         """Count the round and the mistakes of each expert; a row of weight 0 counts no mistakes."""
         cdef Py_ssize_t i, j, n = self.combination.n_experts, combiners = self.combination.n_combiners
         cdef int64_t* chosen = self.combination._chosen + combiners
-        cdef int64_t* only_first = <int64_t*> (<cnp.ndarray> self.pool.only_first).data
+        cdef int64_t* only_first_wrong = <int64_t*> (<cnp.ndarray> self.pool.only_first_wrong).data
         for i in range(n):
             if not self.active[i]:
                 continue
@@ -235,7 +235,7 @@ cdef class PortfolioRound:
             expert.mistakes += 1
             expert.recent_mistakes += 1
             for j in range(n):
-                only_first[i * n + j] += self.active[j] and chosen[j] == label
+                only_first_wrong[i * n + j] += self.active[j] and chosen[j] == label
             if self.pool.watched == i:
                 self.pool.chunk_errors += 1
         return 0

@@ -21,7 +21,7 @@ CHUNK = 64
 # The largest probability of a false alarm in one test, approximately.
 DELTA = 0.0005
 # Largest number of chunks of the same size; if there are more, the two oldest are merged.
-SAME = 5
+MOST_OF_ONE_SIZE = 5
 
 
 class ChangeDetector:
@@ -61,7 +61,7 @@ class ChangeDetector:
         sizes = self.counts[:, 0]
         for size in np.unique(sizes).tolist():
             places = np.flatnonzero(self.counts[:, 0] == size)
-            if len(places) > SAME:
+            if len(places) > MOST_OF_ONE_SIZE:
                 first, second = places[:2].tolist()
                 self.counts[second] += self.counts[first]
                 self.counts = np.delete(self.counts, first, axis=0)

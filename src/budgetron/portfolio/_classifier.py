@@ -329,7 +329,7 @@ class BudgetClassifier(WeightedClassifier, UnmergeableClassifier):
             }
             for i, name in enumerate(names)
         ]
-        first_order = pool.bank.weights[0].nbytes
+        first_order = pool.first_order_experts.weights[0].nbytes
         for expert, share in zip(pool.experts, shares[len(names) :], strict=True):
             summaries.append(
                 {

@@ -8,7 +8,7 @@ from budgetron._base.images import Removal, learned_rounds, linear_part, row_ima
 from budgetron._base.theorems import Images, ImageTheorem, Run, VotingExpert
 from budgetron._util.types import Floats, Ints
 from budgetron.bounds import Check, assume
-from budgetron.portfolio._experts import PRIORS, Expert, R
+from budgetron.portfolio._experts import NOISE, PRIORS, Expert
 from budgetron.portfolio._portfolio import Portfolio
 from budgetron.portfolio._recorded import Period, recorded_periods
 
@@ -62,11 +62,11 @@ def _theorem(
     linear, single = expert.design.kind == "linear", period.rows[0].dtype == np.float32
 
     def images(run: Run, more: Floats, check: Check) -> Images:
-        learned = learned_rounds(run, R, expert.loss)
+        learned = learned_rounds(run, NOISE, expert.loss)
         scale = 1.0 if linear else float(np.sqrt(expert.gamma))
         fixed = linear_part(run, scale if expert.linear else None)
         if name == "second_order_rows":
             return row_images(run, learned, supports, len(removals), fixed, more, single)
         return span_images(run, learned, supports, removals, fixed)
 
-    return ImageTheorem(name, images, R, PRIORS[expert.loss])
+    return ImageTheorem(name, images, NOISE, PRIORS[expert.loss])

@@ -20,7 +20,7 @@ from budgetron.portfolio._views import Views
 
 __all__ = [
     "FIRST_ORDER",
-    "FULL",
+    "FULL_COVARIANCE_LIMIT",
     "LOGISTIC_FACTOR",
     "STORED",
     "WIDE",
@@ -35,20 +35,20 @@ __all__ = [
 FIRST_ORDER = ((False, 1.0), (False, 0.1), (True, 0.01), (True, 0.03))
 # The smallest budget of a new second-order expert; the smallest and the largest budget of an expert that
 # removes its oldest supports.
-FEWEST, LEAST_RECENT, MOST_RECENT = 60, 20, 500
-# Arrays grow as supports are added. They start with room for FIRST supports. Whenever room for fewer than
-# LEFT remains, they get room for MORE further ones.
-FIRST, LEFT, MORE = 96, 16, 32
-# Rows with more than WIDE features have linear experts only; with more than FULL, these have no full
-# covariance.
-WIDE, FULL = 1000, 500
+FEWEST_SUPPORTS, FEWEST_RECENT_SUPPORTS, MOST_RECENT_SUPPORTS = 60, 20, 500
+# Arrays grow as supports are added. They start with room for FIRST_ROOM supports. Whenever room for fewer
+# than LEAST_ROOM remains, they get room for ADDED_ROOM further ones.
+FIRST_ROOM, LEAST_ROOM, ADDED_ROOM = 96, 16, 32
+# Rows with more than WIDE features have linear experts only; with more than FULL_COVARIANCE_LIMIT, these have
+# no full covariance.
+WIDE, FULL_COVARIANCE_LIMIT = 1000, 500
 # The room of an expert whose arrays need not grow.
 UNLIMITED = 1 << 31
 # A margin error becomes a support of a second-order expert if its squared distance from the span is above
 # this.
 THRESHOLD = 0.02
 # The noise variance of second-order experts.
-R = 1.0
+NOISE = 1.0
 # Variances of second-order experts before the first update. With a larger one, the first rows have more
 # influence.
 PRIORS = {"hinge": 1.0, "logistic": 200.0}
@@ -56,13 +56,13 @@ PRIORS = {"hinge": 1.0, "logistic": 200.0}
 # classes.
 LOGISTIC_FACTOR = 0.5
 # The part of what was learned that a linear expert that forgets keeps in each update.
-KEEP = 0.999
+FORGET = 0.999
 # The constant feature of linear experts on wide rows.
 SMALL_CONSTANT = 0.1
-# A second-order expert has at most MOST supports at MEMORY bytes. At other sizes the number grows with the
-# square root of the memory, within LIMITS, because the time of its rounds grows with the square of the
-# supports.
-MOST, MEMORY, LIMITS = 800, 16 << 20, (400, 1200)
+# A second-order expert has at most REFERENCE_SUPPORTS supports at REFERENCE_MEMORY bytes. At other sizes the
+# number grows with the square root of the memory, within SUPPORT_LIMITS, because the time of its rounds grows
+# with the square of the supports.
+REFERENCE_SUPPORTS, REFERENCE_MEMORY, SUPPORT_LIMITS = 800, 16 << 20, (400, 1200)
 # Slabs are rounded up, at some lengths by a cache line more: room for this many more supports covers that.
 SPARE = 32
 # What a model file stores of an expert, besides its hypothesis.
@@ -84,7 +84,7 @@ STORED = (
 
 def most_supports(memory: int) -> int:
     """Return how many supports a second-order expert may have at this memory."""
-    return round(float(np.clip(MOST * np.sqrt(memory / MEMORY), *LIMITS)))
+    return round(float(np.clip(REFERENCE_SUPPORTS * np.sqrt(memory / REFERENCE_MEMORY), *SUPPORT_LIMITS)))
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Plan:
     recency : bool
         Whether there are kernel experts that remove their oldest supports, and recent labels for the
         combiners.
-    moving : bool
+    reassigns_memory : bool
         Whether memory is reassigned to the better experts.
     relevance : bool
         Whether there are experts with learned feature scales.
@@ -115,7 +115,7 @@ class Plan:
 
     second_order: bool = True
     recency: bool = True
-    moving: bool = True
+    reassigns_memory: bool = True
     relevance: bool = True
     forgetting: bool = True
     sharing: bool = True
@@ -175,12 +175,12 @@ def designs_for(d: int, plan: Plan) -> list[Design]:
         wide = Design("AROW", "linear", False, "logistic", constant=SMALL_CONSTANT)
         designs += [wide, replace(wide, name="AROW, hinge", loss="hinge")]
         if plan.forgetting:
-            designs.append(replace(wide, name="AROW that forgets", forget=KEEP))
+            designs.append(replace(wide, name="AROW that forgets", forget=FORGET))
         return designs
     designs.append(Design("AROW", "linear", True))
     designs.append(Design("AROW, raw", "linear", False))
     if plan.forgetting:
-        designs.append(Design("AROW that forgets", "linear", True, forget=KEEP))
+        designs.append(Design("AROW that forgets", "linear", True, forget=FORGET))
     if plan.second_order:
         # The order matters: of equally good experts, the first ones stay.
         for loss, width in (("logistic", 2.0), ("logistic", 8.0), ("hinge", 2.0), ("hinge", 0.5)):
@@ -330,7 +330,7 @@ class Expert:
         if linear:  # with larger features and a smaller variance, only the constant becomes smaller
             scale, prior = scale / design.constant, prior * design.constant**2
         return SecondOrderRule(
-            budget, threshold, R, self.linear, scale, self.loss, prior, design.forget, outputs, most_dense
+            budget, threshold, NOISE, self.linear, scale, self.loss, prior, design.forget, outputs, most_dense
         )
 
     def set_width(self, median: float, dtype: np.dtype[Any]) -> bool:
@@ -343,13 +343,13 @@ class Expert:
 
     def start(self, row: Floats, outputs: int, share: int, most: int) -> bool:
         """Make a hypothesis as large as a share of the memory allows; return whether one fits."""
-        least = LEAST_RECENT
+        least = FEWEST_RECENT_SUPPORTS
         if self.design.second_order:  # a linear part only if it leaves most of the memory to the supports
             self.linear = 4 * (len(row) + 1) ** 2 <= share // 8
-            least = FEWEST
+            least = FEWEST_SUPPORTS
         self.allowed = self.largest(row, outputs, share, least, most)
         if self.allowed:
-            self.budget = min(self.allowed, FIRST) if self.design.second_order else self.allowed
+            self.budget = min(self.allowed, FIRST_ROOM) if self.design.second_order else self.allowed
             self.learner = self.new_learner(row, outputs, self.budget)
             self.mistakes = self.recent_mistakes = self.rounds = 0
             self.ended = False
@@ -386,7 +386,7 @@ class Expert:
     def shrink(self, row: Floats, outputs: int, share: int, most: int = UNLIMITED) -> None:
         """Keep the oldest supports: at most `most`, and as many as fit in a share of the memory; or end."""
         assert self.learner is not None
-        self.allowed = self.largest(row, outputs, share, FEWEST, min(self.allowed, most))
+        self.allowed = self.largest(row, outputs, share, FEWEST_SUPPORTS, min(self.allowed, most))
         if self.allowed:
             self.truncate(min(self.allowed, self.budget))
             self.make_room()
@@ -404,8 +404,8 @@ class Expert:
         """Make room for some more supports, up to the number that is allowed."""
         assert self.learner is not None
         budget = self.budget
-        while budget < self.allowed and budget - self.n_supports < LEFT:
-            budget = min(self.allowed, budget + MORE)
+        while budget < self.allowed and budget - self.n_supports < LEAST_ROOM:
+            budget = min(self.allowed, budget + ADDED_ROOM)
         if budget > self.budget:
             self.extend(budget)
 
@@ -421,7 +421,7 @@ class Expert:
         self.learner.extend(budget)
         self.budget = budget
 
-    def promised(self, row: Floats, outputs: int) -> int:
+    def reserved_bytes(self, row: Floats, outputs: int) -> int:
         """Upper bound of its bytes when it has all supports that are allowed."""
         if self.learner is None or not self.design.second_order or self.allowed <= self.budget:
             return self.nbytes

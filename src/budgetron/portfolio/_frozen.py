@@ -11,7 +11,7 @@ from budgetron._base.access import linear_part
 from budgetron._core.rounds import Learner
 from budgetron._util.types import Floats
 from budgetron.portfolio._experts import Expert
-from budgetron.portfolio._portfolio import FIRST_FACTORS, Portfolio
+from budgetron.portfolio._portfolio import FIRST_ORDER_FACTORS, Portfolio
 from budgetron.portfolio._views import Scaler
 
 __all__ = ["LEAD", "TIE", "FrozenExpert", "FrozenPortfolio", "frozen"]
@@ -87,7 +87,7 @@ def frozen(portfolio: Portfolio) -> FrozenPortfolio:
     """Return what `Portfolio.decide` computes with at this moment. Later rounds do not change it."""
     pool, combination = portfolio.pool, portfolio.combination
     places = [i for i, expert in enumerate(pool.experts) if expert.active]
-    first = pool.bank.weights * FIRST_FACTORS[:, :, None]
+    first = pool.first_order_experts.weights * FIRST_ORDER_FACTORS[:, :, None]
     scaler = pool.scaler
     experts = [
         _first_order(first[i], portfolio.n_features)

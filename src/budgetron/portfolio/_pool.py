@@ -15,7 +15,7 @@ from budgetron._util.types import Floats, Ints, Matrix
 from budgetron.portfolio._changes import CHUNK, ChangeDetector
 from budgetron.portfolio._experts import (
     FIRST_ORDER,
-    FULL,
+    FULL_COVARIANCE_LIMIT,
     UNLIMITED,
     WIDE,
     Expert,
@@ -90,10 +90,10 @@ class ExpertPool:
         self.window: Floats = np.zeros((rows, d), dtype)
         self.window_labels, self.window_weights = np.zeros(rows), np.ones(rows)
         self.experts = [Expert(design) for design in designs_for(d, plan)]
-        self.bank = LinearExperts(FIRST_ORDER, self._width(d), np.dtype(dtype), outputs)
+        self.first_order_experts = LinearExperts(FIRST_ORDER, self._width(d), np.dtype(dtype), outputs)
         # For each pair of experts, the rounds since both started in which only the first made a mistake
         n = len(self.experts)
-        self.only_first: Ints = np.zeros((n, n), np.int64)
+        self.only_first_wrong: Ints = np.zeros((n, n), np.int64)
         # The second-order expert whose errors the detector gets, its errors in the current chunk, and the
         # round of an alarm after which scales will be learned again; -1 if there is none
         self.watched, self.chunk_errors, self.alarm_at = -1, 0, -1
@@ -105,7 +105,7 @@ class ExpertPool:
         for expert in self.experts:
             if expert.design.kind == "linear":
                 # A full covariance takes 4 d^2 bytes, and as many operations per round.
-                expert.full = d <= FULL and 4 * (d + 1) ** 2 <= memory // 16
+                expert.full = d <= FULL_COVARIANCE_LIMIT and 4 * (d + 1) ** 2 <= memory // 16
                 rule = expert.new_rule(outputs, 1)
                 expert.budget = expert.allowed = 1
                 # No row is ever stored. A slab for whole rows is faster for single rows, and takes up to
@@ -124,30 +124,31 @@ class ExpertPool:
         """Bytes of all arrays, and of the overhead."""
         arrays = [self.row, self.reservoir, self.first_labels, self.medians, self.window, self.window_labels]
         arrays += [self.scales, self.first_weights, self.window_weights]
-        counts = self.only_first.nbytes + self.detector.counts.nbytes
+        counts = self.only_first_wrong.nbytes + self.detector.counts.nbytes
         scaler = 0 if self.scaler is None else self.scaler.nbytes
-        experts = sum(expert.nbytes for expert in self.experts) + self.bank.nbytes
+        experts = sum(expert.nbytes for expert in self.experts) + self.first_order_experts.nbytes
         return sum(array.nbytes for array in arrays) + counts + scaler + experts + self.overhead
 
     @property
-    def promised(self) -> int:
+    def reserved_bytes(self) -> int:
         """Bytes that all arrays may take before memory is reassigned."""
-        return self.nbytes + sum(e.promised(self.row, self.outputs) - e.nbytes for e in self._second_order())
+        growth = [e.reserved_bytes(self.row, self.outputs) - e.nbytes for e in self._second_order()]
+        return self.nbytes + sum(growth)
 
     @property
     def free(self) -> int:
         """Bytes of the memory that are neither used nor reserved for the growth of experts."""
-        return self.memory - self.promised
+        return self.memory - self.reserved_bytes
 
     def shrink(self, memory: int) -> None:
         """Use less memory from now on: second-order experts shrink; then experts end until the others fit."""
         self.memory = memory
         second = self._second_order()
-        if second and self.promised > memory:
+        if second and self.reserved_bytes > memory:
             share = (memory - self.nbytes + sum(expert.nbytes for expert in second)) // len(second)
             for expert in second:
                 expert.shrink(self.row, self.outputs, share)
-        while self.promised > memory:
+        while self.reserved_bytes > memory:
             active = [expert for expert in self.experts if expert.learner is not None]
             kernels = [expert for expert in active if expert.design.has_kernel]
             if kernels:
@@ -158,18 +159,18 @@ class ExpertPool:
                 self.window, self.window_labels = self.window[:0].copy(), self.window_labels[:0].copy()
                 self.window_weights = self.window_weights[:0].copy()
             else:
-                raise TooLittleMemoryError(self.promised, self.d)
+                raise TooLittleMemoryError(self.reserved_bytes, self.d)
 
     def add_output(self, place: int) -> None:
         """Add a class at this place; the one output of two classes first becomes one for each."""
         for labels in (self.first_labels, self.window_labels):
             codes = (labels > 0.0).astype(np.float64) if self.outputs == 1 else labels
             labels[:] = codes + (codes >= place)
-        self.bank.add_output(place)
+        self.first_order_experts.add_output(place)
         for expert in self.experts:
             if expert.learner is not None:
                 expert.learner.add_output(place)
-        self.outputs = self.bank.outputs
+        self.outputs = self.first_order_experts.outputs
 
     def add_features(self, d: int) -> None:
         """Take rows of d features from now on; the new features were 0 in all rows so far."""
@@ -185,7 +186,7 @@ class ExpertPool:
                 expert.scales = np.pad(
                     expert.scales, (0, more if len(expert.scales) else 0), constant_values=1.0
                 )
-        self.bank.add_features(self._width(d))
+        self.first_order_experts.add_features(self._width(d))
         self.scales = np.pad(self.scales, (0, more if len(self.scales) else 0), constant_values=1.0)
         self.scaler.add_features(more)
         self.row, self.d = np.pad(self.row, (0, more)), d

@@ -23,7 +23,7 @@ from budgetron._util.checks import State
 from budgetron._util.sparse import check_sparse
 from budgetron._util.types import Floats, Ints, Matrix, Row
 from budgetron.portfolio._changes import CHUNK
-from budgetron.portfolio._experts import FIRST_ORDER, LEFT, LOGISTIC_FACTOR, WIDE, Plan
+from budgetron.portfolio._experts import FIRST_ORDER, LEAST_ROOM, LOGISTIC_FACTOR, WIDE, Plan
 from budgetron.portfolio._parallel import RunGroups, group_runner
 from budgetron.portfolio._pool import TooLittleMemoryError
 from budgetron.portfolio._schedule import CHANGED, ScheduledPool
@@ -32,15 +32,17 @@ from budgetron.portfolio._views import Views
 __all__ = ["Portfolio"]
 
 # Larger features could not be squared and summed: over a long stream, or over the features of a float32 row.
-LARGEST = {"float32": 1e17, "float64": 1e75}
+LARGEST_FEATURE = {"float32": 1e17, "float64": 1e75}
 # Scores of logistic experts are log-odds. With these factors, tanh of the score is the difference of the
 # probabilities.
-FIRST_FACTORS = np.array([[LOGISTIC_FACTOR if logistic else 1.0] for logistic, _ in FIRST_ORDER])
+FIRST_ORDER_FACTORS = np.array([[LOGISTIC_FACTOR if logistic else 1.0] for logistic, _ in FIRST_ORDER])
 # The part of its covariance that the combiner that forgets keeps in each round, and the rates of fixed share.
 COMBINER_KEEP, ETA, ALPHA = 0.9999, 0.1, 3e-4
 # Variance of the combiners' weights of an expert that starts late. It is below the first variance, 1, because
 # the weights of the other experts have small variances by then.
 LATE_VARIANCE = 0.05
+# The attribute that a model file stores under a shorter name.
+STORED_AS = {"only_first": "only_first_wrong"}
 
 
 class Portfolio:
@@ -131,7 +133,7 @@ class Portfolio:
 
     def is_safe(self, square: float) -> bool:
         """Return whether rows of at most this squared norm cannot cause an overflow in `learn`."""
-        sane = square < 1e30 and self.pool.bank.largest_weight < 1e30
+        sane = square < 1e30 and self.pool.first_order_experts.largest_weight < 1e30
         return sane and all(expert.is_safe(square) for expert in self.pool.experts)
 
     def may_fail(self) -> bool:
@@ -189,8 +191,8 @@ class Portfolio:
         scores, sizes = np.zeros((n, len(pool.experts), outputs)), np.zeros(n, np.int64)
         supports = np.zeros((len(pool.experts), n), np.int64)
         first = np.empty((n, len(FIRST_ORDER), outputs))
-        pool.bank.learn(views.with_constant(), labels, first, importances)
-        scores[:, : len(FIRST_ORDER)] = FIRST_FACTORS * first
+        pool.first_order_experts.learn(views.with_constant(), labels, first, importances)
+        scores[:, : len(FIRST_ORDER)] = FIRST_ORDER_FACTORS * first
 
         def learn(group: list[int]) -> None:
             own = np.empty((n, outputs))
@@ -213,7 +215,7 @@ class Portfolio:
         for expert, mistakes in zip(pool.experts, counts.tolist(), strict=True):
             if expert.active:
                 expert.count(n, mistakes)
-        pool.only_first += (wrong.T.astype(np.float64) @ right.astype(np.float64)).astype(np.int64)
+        pool.only_first_wrong += (wrong.T.astype(np.float64) @ right.astype(np.float64)).astype(np.int64)
         self.mistakes += int(np.count_nonzero(signed(margins, labels) <= 0.0))
         self.rounds += n
         pool.keep_rows(X, labels, importances)
@@ -229,7 +231,7 @@ class Portfolio:
 
     def _check_size(self, X: Matrix) -> Matrix:
         """Refuse features that are too large; return the rows as an array, unless rows are wide."""
-        limit = LARGEST[self.dtype.name]
+        limit = LARGEST_FEATURE[self.dtype.name]
         if float(np.abs(X.data if issparse(X) else X).max(initial=0.0)) > limit:
             raise ValueError(
                 f"absolute values of features must be below {limit:g}, so that squares can be summed; "
@@ -267,7 +269,7 @@ class Portfolio:
         if self._single is None:
             if not PortfolioRound.is_possible(self):
                 return None
-            self._single = PortfolioRound(self, CHUNK, LEFT, FIRST_FACTORS)
+            self._single = PortfolioRound(self, CHUNK, LEAST_ROOM, FIRST_ORDER_FACTORS)
         return self._single.play(row, y, importance, sigmoid)
 
     def open_round(self, x: Row) -> float | Floats:
@@ -320,8 +322,8 @@ class Portfolio:
             distances = pool.distances(views) if rows.shape[0] > 1 else {}
             scores = np.zeros((rows.shape[0], len(active), self.n_outputs))
             first = np.empty((rows.shape[0], len(FIRST_ORDER), self.n_outputs))
-            pool.bank.decide(views.with_constant(), first)
-            scores[:, : len(FIRST_ORDER)] = FIRST_FACTORS * first
+            pool.first_order_experts.decide(views.with_constant(), first)
+            scores[:, : len(FIRST_ORDER)] = FIRST_ORDER_FACTORS * first
             for i, expert in enumerate(pool.experts):
                 if expert.learner is not None:
                     own = expert.scores_for(views, distances.get(i))
@@ -338,14 +340,14 @@ class Portfolio:
         names = ["seen", "memory", "outputs", "reservoir", "first_labels", "medians", "window"]
         names += ["window_labels", "only_first", "watched", "chunk_errors", "alarm_at", "scales"]
         names += ["first_weights", "window_weights"]
-        return {name: getattr(pool, name) for name in names} | {
+        return {name: getattr(pool, STORED_AS.get(name, name)) for name in names} | {
             "rounds": self.rounds,
             "mistakes": self.mistakes,
             "bits": pool.generator.bit_generator.state,
             "scaler": None if scaler is None else {"mean": scaler.mean, "spread": scaler.spread},
             "chunks": pool.detector.counts,
             "trials": np.array(pool.trials, np.int64).reshape(-1, 3),
-            "bank": in_rows(pool.bank.weights),
+            "bank": in_rows(pool.first_order_experts.weights),
             "experts": [expert.state() for expert in pool.experts],
             "combination": {name: in_rows(array) for name, array in self.combination.arrays().items()},
         }

@@ -29,14 +29,14 @@ from budgetron.relevance import bytes_needed, feature_scales
 __all__ = ["RegressionPortfolio"]
 
 # Rounds after which experts start, after which feature scales are learned, and after which all but the
-# best kernel experts end: KEPT of those that forget, and KEPT of the others.
-START, SCALE_AT, DROP_AT, KEPT = 50, 1000, 2000, 2
+# best kernel experts end: KERNELS_KEPT of those that forget, and KERNELS_KEPT of the others.
+START_AT, SCALE_AT, DROP_AT, KERNELS_KEPT = 50, 1000, 2000, 2
 # Rows of a block: the largest number whose predictions are computed together.
 BLOCK = 256
 # What the leader, the scale of the intervals, and the interval keep of earlier rounds.
-LEADER_KEEP, SPREAD_KEEP, INTERVAL_RATE, SCORES = 0.99, 0.98, 0.02, 500
+LEADER_KEEP, SPREAD_KEEP, INTERVAL_RATE, SCORES_KEPT = 0.99, 0.98, 0.02, 500
 # The part of the weights that fixed share distributes, and the first weight of all experts together.
-SHARE, EXPERT_PRIOR = 1e-4, 0.05
+SHARED_PART, EXPERT_PRIOR = 1e-4, 0.05
 # Variance of the noise of the combiners, in parts of the variance of the targets.
 COMBINER_NOISE = 1.0
 # A full covariance of the features may take this part of the memory.
@@ -95,7 +95,7 @@ class RegressionPortfolio:
         self.prior[: len(COMBINERS) + 1] = (1.0 - EXPERT_PRIOR) / (len(COMBINERS) + 1)
         self.weights = self.prior.copy()
         self.reach = np.array([np.inf, -np.inf, 0.0, 0.0])
-        self.scores, self.ordered = np.zeros(SCORES), np.zeros(SCORES)
+        self.scores, self.ordered = np.zeros(SCORES_KEPT), np.zeros(SCORES_KEPT)
         self.tracker = np.array([1.0 - level, 0.0, 0.0, 0.0, np.inf, -np.inf])
         self.window: Floats = np.zeros((self._window_rows(), d), dtype)
         self.window_targets = np.zeros(len(self.window))
@@ -104,9 +104,9 @@ class RegressionPortfolio:
     # ------------------------------------------------------------------ memory
 
     def _window_rows(self) -> int:
-        """Return how many of the first rows are kept until feature scales are learned; at least START."""
+        """Return how many of the first rows are kept until feature scales are learned; at least START_AT."""
         per_row = self.d * self.dtype.itemsize + 8
-        return int(min(SCALE_AT, max(START, self.memory // WINDOW_SHARE // per_row)))
+        return int(min(SCALE_AT, max(START_AT, self.memory // WINDOW_SHARE // per_row)))
 
     def _kernel_bytes(self) -> int:
         """Return the bytes that are left for kernel experts."""
@@ -189,7 +189,7 @@ class RegressionPortfolio:
         n, start = X.shape[0], 0
         y = np.asarray(y, np.float64)
         while start < n:
-            ends = [event - self.rounds for event in (START, SCALE_AT, DROP_AT) if event > self.rounds]
+            ends = [event - self.rounds for event in (START_AT, SCALE_AT, DROP_AT) if event > self.rounds]
             stop = start + min(n - start, BLOCK, *ends)
             rows = slice(start, stop)
             self._learn_block(
@@ -242,7 +242,7 @@ class RegressionPortfolio:
         residuals = (y - leading) / self.unit[1]
         for j, combiner in enumerate(self.combiners):
             added = np.zeros(n)
-            if self.rounds < START:  # the unit of the targets is not known yet
+            if self.rounds < START_AT:  # the unit of the targets is not known yet
                 candidates[:, j] = leading
                 continue
             combiner.learn(
@@ -251,7 +251,7 @@ class RegressionPortfolio:
             candidates[:, j] = leading + self.unit[1] * added
         candidates[:, k], candidates[:, k + 1 :] = leading, predictions
         losses = np.empty((n if ledger is not None else 0, len(self.prior)))
-        share(candidates, y, self.prior, SHARE, importances, self.weights, self.reach, out, losses)
+        share(candidates, y, self.prior, SHARED_PART, importances, self.weights, self.reach, out, losses)
         bands = np.empty((n, 2))
         intervals(
             out, y, self.level, INTERVAL_RATE, SPREAD_KEEP, self.scores, self.ordered, self.tracker, bands
@@ -299,7 +299,7 @@ class RegressionPortfolio:
     # ------------------------------------------------------------------ events
 
     def _handle_events(self) -> None:
-        if self.rounds == START:
+        if self.rounds == START_AT:
             self._start_experts()
         if self.rounds == SCALE_AT:
             self._start_scaled()
@@ -308,7 +308,7 @@ class RegressionPortfolio:
 
     def _start_experts(self) -> None:
         """Start the linear and the kernel experts, and let them learn the first rows."""
-        y = self.window_targets[:START]
+        y = self.window_targets[:START_AT]
         deviation = float(y.std())
         least = max(1e-9 * float(np.abs(y).max()), 1e-100)
         self.unit = np.array(
@@ -319,8 +319,8 @@ class RegressionPortfolio:
                 self.hypotheses[i] = linear_rule(
                     self._width(design.lags), self.dtype, design.forget, self.full
                 )
-        self._start_kernels(scaled=False, rows=START)
-        self._replay([i for i, one in enumerate(self.hypotheses) if one is not None], START)
+        self._start_kernels(scaled=False, rows=START_AT)
+        self._replay([i for i, one in enumerate(self.hypotheses) if one is not None], START_AT)
 
     def _start_kernels(self, *, scaled: bool, rows: int) -> None:
         """Make kernel experts with equal shares of the memory; as many as fit."""
@@ -378,7 +378,7 @@ class RegressionPortfolio:
         kernels = [i for i, one in enumerate(self.hypotheses) if isinstance(one, Learner)]
         for forgets in (False, True):  # those that forget may be needed only later, when the stream changes
             group = [i for i in kernels if (DESIGNS[i].forget < 1.0) == forgets]
-            for i in sorted(group, key=lambda i: (self.totals[i], i))[KEPT:]:
+            for i in sorted(group, key=lambda i: (self.totals[i], i))[KERNELS_KEPT:]:
                 self.hypotheses[i], self.active[i] = None, 0
 
     # ------------------------------------------------------------------ predictions
@@ -476,7 +476,7 @@ class RegressionPortfolio:
     def _fit_in_memory(self) -> None:
         """Shorten the window and truncate kernel experts until all arrays fit in the memory."""
         if self.nbytes > self.memory and self.rounds < SCALE_AT:
-            rows = max(START, self._window_rows())
+            rows = max(START_AT, self._window_rows())
             self.window, self.window_targets = self.window[:rows].copy(), self.window_targets[:rows].copy()
         kernels = [one for one in self.hypotheses if isinstance(one, Learner)]
         while self.nbytes > self.memory and any(one.budget > 1 for one in kernels):

@@ -19,8 +19,8 @@ from budgetron.portfolio._regression import (
     ARRAYS,
     COMBINER_NOISE,
     SCALE_AT,
-    SCORES,
-    START,
+    SCORES_KEPT,
+    START_AT,
     RegressionPortfolio,
 )
 from budgetron.portfolio._regression_experts import (
@@ -71,8 +71,8 @@ def _check_arrays(state: State, d: int, dtype: np.dtype[Any], rounds: int) -> No
         "scales": (d,),
         "weights": (len(COMBINERS) + 1 + n,),
         "reach": (4,),
-        "scores": (SCORES,),
-        "ordered": (SCORES,),
+        "scores": (SCORES_KEPT,),
+        "ordered": (SCORES_KEPT,),
         "tracker": (6,),
     }
     for name, shape in shapes.items():
@@ -93,7 +93,7 @@ def _check_arrays(state: State, d: int, dtype: np.dtype[Any], rounds: int) -> No
     require(isinstance(targets, np.ndarray) and targets.ndim == 1, "targets of the window should be an array")
     length = len(targets)
     require(
-        length == 0 if rounds >= SCALE_AT else START <= length <= SCALE_AT, "the window has a wrong length"
+        length == 0 if rounds >= SCALE_AT else START_AT <= length <= SCALE_AT, "the window has a wrong length"
     )
     require_array(state["window"], dtype, (length, d), "the window")
     for name in ("window", "window_targets"):
@@ -115,7 +115,7 @@ def _check_tracking(state: State, rounds: int) -> None:
     level, count, squares, weight = tracker[:4]
     require(abs(level) < 1e6 and 0.0 <= squares < 1e200 and 0.0 <= weight < 1e6, "the interval is invalid")
     require(count == rounds, "there should be a score for each round")
-    stored = min(rounds, SCORES)
+    stored = min(rounds, SCORES_KEPT)
     own = np.sort(state["scores"][:stored])
     require(np.array_equal(own, state["ordered"][:stored]), "the scores should be sorted")
     require(np.all(own >= 0.0), "scores should not be below 0")

@@ -22,7 +22,7 @@ from budgetron._util.interrupts import defer_interrupts
 from budgetron._util.types import Floats, Ints, Matrix, Row, Rows
 from budgetron._util.units import parse_bytes
 from budgetron.bounds import Check
-from budgetron.portfolio._regression import BLOCK, LARGEST_SQUARE, SHARE, RegressionPortfolio
+from budgetron.portfolio._regression import BLOCK, LARGEST_SQUARE, SHARED_PART, RegressionPortfolio
 from budgetron.portfolio._regression_state import restored_portfolio
 
 __all__ = ["BudgetRegressor", "RegressionExpert"]
@@ -197,7 +197,7 @@ class BudgetRegressor(OnlineRegressor):
             losses,
             rounds,
             switches,
-            SHARE,
+            SHARED_PART,
             float(portfolio.prior.min()),
             float(portfolio.reach[2]),
             float(portfolio.reach[3]),

@@ -15,7 +15,7 @@ import numpy as np
 from budgetron import relevance
 from budgetron._util.types import Floats, Ints
 from budgetron.portfolio._changes import CHUNK, ChangeDetector
-from budgetron.portfolio._experts import MOST_RECENT, UNLIMITED, Expert, most_supports
+from budgetron.portfolio._experts import MOST_RECENT_SUPPORTS, UNLIMITED, Expert, most_supports
 from budgetron.portfolio._pool import FEWEST_ROWS, ExpertPool, median_distance
 from budgetron.portfolio._views import Scaler, Views
 
@@ -37,21 +37,23 @@ MOST_KEPT = {256: 5, 512: 3, 1024: 2}
 ROUNDS_AFTER_CHANGE = (128, 384, 1024)
 # Of two experts, let a be the number of rounds in which only the first made a mistake, and b the number in
 # which only the second did. The first is worse by (a - b) / sqrt(a + b) standard deviations. An expert ends
-# if it is worse than the best one by more than SIGNIFICANT.
-SIGNIFICANT = 3.0
-# From the review after LAST rounds on, the best expert may have `most_supports`. The others have at most FEW.
-# One that was the best before keeps its supports until it is worse than the best by more than PROBABLE
-# standard deviations. At a review, memory is reserved for at most GROWTH times the supports of the best one:
-# some experts need few supports, and the others can use the rest.
-LAST, FEW, PROBABLE, GROWTH = 1024, 350, 2.0, 2
-# A new expert that is compared with one of another kind ends if it is worse by more than CLEAR standard
-# deviations.
-CLEAR = 1.0
+# if it is worse than the best one by more than END_DEVIATIONS.
+END_DEVIATIONS = 3.0
+# From the review after BEST_GROWS_FROM rounds on, the best expert may have `most_supports`. The others have
+# at most MOST_SUPPORTS_OF_OTHERS. One that was the best before keeps its supports until it is worse than the
+# best by more than SHRINK_DEVIATIONS standard deviations.
+BEST_GROWS_FROM, MOST_SUPPORTS_OF_OTHERS, SHRINK_DEVIATIONS = 1024, 350, 2.0
+# At a review, memory is reserved for at most GROWTH_FACTOR times the supports of the best expert: some
+# experts need few supports, and the others can use the rest.
+GROWTH_FACTOR = 2
+# A new expert that is compared with one of another kind ends if it is worse by more than TRIAL_DEVIATIONS
+# standard deviations.
+TRIAL_DEVIATIONS = 1.0
 # From the review after this many rounds on, second-order experts of all kinds are compared with each other.
 COMPARE_ALL = 4096
-# A new expert is compared with the one that it may replace after TRIAL rounds, or after 1 / TRIAL_SHARE of
-# all rounds so far if this is longer.
-TRIAL, TRIAL_SHARE = 512, 8
+# A new expert is compared with the one that it may replace after TRIAL_ROUNDS rounds, or after
+# 1 / TRIAL_SHARE of all rounds so far if this is longer.
+TRIAL_ROUNDS, TRIAL_SHARE = 512, 8
 # Instead of the expert that gets the weight of one that ends; and for an expert that starts after a change.
 NO_TARGET, CHANGED = -1, -2
 
@@ -87,7 +89,7 @@ class ScheduledPool(ExpertPool):
     def _start_kernel_experts(self, scaler: Scaler) -> None:
         """Start the kernel experts, also those that are active, and let them learn the rows so far."""
         self.medians = self._measure(scaler)
-        self.only_first[:] = 0
+        self.only_first_wrong[:] = 0
         for expert in self._kernel_experts():
             median = self.medians[int(expert.design.standardised)]
             expert.learner, expert.ended = None, not expert.set_width(median, self.row.dtype)
@@ -99,12 +101,12 @@ class ScheduledPool(ExpertPool):
         )
         if self.seen == len(self.reservoir):
             self.first_labels = self.first_weights = np.zeros(0)
-        self._start_with_shares(recent, self.free // 8, MOST_RECENT)
+        self._start_with_shares(recent, self.free // 8, MOST_RECENT_SUPPORTS)
         # As many as can have enough supports each, in the order of `designs_for`.
         while second and not self._start_with_shares(second, self.free, self._most_supports()):
             second.pop().end()
         if not second:  # the memory is too small for any of these
-            self._start_with_shares(recent, self.free, MOST_RECENT)
+            self._start_with_shares(recent, self.free, MOST_RECENT_SUPPORTS)
         views = Views(rows, scaler.apply(rows))
         for expert in self._kernel_experts():
             self._replay(expert, views, labels, weights)
@@ -116,7 +118,7 @@ class ScheduledPool(ExpertPool):
     def _most_supports(self) -> int:
         """The most supports of an expert: no more than the rounds until memory is reassigned."""
         most = most_supports(self.memory)
-        return min(most, max(FIRST_REVIEW, 2 * self.seen)) if self.plan.moving else most
+        return min(most, max(FIRST_REVIEW, 2 * self.seen)) if self.plan.reassigns_memory else most
 
     # ------------------------------------------------------------------ reviews
 
@@ -124,17 +126,18 @@ class ScheduledPool(ExpertPool):
         """End weak experts, start new ones, and give the free memory to the experts that stay."""
         assert self.scaler is not None
         self.medians = self._measure(self.scaler)  # for experts that start now, also after a change of scale
-        changes = self._end_weak() if self.plan.moving else []
-        if self.seen >= LAST and self.plan.moving:  # the best one grows first, and new ones get what is left
+        changes = self._end_weak() if self.plan.reassigns_memory else []
+        if self.seen >= BEST_GROWS_FROM and self.plan.reassigns_memory:
+            # The best one grows first, and new ones get what is left.
             changes += self._grow()
-        may_restart = self.seen > max(MOST_KEPT) and self.plan.restarts and self.plan.moving
-        if self.alarm_at < 0 and (self.plan.restarts or self.seen <= LAST):
+        may_restart = self.seen > max(MOST_KEPT) and self.plan.restarts and self.plan.reassigns_memory
+        if self.alarm_at < 0 and (self.plan.restarts or self.seen <= BEST_GROWS_FROM):
             # An expert that restarts gets the other half of the free memory.
             parts = 2 if may_restart and self._expert_to_restart() is not None else 1
             changes += self._start_scaled(min(self.seen, len(self.window)), parts=parts)
         if may_restart:
             changes += self._restart_an_ended_one()
-        if self.seen < LAST and self.plan.moving:
+        if self.seen < BEST_GROWS_FROM and self.plan.reassigns_memory:
             changes += self._grow()
         self._watch_best()
         for expert in self.experts:
@@ -144,7 +147,7 @@ class ScheduledPool(ExpertPool):
     def _is_worse(self, first: Expert, second: Expert, deviations: float) -> bool:
         """Return whether the first is worse than the second by more than this many standard deviations."""
         i, j = self.experts.index(first), self.experts.index(second)
-        a, b = self.only_first[i, j], self.only_first[j, i]
+        a, b = self.only_first_wrong[i, j], self.only_first_wrong[j, i]
         return bool(a - b > deviations * np.sqrt(a + b))
 
     def _end_weak(self) -> Changes:
@@ -163,12 +166,12 @@ class ScheduledPool(ExpertPool):
             ranked = sorted(active, key=lambda expert: max(expert.recent_mistakes, least + least**0.5))
             most = MOST_KEPT.get(self.seen, 1)
             for rank, expert in enumerate(ranked[1:], start=1):
-                if rank >= most or self._is_worse(expert, ranked[0], SIGNIFICANT):
+                if rank >= most or self._is_worse(expert, ranked[0], END_DEVIATIONS):
                     changes.append(self._end(expert, ranked[0]))
         if self.seen >= COMPARE_ALL and self._second_order():
             best, on_trial = self._best(), self._on_trial()
             others = [e for e in self._second_order() if self.experts.index(e) not in on_trial]
-            weak = [expert for expert in others if self._is_worse(expert, best, SIGNIFICANT)]
+            weak = [expert for expert in others if self._is_worse(expert, best, END_DEVIATIONS)]
             changes += [self._end(expert, best) for expert in weak]
         return changes
 
@@ -202,7 +205,7 @@ class ScheduledPool(ExpertPool):
         return min(ended, key=lambda expert: expert.error_rate)
 
     def _start_trial(self, new: int, previous: int) -> None:
-        until = self.seen + max(TRIAL, self.seen // TRIAL_SHARE // CHUNK * CHUNK)
+        until = self.seen + max(TRIAL_ROUNDS, self.seen // TRIAL_SHARE // CHUNK * CHUNK)
         self.trials.append((new, previous, until))
 
     def _start_late(
@@ -212,7 +215,8 @@ class ScheduledPool(ExpertPool):
         assert self.scaler is not None
         if not n_rows or not expert.set_width(self.medians[int(expert.design.standardised)], self.row.dtype):
             return []
-        if not expert.start(self.row, self.outputs, self.free // parts - 8 * self.d, FEW):  # room for scales
+        share = self.free // parts - 8 * self.d  # the scales take the rest
+        if not expert.start(self.row, self.outputs, share, MOST_SUPPORTS_OF_OTHERS):
             return []
         expert.late = True
         if scales is not None:
@@ -220,28 +224,30 @@ class ScheduledPool(ExpertPool):
         rows, labels, weights = self._last_rows(n_rows)
         self._replay(expert, Views(rows, self.scaler.apply(rows)), labels, weights)
         place = self.experts.index(expert)
-        self.only_first[place, :] = self.only_first[:, place] = 0
+        self.only_first_wrong[place, :] = self.only_first_wrong[:, place] = 0
         return [(place, CHANGED if changed else NO_TARGET)]
 
     def _grow(self) -> Changes:
-        """Give the free memory to the second-order experts, from LAST rounds on to the best one only.
+        """Give the free memory to the second-order experts; later to the best one only (BEST_GROWS_FROM).
 
         If the free memory is too small for the best one, weaker experts end.
         """
         active, most = self._second_order(), self._most_supports()
         if not active:
             return []
-        if self.seen < LAST:
+        if self.seen < BEST_GROWS_FROM:
             share = self.free // len(active)
             for expert in active:
-                own = expert.promised(self.row, self.outputs) - expert.scales.nbytes
-                expert.grow(self.row, self.outputs, own + share, max(min(FEW, most), expert.budget))
+                own = expert.reserved_bytes(self.row, self.outputs) - expert.scales.nbytes
+                allowed = max(min(MOST_SUPPORTS_OF_OTHERS, most), expert.budget)
+                expert.grow(self.row, self.outputs, own + share, allowed)
             return []
         best = self._best()
-        most = max(min(most, GROWTH * best.n_supports), best.budget)
+        most = max(min(most, GROWTH_FACTOR * best.n_supports), best.budget)
         for expert in active:
-            if expert.allowed > FEW and expert is not best and self._is_worse(expert, best, PROBABLE):
-                expert.shrink(self.row, self.outputs, UNLIMITED, FEW)
+            large = expert is not best and expert.allowed > MOST_SUPPORTS_OF_OTHERS
+            if large and self._is_worse(expert, best, SHRINK_DEVIATIONS):
+                expert.shrink(self.row, self.outputs, UNLIMITED, MOST_SUPPORTS_OF_OTHERS)
         return self._grow_best(best, most)
 
     def _grow_best(self, best: Expert, most: int) -> Changes:
@@ -249,12 +255,12 @@ class ScheduledPool(ExpertPool):
         changes: Changes = []
         on_trial = self._on_trial(same_kind=True)
         for expert in sorted(self._second_order(), key=lambda e: e.recent_mistakes, reverse=True):
-            own = best.promised(self.row, self.outputs) - best.scales.nbytes
+            own = best.reserved_bytes(self.row, self.outputs) - best.scales.nbytes
             if best.largest(self.row, self.outputs, own + self.free, best.budget, most) >= most:
                 break
             if expert is not best and self.experts.index(expert) not in on_trial:
                 changes.append(self._end(expert, best))
-        own = best.promised(self.row, self.outputs) - best.scales.nbytes
+        own = best.reserved_bytes(self.row, self.outputs) - best.scales.nbytes
         best.grow(self.row, self.outputs, own + self.free, most)
         return changes
 
@@ -339,8 +345,8 @@ class ScheduledPool(ExpertPool):
         if first.learner is None or second.learner is None:
             return []
         if first.design.kind != second.design.kind:
-            return [self._end(first, second)] if self._is_worse(first, second, CLEAR) else []
-        if self.only_first[new, previous] >= self.only_first[previous, new]:
+            return [self._end(first, second)] if self._is_worse(first, second, TRIAL_DEVIATIONS) else []
+        if self.only_first_wrong[new, previous] >= self.only_first_wrong[previous, new]:
             return [self._end(first, second)]
         if previous == self.watched:
             self._watch(new)

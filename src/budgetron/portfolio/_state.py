@@ -79,13 +79,13 @@ def portfolio_of(found: object, d: int, dtype: np.dtype[Any], outputs: int, plan
     pool = portfolio.pool
     pool.seen = seen
     _restore_rows(pool, state, dtype)
-    pool.bank.set_weights(state["bank"].reshape(len(FIRST_ORDER), outputs, width).copy())
+    pool.first_order_experts.set_weights(state["bank"].reshape(len(FIRST_ORDER), outputs, width).copy())
     for expert, own in zip(pool.experts, state["experts"], strict=True):
         _restore_expert(pool, expert, own, dtype)
     _check_same_rows(pool)
     _restore_schedule(pool, state)
     _restore_combination(portfolio.combination, state["combination"], seen)
-    require(pool.promised <= memory, "a portfolio should keep within its memory")
+    require(pool.reserved_bytes <= memory, "a portfolio should keep within its memory")
     return portfolio
 
 
@@ -178,9 +178,10 @@ def _restore_expert(pool: ExpertPool, expert: Expert, found: object, dtype: np.d
 def _restore_schedule(pool: ExpertPool, state: State) -> None:
     """Set what decides when experts start and end."""
     n, seen = len(pool.experts), pool.seen
-    pool.only_first = require_array(state["only_first"], np.int64, (n, n), "counts of the experts")
+    pool.only_first_wrong = require_array(state["only_first"], np.int64, (n, n), "counts of the experts")
     require(
-        np.all((pool.only_first >= 0) & (pool.only_first <= seen)), "counts should be those of rounds played"
+        np.all((pool.only_first_wrong >= 0) & (pool.only_first_wrong <= seen)),
+        "counts should be those of rounds played",
     )
     second = [i for i, expert in enumerate(pool.experts) if expert.design.second_order]
     watched = state["watched"]
