@@ -37,6 +37,8 @@ ABLATIONS = {
         {"reassigns_memory": False}, "equal shares of the memory for all experts until the end"
     ),
 }
+# For many classes only: all experts of a class have supports of their own.
+NO_SHARED_SPAN = "without shared span"
 STEP = 100  # rows between two measurements of the memory
 WIDTHS = (0.5, 2.0, 8.0, 32.0)
 # Single experts on unscaled rows. Kernel widths are relative to the median squared distance of first rows.
@@ -92,6 +94,28 @@ def ours(memory: str, copies: int = 0, **fields: Any) -> Player:
     return play
 
 
+def one_per_class(memory: str) -> Player:
+    """Return a player with a BudgetClassifier for each class against the rest, in equal parts of the memory."""
+
+    def play(X: np.ndarray, y: np.ndarray, limit: float = math.inf) -> dict[str, Any]:
+        from budgetron import BudgetClassifier
+
+        classes = np.unique(y)
+        part = int(memory.removesuffix("MB")) * 10**6 // len(classes)
+        models, wrong = [BudgetClassifier(part, random_state=0) for _ in classes], 0
+        for start in range(0, len(y), STEP):
+            rows, labels = X[start : start + STEP].astype(np.float32), y[start : start + STEP]
+            traces = [
+                model.progressive_fit(rows, labels == c, classes=[False, True])
+                for model, c in zip(models, classes, strict=True)
+            ]
+            margins = np.column_stack([trace.margins for trace in traces])
+            wrong += int((classes[margins.argmax(axis=1)] != labels).sum())
+        return {"mistakes": wrong, "bytes": sum(model.nbytes_ for model in models), "memory": memory}
+
+    return play
+
+
 def alone(kind: str, width: float) -> Player:
     """Return a player for a single expert."""
 
@@ -124,5 +148,7 @@ def learners(stream: str, seed: int = 0) -> dict[str, Player]:
         players |= {
             ours_name(stream, 0, name): ours(large, **ablation.fields) for name, ablation in ABLATIONS.items()
         }
+        if STREAMS[stream].group == "many classes":
+            players[ours_name(stream, 0, NO_SHARED_SPAN)] = one_per_class(large)
         players |= {name: alone(kind, width) for name, (kind, width) in ALONE.items()}
     return players if stream == CHANGING else players | RIVALS

@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from quality_learners import ABLATIONS, ALONE, LARGER, memory_of, ours_name
+from quality_learners import ABLATIONS, ALONE, LARGER, NO_SHARED_SPAN, memory_of, ours_name
 from quality_rivals import RIVALS
 from quality_streams import CHANGING, CHOSEN_ON, GENERATED, GROUPS, STREAMS, seeds_of
 
@@ -133,12 +133,13 @@ def page(results: Results) -> str:
         alone=in_groups(
             lambda streams: [[name, *cells(streams, lambda stream, name=name: name)] for name in ALONE]
         ),
-        ablations="\n".join(f"- {name}: {ablation.about};" for name, ablation in ABLATIONS.items())[:-1]
-        + ".",
+        ablations="\n".join(f"- {name}: {ablation.about};" for name, ablation in ABLATIONS.items())
+        + f"\n- {NO_SHARED_SPAN}: for many classes, a `BudgetClassifier` for each class against the rest, in equal"
+        "\n  parts of the memory.",
         parts=in_groups(
             lambda streams: [
                 [part or "all parts", *cells(streams, lambda stream, part=part: ours_name(stream, 0, part))]
-                for part in ("", *ABLATIONS)
+                for part in ("", *ABLATIONS, NO_SHARED_SPAN)
             ]
         ),
         changing=table(["15,000 rows of each", "mistakes %"], filled(changing)),

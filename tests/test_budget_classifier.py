@@ -184,7 +184,7 @@ def test_a_trial_ends_the_worse_expert():
     kinds = [expert.design.kind for expert in pool.experts]
     new, previous, until = next(t for t in pool.trials if kinds[t[0]] == kinds[t[1]] == "scaled")
     assert until == 1024 + 512
-    pool.watched = previous
+    pool.watched, pool.experts[previous].allowed = previous, 600
     for a, b, winner in ((10, 9, previous), (9, 10, new)):
         other = copy.deepcopy(pool)
         other.only_first_wrong[new, previous], other.only_first_wrong[previous, new] = a, b
@@ -194,6 +194,8 @@ def test_a_trial_ends_the_worse_expert():
             winner == new,
             winner == previous,
         ]
+        assert other.experts[winner].allowed == 600  # a new expert gets the memory of the one that it replaces
+        assert other.reserved_bytes <= other.memory
 
 
 def test_a_trial_between_kinds_ends_only_a_new_expert_that_is_clearly_worse():
@@ -255,6 +257,31 @@ def test_scales_are_learned_again_after_a_change():
     errors = model.progressive_fit(X[3000:], y[3000:]).mistakes
     assert model.feature_importances_[8:].sum() > 0.8
     assert errors[1500:].mean() < 0.15
+
+
+def test_rows_from_before_a_change_are_not_used():
+    X, y = noisy(2200)
+    pool = hypotheses_of(BudgetClassifier("16MB", random_state=0).fit(X, y))[0].pool
+    assert pool.alarm_at == -1
+    assert pool._rows_since_change() == len(pool.window) == 2048
+    pool.alarm_at = 2200 - 1200
+    assert pool._rows_since_change() == 1200 + 64  # the change came in the chunk before the alarm
+    for passed, after in ((1024, True), (1088, False)):
+        pool.alarm_at = pool.seen - passed
+        assert pool._is_after_change() == after
+
+
+def test_a_new_expert_may_have_as_many_supports_as_the_one_that_it_may_replace():
+    X = np.random.default_rng(0).normal(size=(2000, 10))
+    y = np.where(X[:, 0] * X[:, 1] * X[:, 2] > 0.0, 1, -1)
+    pool = hypotheses_of(BudgetClassifier("16MB", random_state=0).fit(X, y))[0].pool
+    stays = next(i for i, e in enumerate(pool.experts) if e.design.kind == "scaled" and e.learner is not None)
+    assert pool.experts[stays].n_supports > 350
+    pool.trials = []
+    for changed, most in ((False, pool.experts[stays].n_supports), (True, 350)):
+        other = copy.deepcopy(pool)
+        place = other._start_scaled(1024, changed=changed)[-1][0]
+        assert other.experts[place].allowed == most
 
 
 def test_weights_of_classes_and_rows():

@@ -31,7 +31,7 @@ MOST_ROWS, FEWEST_ROWS = 64, 16
 # Rows of the window, at most and at least; the window takes at most 1 / WINDOW_SHARE of the memory. If it had
 # fewer rows, there is none: experts with scales from so few rows are often worse than those with equal
 # scales, and take their memory.
-MOST_WINDOW, FEWEST_WINDOW, WINDOW_SHARE = 1024, 256, 16
+MOST_WINDOW, FEWEST_WINDOW, WINDOW_SHARE = 2048, 256, 16
 # The smallest number of rows per block; the largest is CHUNK.
 SHORTEST_BLOCK = 16
 
@@ -95,7 +95,7 @@ class ExpertPool:
         n = len(self.experts)
         self.only_first_wrong: Ints = np.zeros((n, n), np.int64)
         # The second-order expert whose errors the detector gets, its errors in the current chunk, and the
-        # round of an alarm after which scales will be learned again; -1 if there is none
+        # round of the last alarm; -1 if there was none
         self.watched, self.chunk_errors, self.alarm_at = -1, 0, -1
         self.scales: Floats = np.zeros(0)  # the feature scales that were learned last
         # New experts: the place of each, that of the expert that it may replace, and the round of the

@@ -22,9 +22,9 @@ from budgetron.portfolio._views import Scaler, Views
 __all__ = ["CHANGED", "NO_TARGET", "ScheduledPool"]
 
 # The number of steps that learn the feature scales, and the rows that one step uses, at least and at most. In
-# between, the rows grow with the square root of the memory: the matrices of a step then take an eighth of it.
+# between, the two matrices of a step take 1 / STEP_SHARE of the memory.
 SCALE_STEPS = 25
-FEWEST_IN_STEP, MOST_IN_STEP = 250, 500
+FEWEST_IN_STEP, MOST_IN_STEP, STEP_SHARE = 250, 512, 7
 # Feature scales are learned from at least this many rows.
 FEWEST_SCALED = 128
 # The first review is after this many rounds, and the next ones after twice as many each.
@@ -131,10 +131,10 @@ class ScheduledPool(ExpertPool):
             # The best one grows first, and new ones get what is left.
             changes += self._grow()
         may_restart = self.seen > max(MOST_KEPT) and self.plan.restarts and self.plan.reassigns_memory
-        if self.alarm_at < 0 and (self.plan.restarts or self.seen <= BEST_GROWS_FROM):
+        if not self._is_after_change() and (self.plan.restarts or self.seen <= BEST_GROWS_FROM):
             # An expert that restarts gets the other half of the free memory.
             parts = 2 if may_restart and self._expert_to_restart() is not None else 1
-            changes += self._start_scaled(min(self.seen, len(self.window)), parts=parts)
+            changes += self._start_scaled(self._rows_since_change(), parts=parts)
         if may_restart:
             changes += self._restart_an_ended_one()
         if self.seen < BEST_GROWS_FROM and self.plan.reassigns_memory:
@@ -192,7 +192,7 @@ class ScheduledPool(ExpertPool):
         if expert is None:
             return []
         rival = next(iter(self._second_order("kernel")), self._best())
-        started = self._start_late(expert, min(self.seen, len(self.window)))
+        started = self._start_late(expert, self._rows_since_change())
         if started:
             self._start_trial(started[0][0], self.experts.index(rival))
         return started
@@ -209,14 +209,23 @@ class ScheduledPool(ExpertPool):
         self.trials.append((new, previous, until))
 
     def _start_late(
-        self, expert: Expert, n_rows: int, scales: Floats | None = None, changed: bool = False, parts: int = 1
+        self,
+        expert: Expert,
+        n_rows: int,
+        scales: Floats | None = None,
+        changed: bool = False,
+        parts: int = 1,
+        most: int = MOST_SUPPORTS_OF_OTHERS,
     ) -> Changes:
-        """Start an expert with the last rows, if one of this many parts of the free memory is enough."""
+        """Start an expert with the last rows, if one of this many parts of the free memory is enough.
+
+        It may have at most this many supports.
+        """
         assert self.scaler is not None
         if not n_rows or not expert.set_width(self.medians[int(expert.design.standardised)], self.row.dtype):
             return []
         share = self.free // parts - 8 * self.d  # the scales take the rest
-        if not expert.start(self.row, self.outputs, share, MOST_SUPPORTS_OF_OTHERS):
+        if not expert.start(self.row, self.outputs, share, most):
             return []
         expert.late = True
         if scales is not None:
@@ -286,18 +295,24 @@ class ScheduledPool(ExpertPool):
         """Test for a change of the stream, end trials, and learn new scales some time after a change."""
         errors, self.chunk_errors = self.chunk_errors, 0
         watching = self.watched >= 0 and self.plan.restarts
-        if watching and self.detector.add(CHUNK, errors) and self.alarm_at < 0:
+        if watching and self.detector.add(CHUNK, errors) and not self._is_after_change():
             self.alarm_at = self.seen
         due = [trial for trial in self.trials if trial[2] <= self.seen]
         self.trials = [trial for trial in self.trials if trial[2] > self.seen]
         changes = [change for new, previous, _ in due for change in self._end_trial(new, previous)]
-        passed = self.seen - self.alarm_at
-        if self.alarm_at >= 0 and passed in ROUNDS_AFTER_CHANGE:
-            if passed == ROUNDS_AFTER_CHANGE[-1]:
-                self.alarm_at = -1
-            # The alarm came at the end of a chunk, so the rows of this chunk came after the change, too.
-            changes += self._start_scaled(min(passed + CHUNK, len(self.window)), changed=True)
+        if self.alarm_at >= 0 and self.seen - self.alarm_at in ROUNDS_AFTER_CHANGE:
+            changes += self._start_scaled(self._rows_since_change(), changed=True)
         return changes
+
+    def _is_after_change(self) -> bool:
+        """Whether an alarm was so recent that feature scales are still to be learned, or were learned now."""
+        return self.alarm_at >= 0 and self.seen - self.alarm_at <= ROUNDS_AFTER_CHANGE[-1]
+
+    def _rows_since_change(self) -> int:
+        """The number of rows of the window that came after the last change."""
+        rows = min(self.seen, len(self.window))
+        # The alarm came at the end of a chunk, so the rows of this chunk came after the change, too.
+        return rows if self.alarm_at < 0 else min(rows, self.seen - self.alarm_at + CHUNK)
 
     def _start_scaled(self, n_rows: int, changed: bool = False, parts: int = 1) -> Changes:
         """Learn feature scales from the last rows, and start an expert in one part of the free memory.
@@ -322,11 +337,14 @@ class ScheduledPool(ExpertPool):
         others = self._second_order("kernel")
         if others:  # the loss of the expert with the fewest errors
             expert.loss = min(others, key=lambda other: other.error_rate).loss
-        in_step = int(np.clip(np.sqrt(self.memory) / 8, FEWEST_IN_STEP, MOST_IN_STEP))
+        in_step = int(np.clip(np.sqrt(self.memory / STEP_SHARE / 8), FEWEST_IN_STEP, MOST_IN_STEP))
         self.scales = relevance.feature_scales(
             self.scaler.apply(rows), labels, expert.gamma, max_rows=in_step, steps=SCALE_STEPS
         )
-        started = self._start_late(expert, n_rows, self.scales, changed, parts)
+        most = MOST_SUPPORTS_OF_OTHERS
+        if stays >= 0 and not changed:  # a fair comparison: as many supports as the one that it may replace
+            most = max(most, self.experts[stays].n_supports)
+        started = self._start_late(expert, n_rows, self.scales, changed, parts, most)
         while changed and not started and self._second_order():
             changes.append(self._end(max(self._second_order(), key=lambda other: other.nbytes), None))
             started = self._start_late(expert, n_rows, self.scales, changed)
@@ -340,7 +358,10 @@ class ScheduledPool(ExpertPool):
         return changes + started
 
     def _end_trial(self, new: int, previous: int) -> Changes:
-        """End the worse of two experts. Of different kinds, only a new one that is clearly worse ends."""
+        """End the worse of two experts. Of different kinds, only a new one that is clearly worse ends.
+
+        A new expert that replaces one of the same kind may have as many supports as that one.
+        """
         first, second = self.experts[new], self.experts[previous]
         if first.learner is None or second.learner is None:
             return []
@@ -350,4 +371,8 @@ class ScheduledPool(ExpertPool):
             return [self._end(first, second)]
         if previous == self.watched:
             self._watch(new)
-        return [self._end(second, first)]
+        most, change = second.allowed, self._end(second, first)
+        if most > first.allowed:
+            own = first.reserved_bytes(self.row, self.outputs) - first.scales.nbytes
+            first.grow(self.row, self.outputs, own + self.free, most)
+        return [change]
