@@ -95,13 +95,13 @@ def ours(memory: str, copies: int = 0, **fields: Any) -> Player:
 
 
 def one_per_class(memory: str) -> Player:
-    """Return a player with a BudgetClassifier for each class against the rest, in equal parts of the memory."""
+    """Return a player with a BudgetClassifier for each class, in equal parts of the memory."""
 
     def play(X: np.ndarray, y: np.ndarray, limit: float = math.inf) -> dict[str, Any]:
         from budgetron import BudgetClassifier
 
         classes = np.unique(y)
-        part = int(memory.removesuffix("MB")) * 10**6 // len(classes)
+        part = int(memory.removesuffix("MB")) * 2**20 // len(classes)
         models, wrong = [BudgetClassifier(part, random_state=0) for _ in classes], 0
         for start in range(0, len(y), STEP):
             rows, labels = X[start : start + STEP].astype(np.float32), y[start : start + STEP]

@@ -134,8 +134,8 @@ def page(results: Results) -> str:
             lambda streams: [[name, *cells(streams, lambda stream, name=name: name)] for name in ALONE]
         ),
         ablations="\n".join(f"- {name}: {ablation.about};" for name, ablation in ABLATIONS.items())
-        + f"\n- {NO_SHARED_SPAN}: for many classes, a `BudgetClassifier` for each class against the rest, in equal"
-        "\n  parts of the memory.",
+        + f"\n- {NO_SHARED_SPAN}: for many classes, a `BudgetClassifier` for each class against the rest,"
+        "\n  in equal parts of the memory.",
         parts=in_groups(
             lambda streams: [
                 [part or "all parts", *cells(streams, lambda stream, part=part: ours_name(stream, 0, part))]

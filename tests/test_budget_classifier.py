@@ -194,7 +194,7 @@ def test_a_trial_ends_the_worse_expert():
             winner == new,
             winner == previous,
         ]
-        assert other.experts[winner].allowed == 600  # a new expert gets the memory of the one that it replaces
+        assert other.experts[winner].allowed == 600  # a new expert gets the memory of the old one
         assert other.reserved_bytes <= other.memory
 
 
