@@ -25,6 +25,7 @@ import budgetron.river
 from budgetron import BudgetClassifier
 from budgetron._base.access import hypotheses_of
 from budgetron._util.atomic import atomic_write
+from budgetron.portfolio._experts import FIRST_ORDER
 
 RESULTS = Path(__file__).parent.parent / "docs" / "single-rounds" / "results.json"
 FIRST, LAST, REPEAT = 1400, 1780, 5
@@ -38,10 +39,12 @@ def per_row(run: Callable[[], Any], rows: int = LAST - FIRST) -> float:
 
 
 def experts_alone(model: BudgetClassifier, X: np.ndarray, labels: np.ndarray) -> float:
-    """Return the time of the rounds of all experts with a hypothesis, each played on its own."""
+    """Return the time of the rounds of all experts, each played on its own; those of first order together."""
     portfolio = hypotheses_of(model)[0]
     rows = portfolio.pool.scaler.apply(X)
-    total = 0.0
+    first_order, outputs = portfolio.pool.first_order_experts, portfolio.pool.outputs
+    scores, constant = np.zeros((len(X), len(FIRST_ORDER), outputs)), np.ones((len(X), 1))
+    total = per_row(lambda: first_order.learn(np.hstack([rows, constant]), labels, scores))
     for expert in portfolio.pool.experts:
         if expert.learner is not None:
             learner, scales = expert.learner, expert.scales

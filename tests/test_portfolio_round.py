@@ -10,6 +10,7 @@ from sklearn.datasets import load_digits
 
 from budgetron import BudgetClassifier
 from budgetron._base.access import hypotheses_of
+from budgetron.portfolio._schedule import ScheduledPool
 
 
 def assert_same(found, expected, where="state"):
@@ -71,15 +72,23 @@ def test_rows_that_are_not_ordinary_are_played_as_batches():
         assert portfolio.play_single(row, 1.0, 1.0, sigmoid) is not None
 
 
-def test_the_schedule_runs_after_its_rounds():
-    """Rounds 640 and 704 end a chunk, so that they are played as batches."""
-    X, y, model = fitted(2, np.float64, "16MB", rows=630)
-    portfolio = hypotheses_of(model)[0]
-    single = [portfolio.play_single(X[i], 1.0, 1.0, model.sigmoids_[0]) is not None for i in range(630, 645)]
-    assert single == [True] * 9 + [False] * 6  # the round is not played, and stays the next one
-    model.play(X[639], y[639])
-    assert portfolio.pool.seen == 640
-    assert portfolio.play_single(X[640], 1.0, 1.0, model.sigmoids_[0]) is not None
+def test_the_schedule_runs_after_its_rounds(monkeypatch):
+    """Rounds 640 and 704 end a chunk. Before them, no expert needs more room."""
+    X, _, model = fitted(2, np.float64, "16MB", rows=630)
+    portfolio, ran = hypotheses_of(model)[0], []
+    for expert in portfolio.pool.experts:
+        expert.allowed = expert.budget  # no expert grows
+    run_schedule = ScheduledPool.run_schedule
+
+    def recorded(pool, wrong):
+        ran.append(pool.seen)
+        assert not wrong.any()  # the mistakes of the round were counted before
+        return run_schedule(pool, wrong)
+
+    monkeypatch.setattr(ScheduledPool, "run_schedule", recorded)
+    for i in range(630, 710):
+        assert portfolio.play_single(X[i], 1.0, 1.0, model.sigmoids_[0]) is not None
+    assert ran == [640, 704]
 
 
 def test_copies_have_their_own_rounds():

@@ -98,6 +98,8 @@ cdef class PortfolioRound:
     def play(self, x, double y, double weight, double[::1] sigmoid):
         """Play a round; return the margins before the label was seen, or None if it must be played as a batch.
 
+        Unless the round `is_ordinary`, the schedule of the pool must run after it.
+
         Parameters
         ----------
         x : ndarray of shape (d,)
@@ -111,7 +113,9 @@ cdef class PortfolioRound:
         cdef Py_ssize_t k, outputs = self.combination.outputs
         cdef cnp.ndarray row
         cdef bint ready
-        if not is_plain(x, self.d, self.type_number) or not self.is_ordinary() or not weight < LARGEST_WEIGHT:
+        if not is_plain(x, self.d, self.type_number) or not weight < LARGEST_WEIGHT:
+            return None
+        if self.pool.seen < len(self.pool.reservoir):
             return None
         row = x
         if self.type_number == cnp.NPY_FLOAT32:
@@ -127,10 +131,10 @@ cdef class PortfolioRound:
         self.exchange_supports()
         return result
 
-    cdef bint is_ordinary(self):
-        """Return whether the next round is followed by no event of the schedule, and no expert needs more room."""
+    def is_ordinary(self):
+        """Return whether the next round is followed by no event of the schedule, and no expert may need more room."""
         cdef int64_t after = self.pool.seen + 1
-        if after % self.chunk == 0 or after <= len(self.pool.reservoir):
+        if after % self.chunk == 0:
             return False
         for expert in self.experts:
             if expert.room <= self.spare:

@@ -20,7 +20,9 @@ from budgetron._core.combination import Combination
 from budgetron._core.portfolio_round import PortfolioRound
 from budgetron._util.blocks import row_blocks
 from budgetron._util.checks import State
+from budgetron._util.interrupts import defer_interrupts
 from budgetron._util.sparse import check_sparse
+from budgetron._util.threads import one_thread
 from budgetron._util.types import Floats, Ints, Matrix, Row
 from budgetron.portfolio._changes import CHUNK
 from budgetron.portfolio._experts import FIRST_ORDER, LEAST_ROOM, LOGISTIC_FACTOR, WIDE, Plan
@@ -219,12 +221,16 @@ class Portfolio:
         self.mistakes += int(np.count_nonzero(signed(margins, labels) <= 0.0))
         self.rounds += n
         pool.keep_rows(X, labels, importances)
-        for place, target in pool.run_schedule(counts):
+        self._run_schedule(counts)
+        return margins, sizes
+
+    def _run_schedule(self, wrong: Ints) -> None:
+        """Let experts start, end and grow if it is time, after rounds with this many mistakes of each."""
+        for place, target in self.pool.run_schedule(wrong):
             if target >= 0:
                 self.combination.transfer_weight(place, target)
             else:  # after a change, what the combiners know about the other experts is outdated
                 self.combination.reset(place, 1.0 if target == CHANGED else LATE_VARIANCE)
-        return margins, sizes
 
     def _active(self) -> NDArray[np.bool_]:
         return np.array([expert.active for expert in self.pool.experts])
@@ -257,7 +263,7 @@ class Portfolio:
         """Play one round in compiled code, and let the sigmoid learn from the margins; return the margins.
 
         Return None, and change nothing, if the round must be played by `play`: the row is sparse or unusual,
-        or experts may start, end or grow after it.
+        or one of the first.
         """
         row = x if type(x) is np.ndarray else None
         if row is None or row.dtype != self.dtype or not row.flags.c_contiguous:
@@ -270,7 +276,14 @@ class Portfolio:
             if not PortfolioRound.is_possible(self):
                 return None
             self._single = PortfolioRound(self, CHUNK, LEAST_ROOM, FIRST_ORDER_FACTORS)
-        return self._single.play(row, y, importance, sigmoid)
+        if self._single.is_ordinary():
+            return self._single.play(row, y, importance, sigmoid)
+        with defer_interrupts(), one_thread():
+            margins = self._single.play(row, y, importance, sigmoid)
+            if margins is not None:
+                self._run_schedule(np.zeros(len(self.pool.experts), np.int64))  # mistakes were counted
+                self._single = None
+        return margins
 
     def open_round(self, x: Row) -> float | Floats:
         """Play the first half of a round: check the row and return the margins."""
