@@ -185,7 +185,7 @@ def test_a_trial_ends_the_worse_expert():
     new, previous, until = next(t for t in pool.trials if kinds[t[0]] == kinds[t[1]] == "scaled")
     assert until == 1024 + 512
     pool.watched, pool.experts[previous].allowed = previous, 600
-    for a, b, winner in ((10, 9, previous), (9, 10, new)):
+    for a, b, winner in ((12, 9, previous), (10, 9, new), (9, 12, new)):  # 3 > sqrt(21) / 2 > 1
         other = copy.deepcopy(pool)
         other.only_first_wrong[new, previous], other.only_first_wrong[previous, new] = a, b
         other._end_trial(new, previous)

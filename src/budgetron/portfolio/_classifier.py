@@ -111,10 +111,11 @@ class BudgetClassifier(WeightedClassifier, UnmergeableClassifier):
     the memory. If this is too small for 256 rows, there is no window: no scales are learned, and no expert
     starts again. A change is an increase of the error rate of the best second-order expert. The test for it
     runs every 64 rounds, with a probability of a false alarm of about 0.0005. New experts first learn recent
-    rows of the window. After a trial of 512 rounds, or an eighth of all rounds so far if this is longer, the
-    worse of the new and the old expert ends. If only one of them has learned scales, the new one ends if it
-    is worse by more than 1 standard deviation. If both have, the new one may have as many supports as the old
-    one, unless the stream has changed, and gets its memory if it wins.
+    rows of the window. After a trial of 512 rounds, or an eighth of all rounds so far if this is longer, one
+    of the new and the old expert ends: the new one if it is worse by more than 0.5 standard deviations. If
+    only one of them has learned scales, the new one ends if it is worse by more than 1 standard deviation,
+    and the old one stays. If both have, the new one may have as many supports as the old one, unless the
+    stream has changed, and gets its memory if it wins.
 
     The combiners are linear second-order learners on the experts' scores and on recent labels, for streams
     where a label depends on earlier labels. Recent labels are used in `play`, in `progressive_fit` and in the

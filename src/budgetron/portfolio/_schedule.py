@@ -47,8 +47,9 @@ BEST_GROWS_FROM, MOST_SUPPORTS_OF_OTHERS, SHRINK_DEVIATIONS = 1024, 350, 2.0
 # experts need few supports, and the others can use the rest.
 GROWTH_FACTOR = 2
 # A new expert that is compared with one of another kind ends if it is worse by more than TRIAL_DEVIATIONS
-# standard deviations.
-TRIAL_DEVIATIONS = 1.0
+# standard deviations. One that is compared with one of the same kind ends if it is worse by more than
+# REPLACE_DEVIATIONS. Otherwise it replaces the other one, because its scales come from more rows.
+TRIAL_DEVIATIONS, REPLACE_DEVIATIONS = 1.0, 0.5
 # From the review after this many rounds on, second-order experts of all kinds are compared with each other.
 COMPARE_ALL = 4096
 # A new expert is compared with the one that it may replace after TRIAL_ROUNDS rounds, or after
@@ -358,7 +359,7 @@ class ScheduledPool(ExpertPool):
         return changes + started
 
     def _end_trial(self, new: int, previous: int) -> Changes:
-        """End the worse of two experts. Of different kinds, only a new one that is clearly worse ends.
+        """End one of two experts of the same kind. Of different kinds, only a new one may end.
 
         A new expert that replaces one of the same kind may have as many supports as that one.
         """
@@ -367,7 +368,7 @@ class ScheduledPool(ExpertPool):
             return []
         if first.design.kind != second.design.kind:
             return [self._end(first, second)] if self._is_worse(first, second, TRIAL_DEVIATIONS) else []
-        if self.only_first_wrong[new, previous] >= self.only_first_wrong[previous, new]:
+        if self._is_worse(first, second, REPLACE_DEVIATIONS):
             return [self._end(first, second)]
         if previous == self.watched:
             self._watch(new)
