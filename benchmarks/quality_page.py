@@ -274,7 +274,7 @@ linear learner that adapts quickly is best. No expert is good at both.
 {changing}
 ## Cost
 
-One thread, batches of 100 rows, the first seed. ARF and AMF have 10 trees. The speed
+Processor time of one thread, batches of 100 rows, the first seed. ARF and AMF have 10 trees. The speed
 relative to ARF is shown where both were timed on the same machine.
 `nbytes_` is read every 100 rounds, and the largest value is shown. The growth of the process is the growth
 per model while two models ran at the same time, or eight models with little memory.
