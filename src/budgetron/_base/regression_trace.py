@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, ClassVar
 
 import numpy as np
 
-from budgetron._util.figures import finish_axis, new_figure
-from budgetron._util.html import html_table
+from budgetron._base.run_trace import RunTrace
 from budgetron._util.types import Floats, Ints
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 __all__ = ["RegressionTrace"]
 
 
 @dataclass(frozen=True)
-class RegressionTrace:
+class RegressionTrace(RunTrace):
     """The rounds of one `progressive_fit` of a regressor.
 
     Attributes
@@ -44,14 +39,13 @@ class RegressionTrace:
         The prediction interval of each round, before the target was seen, of learners that have intervals.
     """
 
+    _error_label: ClassVar[str] = "RMSE"
+
     predictions: Floats
     targets: Floats
     support_sizes: Ints
     ledger: Mapping[str, Floats | Ints] | None = None
     intervals: Floats | None = None
-
-    def __len__(self) -> int:
-        return len(self.predictions)
 
     @property
     def residuals(self) -> Floats:
@@ -84,10 +78,9 @@ class RegressionTrace:
         return float(np.mean((low <= self.targets) & (self.targets <= high)))
 
     def __repr__(self) -> str:
-        supports = f", {int(self.support_sizes[-1])} supports" if self.support_sizes.any() else ""
         covered = "" if self.intervals is None else f", coverage {self.coverage:.3f}"
         error = f"RMSE {self.rmse:.4g}" if len(self) else "no error"
-        return f"RegressionTrace({len(self)} rounds, {error}{covered}{supports})"
+        return f"RegressionTrace({len(self)} rounds, {error}{covered}{self._supports_text()})"
 
     def _repr_html_(self) -> str:
         rows = [("rounds", f"{len(self):,}")]
@@ -100,43 +93,19 @@ class RegressionTrace:
             ]
         if self.intervals is not None:
             rows.append(("coverage of the intervals", f"{self.coverage:.2%}"))
-        if self.support_sizes.any():
-            rows.append(("supports", f"{int(self.support_sizes[-1]):,}"))
-        if self.ledger is not None:
-            rows.append(("ledger", ", ".join(self.ledger)))
-        return html_table("RegressionTrace", rows)
+        return self._html_table(rows)
 
-    def plot(self, path: str | os.PathLike[str] | None = None, *, window: int = 1000) -> Figure:
-        """Plot the error of all rounds so far and of recent rounds, and the residuals.
+    def _errors_so_far(self) -> Floats:
+        return self.error_curve
 
-        Parameters
-        ----------
-        path : path-like, optional
-            Where to save the plot.
-        window : int, default=1000
-            Number of recent rounds; at most a tenth of all rounds.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-            Notebooks show it.
-        """
-        if window < 1:
-            raise ValueError(f"window must be at least 1; got {window}")
-        figure, axes = new_figure(8, 6, 2, sharex=True)
-        rounds = np.arange(1, len(self) + 1)
-        axes[0].plot(rounds, self.error_curve, label="all rounds so far", color="#0072B2")
-        size = max(1, min(window, len(self) // 10))
+    def _recent_errors(self, size: int) -> Floats:
         sums = np.concatenate([[0.0], np.cumsum(self.residuals**2)])
-        recent = np.sqrt(np.maximum(sums[size:] - sums[:-size], 0.0) / size)
-        axes[0].plot(rounds[size - 1 :], recent, label=f"the last {size:,} rounds", color="#D55E00", lw=1)
-        axes[0].set(ylabel="RMSE", ylim=(0, None))
-        axes[0].legend(frameon=False)
-        finish_axis(axes[0])
-        axes[1].plot(rounds, self.residuals, ".", color="#009E73", ms=2)
-        axes[1].set(ylabel="target - prediction")
-        finish_axis(axes[1])
-        axes[0].set_xlabel("")
-        if path is not None:
-            figure.savefig(path, dpi=150)
-        return figure
+        recent: Floats = np.sqrt(np.maximum(sums[size:] - sums[:-size], 0.0) / size)
+        return recent
+
+    def _has_lower_plot(self) -> bool:
+        return True
+
+    def _draw_lower_plot(self, axis: Any, rounds: Ints) -> None:
+        axis.plot(rounds, self.residuals, ".", color="#009E73", ms=2)
+        axis.set(ylabel="target - prediction")

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron._util.figures import finish_axis, new_figure
-from budgetron._util.html import html_table
+from budgetron._base.run_trace import RunTrace
 from budgetron._util.types import Codes, Floats, Ints, Labels
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 __all__ = ["Trace"]
 
 
 @dataclass(frozen=True)
-class Trace:
+class Trace(RunTrace):
     """The rounds of one `progressive_fit`.
 
     Attributes
@@ -60,6 +55,8 @@ class Trace:
         - ``norm``: ||f|| after the round.
     """
 
+    _error_label: ClassVar[str] = "error (%)"
+
     margins: Floats
     mistakes: NDArray[np.bool_]
     support_sizes: Ints
@@ -73,9 +70,6 @@ class Trace:
         predicted: Labels = self.classes[self.codes]
         return predicted
 
-    def __len__(self) -> int:
-        return len(self.mistakes)
-
     @property
     def error_rate(self) -> float:
         """Mistakes divided by rounds."""
@@ -88,58 +82,32 @@ class Trace:
         return curve
 
     def __repr__(self) -> str:
-        supports = f", {int(self.support_sizes[-1])} supports" if self.support_sizes.any() else ""
-        mistakes = int(self.mistakes.sum())
-        return f"Trace({len(self)} rounds, {mistakes} mistakes, error rate {self.error_rate:.4f}{supports})"
+        mistakes, rate = int(self.mistakes.sum()), f"{self.error_rate:.4f}"
+        return f"Trace({len(self)} rounds, {mistakes} mistakes, error rate {rate}{self._supports_text()})"
 
     def _repr_html_(self) -> str:
         recent = self.mistakes[-1000:]
-        rows = [
-            ("rounds", f"{len(self):,}"),
-            ("mistakes", f"{int(self.mistakes.sum()):,}"),
-            ("error rate", f"{self.error_rate:.2%}" if len(self) else "-"),
-            (f"error rate of the last {len(recent):,}", f"{recent.mean():.2%}" if len(self) else "-"),
-            ("classes", f"{len(self.classes):,}"),
-        ]
-        if self.support_sizes.any():
-            rows.append(("supports", f"{int(self.support_sizes[-1]):,}"))
-        if self.ledger is not None:
-            rows.append(("ledger", ", ".join(self.ledger)))
-        return html_table("Trace", rows)
+        return self._html_table(
+            [
+                ("rounds", f"{len(self):,}"),
+                ("mistakes", f"{int(self.mistakes.sum()):,}"),
+                ("error rate", f"{self.error_rate:.2%}" if len(self) else "-"),
+                (f"error rate of the last {len(recent):,}", f"{recent.mean():.2%}" if len(self) else "-"),
+                ("classes", f"{len(self.classes):,}"),
+            ]
+        )
 
-    def plot(self, path: str | os.PathLike[str] | None = None, *, window: int = 1000) -> Figure:
-        """Plot the error of all rounds so far and of recent rounds, and the supports if there are any.
+    def _errors_so_far(self) -> Floats:
+        return 100 * self.error_curve
 
-        Parameters
-        ----------
-        path : path-like, optional
-            Where to save the plot.
-        window : int, default=1000
-            Number of recent rounds; at most a tenth of all rounds.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-            Notebooks show it.
-        """
-        if window < 1:
-            raise ValueError(f"window must be at least 1; got {window}")
-        with_supports = bool(self.support_sizes.any())
-        figure, axes = new_figure(8, 6 if with_supports else 4, 1 + with_supports, sharex=True)
-        rounds = np.arange(1, len(self) + 1)
-        axes[0].plot(rounds, 100 * self.error_curve, label="all rounds so far", color="#0072B2")
-        size = max(1, min(window, len(self) // 10))
+    def _recent_errors(self, size: int) -> Floats:
         counts = np.concatenate([[0], np.cumsum(self.mistakes)])
-        recent = 100 * (counts[size:] - counts[:-size]) / size
-        axes[0].plot(rounds[size - 1 :], recent, label=f"the last {size:,} rounds", color="#D55E00", lw=1)
-        axes[0].set(ylabel="error (%)", ylim=(0, None))
-        axes[0].legend(frameon=False)
-        finish_axis(axes[0])
-        if with_supports:
-            axes[1].plot(rounds, self.support_sizes, color="#009E73")
-            axes[1].set(ylabel="supports", ylim=(0, None))
-            finish_axis(axes[1])
-            axes[0].set_xlabel("")
-        if path is not None:
-            figure.savefig(path, dpi=150)
-        return figure
+        recent: Floats = 100 * (counts[size:] - counts[:-size]) / size
+        return recent
+
+    def _has_lower_plot(self) -> bool:
+        return bool(self.support_sizes.any())
+
+    def _draw_lower_plot(self, axis: Any, rounds: Ints) -> None:
+        axis.plot(rounds, self.support_sizes, color="#009E73")
+        axis.set(ylabel="supports", ylim=(0, None))
