@@ -91,9 +91,3 @@ class ClassAdmission(RoundPlayer):
             mirrored = self._new_hypothesis(generator)
             mirrored.set_round_count(hypothesis.rounds)
         return mirrored
-
-    def _add_features(self, d: int) -> None:
-        """Take rows of d features from now on; the new features were 0 in all rows so far."""
-        for hypothesis in self._learners:
-            hypothesis.add_features(d)
-        self.n_features_in_ = d

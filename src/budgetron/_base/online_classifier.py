@@ -19,13 +19,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from budgetron._base.batches import predicted_codes, refuse_unknown
 from budgetron._base.class_admission import ClassAdmission
-from budgetron._base.large_values import name_large_value
 from budgetron._base.progress import verbose_call
 from budgetron._base.sizes import Prepare, as_it_is
 from budgetron._base.theorems import DeclaredTheorem
 from budgetron._base.trace import Trace
 from budgetron._core.kernel import Kernel
-from budgetron._util.threads import one_thread
 from budgetron._util.types import Floats, Labels, Matrix, Rows
 
 __all__ = ["OnlineClassifier"]
@@ -36,9 +34,6 @@ class OnlineClassifier(ClassifierMixin, ClassAdmission):
 
     A subclass defines how its hypotheses are made (`_make`, `_new_hypothesis`, `_restore`).
     """
-
-    # Whether `decision_function` is the hypothesis that predicts the next round.
-    _predicts_as_it_learns: ClassVar[bool] = True
 
     # For how many more rounds, as a share of those so far, `decision_function` hardly changes; 0 if unknown.
     _stale_share: ClassVar[float] = 0.0
@@ -189,19 +184,8 @@ class OnlineClassifier(ClassifierMixin, ClassAdmission):
         ndarray of shape (n_samples,), or (n_samples, n_classes) with more than two classes
         """
         check_is_fitted(self)
-        checked = self._check_rows(X)
-        with name_large_value(checked):
-            with one_thread():
-                margins = self._margins(checked)
-            if not np.isfinite(margins).all():
-                row = int(np.flatnonzero(~np.isfinite(margins).all(axis=0))[0])
-                raise ValueError(f"f(x) of row {row} is not finite; scale the features")
+        margins = self._finite_values(self._check_rows(X), self._margins, "f(x) of")
         return margins[0] if len(margins) == 1 else margins.T.copy()
-
-    def _decide(self, hypothesis: Any, X: Matrix) -> Floats:
-        """Return the values of one hypothesis that `decision_function` returns."""
-        values: Floats = hypothesis.decide(X)
-        return values
 
     def _margins(self, X: Matrix) -> Floats:
         """Return f(x) of each output for rows that were checked, of shape (n_outputs, n_samples)."""
@@ -234,8 +218,3 @@ class OnlineClassifier(ClassifierMixin, ClassAdmission):
             f"{type(self).__name__} does not provide probabilities. CalibratedClassifier(learner) learns "
             "exactly as the learner does, and has predict_proba"
         )
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import isfinite
-from typing import Any, ClassVar, Never, Self
+from typing import Never, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,13 +11,12 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from budgetron._base.batches import Batch, largest_square, ledger_columns, refuse_unknown
-from budgetron._base.large_values import name_large_value, refuse_large_row
+from budgetron._base.large_values import refuse_large_row
 from budgetron._base.progress import verbose_call
 from budgetron._base.regression_theorems import RegressionTheorem
 from budgetron._base.regression_trace import RegressionTrace
 from budgetron._base.row_player import RowPlayer
-from budgetron._base.weighted_classifier import checked_weights
-from budgetron._util.threads import one_thread
+from budgetron._base.sample_weights import checked_weights, refuse_zero_weights
 from budgetron._util.types import Floats, Ints, Matrix, Row, Rows
 
 __all__ = ["LARGEST_TARGET", "OnlineRegressor"]
@@ -34,8 +33,6 @@ class OnlineRegressor(RegressorMixin, RowPlayer):
     A subclass defines how its one hypothesis is made (`_make`, `_restore`). The labels of the hypothesis are
     the targets, and its margins are the predictions.
     """
-
-    _predicts_as_it_learns: ClassVar[bool] = True
 
     # ------------------------------------------------------------------ learning
 
@@ -65,10 +62,7 @@ class OnlineRegressor(RegressorMixin, RowPlayer):
         self
         """
         refuse_unknown(self, "fit", unknown)
-        if sample_weight is not None and not np.any(np.asarray(sample_weight)):
-            raise ValueError(
-                "all weights are zero, so that nothing would be learned; sample_weight needs one above 0"
-            )
+        refuse_zero_weights(sample_weight)
         with self._unchanged_on_error(), verbose_call(verbose):
             self._forget()
             self._learn(X, y, weights=sample_weight)
@@ -141,13 +135,7 @@ class OnlineRegressor(RegressorMixin, RowPlayer):
         weights: ArrayLike | None = None,
     ) -> RegressionTrace | None:
         batch = self._open_batch(X, y, trace=trace, ledger=ledger, weights=weights)
-        start = self.rounds_
-        try:
-            self._play_parts(batch)
-        except KeyboardInterrupt:  # the rounds before it count
-            self._observe(batch.part(slice(self.rounds_ - start)))
-            raise
-        self._observe(batch)
+        self._play_parts(batch)
         return self._trace(batch, ledger) if trace else None
 
     def _open_batch(
@@ -175,22 +163,15 @@ class OnlineRegressor(RegressorMixin, RowPlayer):
             square=square,
             codes=NO_CODES,
             labels=[targets],
-            margins=np.empty((1, len(targets))) if trace or self._needs_margins() else None,
+            margins=np.empty((1, len(targets))) if trace else None,
             sizes=np.empty((1, len(targets)), np.int64) if trace else None,
             ledger=np.empty((1, len(targets), len(names))) if ledger or needs_ledger else None,
             importances=importances,
         )
 
-    def _needs_margins(self) -> bool:
-        """Return whether `_observe` needs the margins of a batch."""
-        return False
-
     def _needs_ledger(self) -> bool:
         """Return whether the predictions of a batch follow from its ledger."""
         return False
-
-    def _observe(self, batch: Batch) -> None:
-        """Called after the rounds of a batch were played."""
 
     def _trace(self, batch: Batch, ledger: bool) -> RegressionTrace:
         assert batch.sizes is not None
@@ -275,37 +256,17 @@ class OnlineRegressor(RegressorMixin, RowPlayer):
 
     def _predict_rows(self, X: Matrix) -> Floats:
         """Return the predictions for rows that were checked."""
-        with name_large_value(X):
-            with one_thread():
-                predictions = self._decide(self._learners[0], X)
-            if not np.isfinite(predictions).all():
-                row = int(np.flatnonzero(~np.isfinite(predictions))[0])
-                raise ValueError(f"the prediction for row {row} is not finite; scale the features")
-        return predictions
 
-    def _decide(self, hypothesis: Any, X: Matrix) -> Floats:
-        """Return the predictions of the hypothesis."""
-        values: Floats = hypothesis.decide(X)
-        return values
+        def predicted(rows: Matrix) -> Floats:
+            return self._decide(self._learners[0], rows)
+
+        return self._finite_values(X, predicted, "the prediction for")
 
     # ------------------------------------------------------------------ theorems
 
     def regression_theorems(self) -> list[RegressionTheorem]:
         """Return the theorems that apply to this fitted learner, the default first, for `certify`."""
         return []
-
-    # ------------------------------------------------------------------ features
-
-    def _add_features(self, d: int) -> None:
-        """Take rows of d features from now on; the new features were 0 in all rows so far."""
-        for hypothesis in self._learners:
-            hypothesis.add_features(d)
-        self.n_features_in_ = d
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 def checked_target(y: float) -> float:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,7 +20,7 @@ from budgetron._util.interrupts import defer_interrupts
 from budgetron._util.numbers import largest
 from budgetron._util.sparse import check_sparse
 from budgetron._util.threads import one_thread
-from budgetron._util.types import Matrix, Row, Rows
+from budgetron._util.types import Floats, Matrix, Row, Rows
 
 __all__ = ["RowPlayer", "batch_may_fail", "restore_hypotheses_on_error"]
 
@@ -30,6 +30,9 @@ FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 class RowPlayer(FittedEstimator):
     """An estimator that checks rows and plays the rounds of a batch."""
+
+    # Whether predictions are those of the hypothesis that plays the next round.
+    _predicts_as_it_learns: ClassVar[bool] = True
 
     # ------------------------------------------------------------------ hooks of subclasses
 
@@ -76,6 +79,27 @@ class RowPlayer(FittedEstimator):
                 with defer_interrupts():  # so that all hypotheses have played the same rounds
                     self._rounds(part)
 
+    # ------------------------------------------------------------------ predictions
+
+    def _decide(self, hypothesis: Any, X: Matrix) -> Floats:
+        """Return the values of one hypothesis at rows that were checked: margins, or predictions."""
+        values: Floats = hypothesis.decide(X)
+        return values
+
+    def _finite_values(self, X: Matrix, values_of: Callable[[Matrix], Floats], what: str) -> Floats:
+        """Return values at rows that were checked, one or one column for each row.
+
+        If one is not finite, raise an error that says which; `what` names the values.
+        """
+        with name_large_value(X):
+            with one_thread():
+                values = values_of(X)
+            finite = np.isfinite(values)
+            if not finite.all():
+                row = int(np.flatnonzero(~np.atleast_2d(finite).all(axis=0))[0])
+                raise ValueError(f"{what} row {row} is not finite; scale the features")
+        return values
+
     # ------------------------------------------------------------------ rows
 
     def _check_rows(self, X: Rows) -> Matrix:
@@ -108,6 +132,17 @@ class RowPlayer(FittedEstimator):
         if row.ndim != 1 and row.shape[:-1] != (1,):
             raise ValueError(f"x must be one row of features; got an array of shape {row.shape}")
         return self._check_rows(row.reshape((1, -1)).tocsr() if issparse(row) else row.reshape(1, -1))
+
+    def _add_features(self, d: int) -> None:
+        """Take rows of d features from now on; the new features were 0 in all rows so far."""
+        for hypothesis in self._learners:
+            hypothesis.add_features(d)
+        self.n_features_in_ = d
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
 
 def _type_of(X: Rows) -> np.dtype[Any]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from numbers import Number, Real
+from numbers import Real
 from typing import Any, Never, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_array
 
 from budgetron._base.batches import refuse_unknown
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.progress import verbose_call
+from budgetron._base.sample_weights import checked_weights, refuse_zero_weights
 from budgetron._util.types import Floats, Label, Labels, Matrix, Rows
 
 __all__ = ["CLASS_WEIGHT", "WeightedClassifier"]
@@ -53,10 +53,7 @@ class WeightedClassifier(OnlineClassifier):
         self
         """
         refuse_unknown(self, "fit", unknown)
-        if sample_weight is not None and not np.any(np.asarray(sample_weight)):
-            raise ValueError(
-                "all weights are zero, so that nothing would be learned; sample_weight needs one above 0"
-            )
+        refuse_zero_weights(sample_weight)
         with verbose_call(verbose):
             return self._fit(X, y, sample_weight)
 
@@ -123,21 +120,3 @@ class WeightedClassifier(OnlineClassifier):
                     f"class_weight must give each class a finite number that is not negative; got {weight!r} "
                     f"for {label!r}"
                 )
-
-
-def checked_weights(weights: ArrayLike | None, n: int) -> Floats:
-    """Return the weights of n rows, after checking them.
-
-    Not by scikit-learn's function, which refuses weights that are all 0. Those of a batch may be.
-    """
-    if weights is None or isinstance(weights, Number):
-        weights = np.full(n, 1.0 if weights is None else weights)
-    given: Floats = check_array(weights, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
-    if given.shape != (n,):
-        raise ValueError(
-            f"sample_weight must be a number, or have shape ({n},), one per row; got shape {given.shape}"
-        )
-    if (given < 0.0).any():
-        row = int(np.flatnonzero(given < 0.0)[0])
-        raise ValueError(f"sample_weight must not be negative; that of row {row} is {given[row]}")
-    return given
