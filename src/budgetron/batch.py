@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import log, sqrt
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,7 +21,7 @@ from budgetron._base.batches import signed_margin
 from budgetron._base.learner_wrapper import LearnerWrapper
 from budgetron._base.linear_classifier import LinearClassifier
 from budgetron._base.online_classifier import OnlineClassifier
-from budgetron._base.parameters import MOST_SUPPORTS
+from budgetron._base.parameters import OPTIONAL_BUDGET
 from budgetron._base.passes import Convergence, learn_until_separated
 from budgetron._base.past_hypotheses import PastHypotheses, blocks_for_margins
 from budgetron._base.protocol import HypothesisWithHistory
@@ -109,10 +109,8 @@ class AveragedClassifier(LearnerWrapper):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = (
         LearnerWrapper._parameter_constraints
         | DELTA
-        | {
-            "loss_bound": [None, Interval(Real, 0.0, None, closed="neither")],
-            "budget": [None, Interval(Integral, 1, MOST_SUPPORTS, closed="both")],
-        }
+        | OPTIONAL_BUDGET
+        | {"loss_bound": [None, Interval(Real, 0.0, None, closed="neither")]}
     )
 
     # The average of T hypotheses changes by a share of 1 / T with each round.

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
 from budgetron._base.kernel_estimator import KernelEstimator
 from budgetron._base.online_classifier import OnlineClassifier
-from budgetron._base.parameters import MOST_SUPPORTS, Constraints
+from budgetron._base.parameters import BUDGET, Constraints
 from budgetron._base.unmergeable import MERGEABLE, UnmergeableClassifier
 from budgetron._core.rounds import Learner
 from budgetron.kernels import KernelFunction, Normalized
@@ -40,9 +38,7 @@ class KernelClassifier(KernelEstimator, UnmergeableClassifier):
 class BudgetedClassifier(KernelClassifier):
     """A kernel learner with a budget and no other parameter of its own."""
 
-    _parameter_constraints: ClassVar[Constraints] = KernelClassifier._parameter_constraints | {
-        "budget": [Interval(Integral, 1, MOST_SUPPORTS, closed="both")]
-    }
+    _parameter_constraints: ClassVar[Constraints] = KernelClassifier._parameter_constraints | BUDGET
 
     def __init__(
         self,

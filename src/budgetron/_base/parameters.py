@@ -6,14 +6,19 @@ from numbers import Integral
 from typing import Any, ClassVar, SupportsInt, TypeAlias, cast
 
 from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import Interval
 
-__all__ = ["MOST_SUPPORTS", "CheckedEstimator", "Constraints"]
+__all__ = ["BUDGET", "MOST_SUPPORTS", "OPTIONAL_BUDGET", "CheckedEstimator", "Constraints"]
 
 # The valid values of each parameter, as scikit-learn's `_parameter_constraints` declares them.
 Constraints: TypeAlias = dict[str, list[Any]]
 
 # Slots are counted in 32 bits.
 MOST_SUPPORTS = 2**31 - 2
+
+# The constraint of the parameter, for learners that need a budget, and for those that may have none.
+BUDGET: Constraints = {"budget": [Interval(Integral, 1, MOST_SUPPORTS, closed="both")]}
+OPTIONAL_BUDGET: Constraints = {"budget": [*BUDGET["budget"], None]}
 
 # Python's integers have no limit, but floats do.
 MOST = 2**1000

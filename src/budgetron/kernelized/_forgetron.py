@@ -1,6 +1,6 @@
 """The Forgetron: self-tuned, basic and greedy (Forgetron paper), and simplified (Sutskever's paper)."""
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import ClassVar
 
 import cython
@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from budgetron import bounds
 from budgetron._base.kernel_classifier import KernelClassifier
-from budgetron._base.parameters import MOST_SUPPORTS, Constraints
+from budgetron._base.parameters import BUDGET, Constraints
 from budgetron._base.theorems import DeclaredTheorem, FunctionTheorem, Run
 from budgetron.bounds import drift_limit, norm_limit
 from budgetron.kernels import KernelFunction, Normalized
@@ -228,13 +228,16 @@ class Forgetron(KernelClassifier):
     Trace(1797 rounds, 114 mistakes, error rate 0.0634, 50 supports)
     """
 
-    _parameter_constraints: ClassVar[Constraints] = KernelClassifier._parameter_constraints | {
-        "budget": [Interval(Integral, 1, MOST_SUPPORTS, closed="both")],
-        "variant": [StrOptions({"self-tuned", "basic", "greedy", "greedy-cumulative", "simplified"})],
-        "eta": [Interval(Real, 0.0, None, closed="neither"), None],
-        "decay": [Interval(Real, 0.0, None, closed="left"), None],
-        "radius": [Interval(Real, 0.0, None, closed="neither"), None],
-    }
+    _parameter_constraints: ClassVar[Constraints] = (
+        KernelClassifier._parameter_constraints
+        | BUDGET
+        | {
+            "variant": [StrOptions({"self-tuned", "basic", "greedy", "greedy-cumulative", "simplified"})],
+            "eta": [Interval(Real, 0.0, None, closed="neither"), None],
+            "decay": [Interval(Real, 0.0, None, closed="left"), None],
+            "radius": [Interval(Real, 0.0, None, closed="neither"), None],
+        }
+    )
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """NORMA for regression: gradient descent on the regularized loss in the space of the kernel."""
 
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from numbers import Real
+from typing import ClassVar
 
 import cython
 import numpy as np
@@ -10,7 +10,7 @@ from cython.cimports.libc.math import fabs, sqrt
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from budgetron._base.kernel_regressor import KernelRegressor
-from budgetron._base.parameters import MOST_SUPPORTS
+from budgetron._base.parameters import BUDGET, Constraints
 from budgetron.kernels import KernelFunction, Normalized
 
 LOSSES = ("squared", "epsilon-insensitive", "huber")
@@ -122,14 +122,17 @@ class NormaRegressor(KernelRegressor):
     RegressionTrace(2000 rounds, RMSE 0.5924, 300 supports)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = KernelRegressor._parameter_constraints | {
-        "budget": [Interval(Integral, 1, MOST_SUPPORTS, closed="both")],
-        "eta": [Interval(Real, 0.0, None, closed="neither")],
-        "regularization": [Interval(Real, 0.0, None, closed="left")],
-        "loss": [StrOptions(set(LOSSES))],
-        "epsilon": [Interval(Real, 0.0, None, closed="neither")],
-        "rate": [StrOptions({"constant", "decreasing"})],
-    }
+    _parameter_constraints: ClassVar[Constraints] = (
+        KernelRegressor._parameter_constraints
+        | BUDGET
+        | {
+            "eta": [Interval(Real, 0.0, None, closed="neither")],
+            "regularization": [Interval(Real, 0.0, None, closed="left")],
+            "loss": [StrOptions(set(LOSSES))],
+            "epsilon": [Interval(Real, 0.0, None, closed="neither")],
+            "rate": [StrOptions({"constant", "decreasing"})],
+        }
+    )
 
     def __init__(
         self,

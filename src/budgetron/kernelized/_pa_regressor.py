@@ -1,16 +1,15 @@
 """Kernel Passive-Aggressive regression: PA, PA-I and PA-II with the epsilon-insensitive loss."""
 
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import cython
 import numpy as np
 from cython.cimports.budgetron._core.rule import TAU, Rule
 from cython.cimports.libc.math import fabs
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from budgetron._base.kernel_regressor import KernelRegressor
-from budgetron._base.parameters import MOST_SUPPORTS
+from budgetron._base.parameters import OPTIONAL_BUDGET, Constraints
+from budgetron._base.passive_aggressive import EPSILON, PA_VARIANTS, step_limits
 from budgetron._base.regression_theorems import RegressionTheorem, pa_theorems
 from budgetron.kernels import KernelFunction, Normalized
 
@@ -80,9 +79,11 @@ class KernelPARegressor(KernelRegressor):
     n_jobs : int, default=None
         Threads that compute the kernel values of a batch. None means 1, -1 all cores.
 
-    Notes ----- A row whose prediction is within epsilon of its target changes nothing. Losses below 1e-9 |y|
-    (1e-4 |y| for float32 rows) count as rounding. A row of weight b is learned with C b. There is no
-    constant: center the targets.
+    Notes
+    -----
+    A row whose prediction is within epsilon of its target changes nothing. Losses below 1e-9 |y| (1e-4 |y|
+    for float32 rows) count as rounding. A row of weight b is learned with C b. There is no constant: center
+    the targets.
 
     Guarantees without a budget, for every function u of the kernel's space: those of `linear.PARegressor`,
     with k(x, x) instead of ||x||^2 (`bounds.pa_regression`, `bounds.pa_ii_regression`). `certify` evaluates
@@ -105,12 +106,9 @@ class KernelPARegressor(KernelRegressor):
     RegressionTrace(2000 rounds, RMSE 0.5556, 300 supports)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = KernelRegressor._parameter_constraints | {
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-        "variant": [StrOptions({"PA", "PA-I", "PA-II"})],
-        "epsilon": [Interval(Real, 0.0, None, closed="left")],
-        "budget": [Interval(Integral, 1, MOST_SUPPORTS, closed="both"), None],
-    }
+    _parameter_constraints: ClassVar[Constraints] = (
+        KernelRegressor._parameter_constraints | PA_VARIANTS | EPSILON | OPTIONAL_BUDGET
+    )
 
     def __init__(
         self,
@@ -132,8 +130,7 @@ class KernelPARegressor(KernelRegressor):
         self.budget = budget
 
     def _rule(self, generator: np.random.Generator) -> KernelPARule:
-        most = self.C if self.variant == "PA-I" else np.inf
-        slack = 1 / (2 * self.C) if self.variant == "PA-II" else 0.0
+        most, slack = step_limits(self.variant, self.C)
         return KernelPARule(self.budget or 0, self.epsilon, most, slack)
 
     def regression_theorems(self) -> list[RegressionTheorem]:

@@ -1,18 +1,16 @@
 """Kernel Passive-Aggressive learning: PA, PA-I (Projectron paper, section 5) and PA-II."""
 
-from numbers import Integral, Real
 from typing import ClassVar
 
 import cython
 import numpy as np
 from cython.cimports.budgetron._core.rule import TAU, Rule
-from numpy.typing import ArrayLike
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from budgetron._base.kernel_classifier import KernelClassifier
-from budgetron._base.parameters import MOST_SUPPORTS, Constraints
-from budgetron._base.weighted_classifier import CLASS_WEIGHT, WeightedClassifier
-from budgetron._util.types import Floats, Label, Labels, Matrix
+from budgetron._base.parameters import OPTIONAL_BUDGET, Constraints
+from budgetron._base.passive_aggressive import PA_VARIANTS, PassiveAggressiveClassifier, step_limits
+from budgetron._base.weighted_classifier import CLASS_WEIGHT
+from budgetron._util.types import Label
 from budgetron.kernels import KernelFunction, Normalized
 
 
@@ -91,7 +89,7 @@ class PassiveAggressiveRule(Rule):
 
 
 @cython.annotation_typing(False)  # annotations for readers; Cython ignores them
-class PassiveAggressive(WeightedClassifier, KernelClassifier):
+class PassiveAggressive(PassiveAggressiveClassifier, KernelClassifier):
     """Passive-Aggressive learning with kernels; with a budget, the oldest support is removed.
 
     It also learns from correct predictions with a margin below 1. It makes clearly fewer mistakes than the
@@ -138,13 +136,7 @@ class PassiveAggressive(WeightedClassifier, KernelClassifier):
     """
 
     _parameter_constraints: ClassVar[Constraints] = (
-        KernelClassifier._parameter_constraints
-        | CLASS_WEIGHT
-        | {
-            "C": [Interval(Real, 0.0, None, closed="neither")],
-            "variant": [StrOptions({"PA", "PA-I", "PA-II"})],
-            "budget": [Interval(Integral, 1, MOST_SUPPORTS, closed="both"), None],
-        }
+        KernelClassifier._parameter_constraints | PA_VARIANTS | OPTIONAL_BUDGET | CLASS_WEIGHT
     )
 
     def __init__(
@@ -167,14 +159,5 @@ class PassiveAggressive(WeightedClassifier, KernelClassifier):
         self.class_weight = class_weight
 
     def _rule(self, generator: np.random.Generator) -> PassiveAggressiveRule:
-        most = self.C if self.variant == "PA-I" else np.inf
-        slack = 1 / (2 * self.C) if self.variant == "PA-II" else 0.0
+        most, slack = step_limits(self.variant, self.C)
         return PassiveAggressiveRule(self.budget or 0, most, slack)
-
-    def _importances(self, X: Matrix, labels: Labels, weights: ArrayLike | None) -> Floats | None:
-        importances = super()._importances(X, labels, weights)
-        if importances is not None and self.variant == "PA":
-            raise ValueError(
-                'variant="PA" does not support weights, because it has no C; use "PA-I" or "PA-II"'
-            )
-        return importances

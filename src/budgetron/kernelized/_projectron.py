@@ -1,7 +1,7 @@
 """The Projectron and Projectron++ (Projectron paper, sections 3 and 4)."""
 
 from collections.abc import Callable
-from numbers import Integral, Real
+from numbers import Real
 from typing import ClassVar
 
 import cython
@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval
 
 from budgetron import bounds
 from budgetron._base.kernel_classifier import KernelClassifier
-from budgetron._base.parameters import MOST_SUPPORTS, Constraints
+from budgetron._base.parameters import OPTIONAL_BUDGET, Constraints
 from budgetron._base.theorems import DeclaredTheorem, FunctionTheorem, Run
 from budgetron.kernels import KernelFunction, Normalized
 
@@ -183,11 +183,14 @@ class Projectron(KernelClassifier):
     Trace(1797 rounds, 153 mistakes, error rate 0.0851, 128 supports)
     """
 
-    _parameter_constraints: ClassVar[Constraints] = KernelClassifier._parameter_constraints | {
-        "eta": [Interval(Real, 0.0, None, closed="left"), None],
-        "norm_bound": [Interval(Real, 0.0, None, closed="neither"), None],
-        "budget": [Interval(Integral, 1, MOST_SUPPORTS, closed="both"), None],
-    }
+    _parameter_constraints: ClassVar[Constraints] = (
+        KernelClassifier._parameter_constraints
+        | OPTIONAL_BUDGET
+        | {
+            "eta": [Interval(Real, 0.0, None, closed="left"), None],
+            "norm_bound": [Interval(Real, 0.0, None, closed="neither"), None],
+        }
+    )
 
     def __init__(
         self,
@@ -297,11 +300,14 @@ class ProjectronPlusPlus(KernelClassifier):
     Trace(1797 rounds, 90 mistakes, error rate 0.0501, 80 supports)
     """
 
-    _parameter_constraints: ClassVar[Constraints] = KernelClassifier._parameter_constraints | {
-        "norm_bound": [Interval(Real, 0.0, None, closed="neither")],
-        "eta": [Interval(Real, 0.0, None, closed="left"), None],
-        "budget": [Interval(Integral, 1, MOST_SUPPORTS, closed="both"), None],
-    }
+    _parameter_constraints: ClassVar[Constraints] = (
+        KernelClassifier._parameter_constraints
+        | OPTIONAL_BUDGET
+        | {
+            "norm_bound": [Interval(Real, 0.0, None, closed="neither")],
+            "eta": [Interval(Real, 0.0, None, closed="left"), None],
+        }
+    )
 
     def __init__(
         self,

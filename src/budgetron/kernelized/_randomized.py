@@ -1,6 +1,6 @@
 """The Randomized Budget Perceptron: original, and modified by Sutskever."""
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import ClassVar
 
 import cython
@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from budgetron import bounds
 from budgetron._base.kernel_classifier import KernelClassifier
-from budgetron._base.parameters import MOST_SUPPORTS, Constraints
+from budgetron._base.parameters import BUDGET, Constraints
 from budgetron._base.theorems import DeclaredTheorem, FunctionTheorem, Run
 from budgetron.kernels import KernelFunction, Normalized
 
@@ -115,13 +115,16 @@ class RandomizedBudgetPerceptron(KernelClassifier):
     Trace(1797 rounds, 128 mistakes, error rate 0.0712, 50 supports)
     """
 
-    _parameter_constraints: ClassVar[Constraints] = KernelClassifier._parameter_constraints | {
-        "budget": [Interval(Integral, 1, MOST_SUPPORTS, closed="both")],
-        "variant": [StrOptions({"original", "modified"})],
-        "eta": [Interval(Real, 0.0, None, closed="neither"), None],
-        "radius": [Interval(Real, 0.0, None, closed="neither"), None],
-        "random_state": ["random_state"],
-    }
+    _parameter_constraints: ClassVar[Constraints] = (
+        KernelClassifier._parameter_constraints
+        | BUDGET
+        | {
+            "variant": [StrOptions({"original", "modified"})],
+            "eta": [Interval(Real, 0.0, None, closed="neither"), None],
+            "radius": [Interval(Real, 0.0, None, closed="neither"), None],
+            "random_state": ["random_state"],
+        }
+    )
 
     def __init__(
         self,

@@ -1,25 +1,17 @@
 """Linear Passive-Aggressive regression: PA, PA-I and PA-II with the epsilon-insensitive loss."""
 
-from numbers import Real
 from typing import ClassVar
 
 import cython
-import numpy as np
 from cython.cimports.budgetron._core.linear import LinearRule
 from cython.cimports.budgetron._core.rule import TAU
 from cython.cimports.libc.math import fabs
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from budgetron._base.linear_estimator import FIT_INTERCEPT
 from budgetron._base.linear_regressor import LinearRegressor
 from budgetron._base.parameters import Constraints
+from budgetron._base.passive_aggressive import EPSILON, PA_VARIANTS, step_limits
 from budgetron._base.regression_theorems import RegressionTheorem, pa_theorems
-
-PA_PARAMETERS: Constraints = {
-    "C": [Interval(Real, 0.0, None, closed="neither")],
-    "variant": [StrOptions({"PA", "PA-I", "PA-II"})],
-    "epsilon": [Interval(Real, 0.0, None, closed="left")],
-}
 
 
 @cython.cclass
@@ -110,7 +102,7 @@ class PARegressor(LinearRegressor):
     RegressionTrace(442 rounds, RMSE 0.7781)
     """
 
-    _parameter_constraints: ClassVar[Constraints] = PA_PARAMETERS | FIT_INTERCEPT
+    _parameter_constraints: ClassVar[Constraints] = PA_VARIANTS | EPSILON | FIT_INTERCEPT
 
     def __init__(
         self,
@@ -126,8 +118,7 @@ class PARegressor(LinearRegressor):
         self.fit_intercept = fit_intercept
 
     def _rule(self, d: int, single: bool) -> PARegressionRule:
-        most = self.C if self.variant == "PA-I" else np.inf
-        slack = 1 / (2 * self.C) if self.variant == "PA-II" else 0.0
+        most, slack = step_limits(self.variant, self.C)
         return PARegressionRule(d, single, self.epsilon, most, slack)
 
     def regression_theorems(self) -> list[RegressionTheorem]:

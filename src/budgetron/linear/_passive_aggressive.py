@@ -1,20 +1,18 @@
 """Linear Passive-Aggressive learning: PA, PA-I (Projectron paper, section 5) and PA-II."""
 
-from numbers import Real
 from typing import ClassVar
 
 import cython
 import numpy as np
 from cython.cimports.budgetron._core.linear import LinearRule
 from cython.cimports.budgetron._core.rule import TAU
-from numpy.typing import ArrayLike
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from budgetron._base.linear_classifier import LinearClassifier
 from budgetron._base.linear_estimator import FIT_INTERCEPT
 from budgetron._base.parameters import Constraints
-from budgetron._base.weighted_classifier import CLASS_WEIGHT, WeightedClassifier
-from budgetron._util.types import Floats, Label, Labels, Matrix
+from budgetron._base.passive_aggressive import PA_VARIANTS, PassiveAggressiveClassifier, step_limits
+from budgetron._base.weighted_classifier import CLASS_WEIGHT
+from budgetron._util.types import Label
 
 
 @cython.cclass
@@ -53,7 +51,7 @@ class PassiveAggressiveRule(LinearRule):
 
 
 @cython.annotation_typing(False)  # annotations for readers; Cython ignores them
-class PassiveAggressive(WeightedClassifier, LinearClassifier):
+class PassiveAggressive(PassiveAggressiveClassifier, LinearClassifier):
     """Passive-Aggressive learning: the smallest step that classifies the current example with a margin of 1.
 
     Use it on streams that change quickly. It has no step size to tune, and also learns from correct
@@ -102,14 +100,7 @@ class PassiveAggressive(WeightedClassifier, LinearClassifier):
     Trace(1797 rounds, 222 mistakes, error rate 0.1235)
     """
 
-    _parameter_constraints: ClassVar[Constraints] = (
-        CLASS_WEIGHT
-        | FIT_INTERCEPT
-        | {
-            "C": [Interval(Real, 0.0, None, closed="neither")],
-            "variant": [StrOptions({"PA", "PA-I", "PA-II"})],
-        }
-    )
+    _parameter_constraints: ClassVar[Constraints] = PA_VARIANTS | CLASS_WEIGHT | FIT_INTERCEPT
 
     def __init__(
         self,
@@ -125,14 +116,5 @@ class PassiveAggressive(WeightedClassifier, LinearClassifier):
         self.fit_intercept = fit_intercept
 
     def _rule(self, d: int, single: bool) -> PassiveAggressiveRule:
-        most = self.C if self.variant == "PA-I" else np.inf
-        slack = 1 / (2 * self.C) if self.variant == "PA-II" else 0.0
+        most, slack = step_limits(self.variant, self.C)
         return PassiveAggressiveRule(d, single, self.fit_intercept, most, slack)
-
-    def _importances(self, X: Matrix, labels: Labels, weights: ArrayLike | None) -> Floats | None:
-        importances = super()._importances(X, labels, weights)
-        if importances is not None and self.variant == "PA":
-            raise ValueError(
-                'variant="PA" does not support weights, because it has no C; use "PA-I" or "PA-II"'
-            )
-        return importances
