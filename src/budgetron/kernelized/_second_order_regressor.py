@@ -1,8 +1,8 @@
 """Second-order kernel regression: a sparse online Gaussian process in the span of a few supports."""
 
 from collections.abc import Sequence
-from numbers import Integral, Real
-from typing import Any, ClassVar, cast
+from numbers import Real
+from typing import ClassVar, cast
 
 import cython
 import numpy as np
@@ -11,10 +11,10 @@ from sklearn.utils._param_validation import Interval
 
 from budgetron._base.gaussian_regressor import GAUSSIAN_PARAMETERS, GaussianRegressor
 from budgetron._base.kernel_regressor import KernelRegressor
-from budgetron._base.parameters import MOST_SUPPORTS
+from budgetron._base.parameters import BUDGET, Constraints
 from budgetron._core.rule import Rule
 from budgetron._util.types import Floats
-from budgetron.kernelized._second_order import SecondOrderRule
+from budgetron.kernelized._second_order_rule import SecondOrderRule
 from budgetron.kernels import KernelFunction, Normalized
 
 
@@ -107,11 +107,11 @@ class SecondOrderRegressor(GaussianRegressor, KernelRegressor):
     >>> prediction, deviation = model.predict(scale(X)[:1], return_std=True)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = (
+    _parameter_constraints: ClassVar[Constraints] = (
         KernelRegressor._parameter_constraints
+        | BUDGET
         | GAUSSIAN_PARAMETERS
         | {
-            "budget": [Interval(Integral, 1, MOST_SUPPORTS, closed="both")],
             "threshold": [Interval(Real, 0.0, None, closed="left")],
             "linear": ["boolean"],
         }

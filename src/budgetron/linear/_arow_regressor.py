@@ -17,7 +17,7 @@ from budgetron._base.regression_theorems import RegressionTheorem, vaw_theorem
 from budgetron._base.sizes import with_params
 from budgetron._core.linear import LinearRule
 from budgetron._util.types import Floats, Matrix, Row
-from budgetron.linear._arow import MOST_FULL, DiagonalRule, FullRule, diagonal_rule
+from budgetron.linear._arow_rules import MOST_FULL, DiagonalRule, FullRule, diagonal_rule
 
 
 @cython.annotation_typing(False)  # annotations for readers; Cython ignores them

@@ -15,7 +15,7 @@ from budgetron._core.rule import Rule
 from budgetron._util.checks import State
 from budgetron._util.types import Floats, Ints, Matrix
 from budgetron.kernelized._passive_aggressive import PassiveAggressiveRule
-from budgetron.kernelized._second_order import SecondOrderRule
+from budgetron.kernelized._second_order_rule import SecondOrderRule
 from budgetron.portfolio._views import Views
 
 __all__ = [

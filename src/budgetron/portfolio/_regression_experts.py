@@ -13,8 +13,8 @@ from budgetron._core.kernel import Kernel
 from budgetron._core.linear import LinearRule
 from budgetron._core.rounds import Learner
 from budgetron._util.types import Floats
-from budgetron.kernelized._second_order import SecondOrderRule
-from budgetron.linear._arow import DiagonalRule, FullRule
+from budgetron.kernelized._second_order_rule import SecondOrderRule
+from budgetron.linear._arow_rules import DiagonalRule, FullRule
 
 __all__ = [
     "COMBINERS",
