@@ -27,7 +27,7 @@ from test_linear import CASES as LINEAR
 import budgetron
 from budgetron import ModelFileError, experts, files, linear
 from budgetron._base.access import hypotheses_of
-from budgetron._persistence import archive
+from budgetron._persistence import container
 from budgetron._util.atomic import atomic_write
 from budgetron.batch import AveragedClassifier, PenalizedRiskClassifier
 
@@ -419,7 +419,7 @@ def test_a_failing_write_leaves_the_old_file(step, tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     if step == "write":
-        monkeypatch.setattr(archive.npy, "write_array", fail)
+        monkeypatch.setattr(container.npy, "write_array", fail)
     else:
         monkeypatch.setattr(os, step, fail)
     X, y = stream("random", 30)

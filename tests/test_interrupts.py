@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import budgetron
 from budgetron import evaluate, files
-from budgetron._persistence import archive
+from budgetron._persistence import container
 from budgetron.cli import _checkpoint, _learn, _pass, _predict, app
 from budgetron.cli._interrupts import Interrupts
 
@@ -255,7 +255,7 @@ def test_interrupt_while_a_model_file_is_opened(tmp_path, monkeypatch):
         signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(sys, "unraisablehook", ignored.append)
-    monkeypatch.setattr(archive._ModelFile, "name", property(name), raising=False)
+    monkeypatch.setattr(container._ModelFile, "name", property(name), raising=False)
     with pytest.raises(KeyboardInterrupt):
         budgetron.load(path)
     gc.collect()

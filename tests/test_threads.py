@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import budgetron
 from budgetron import batch, evaluate, experts, games, linear
-from budgetron._persistence import archive
+from budgetron._persistence import container
 from budgetron._util import threads
 from budgetron._util.interrupts import defer_interrupts
 
@@ -290,7 +290,7 @@ def test_other_threads_are_never_interrupted():
 def test_file_headers_are_parsed_one_at_a_time(tmp_path, monkeypatch):
     # Python 3.11 sometimes fails when two threads parse text at the same time.
     budgetron.save(learn(CASES["perceptron"].model(), *stream("random", ROWS, 1)), tmp_path / "model")
-    real, inside, counts = archive.npy.read_array_header_1_0, [], []
+    real, inside, counts = container.npy.read_array_header_1_0, [], []
 
     def parse(stream):
         inside.append(stream)
@@ -299,7 +299,7 @@ def test_file_headers_are_parsed_one_at_a_time(tmp_path, monkeypatch):
         inside.pop()
         return real(stream)
 
-    monkeypatch.setattr(archive.npy, "read_array_header_1_0", parse)
+    monkeypatch.setattr(container.npy, "read_array_header_1_0", parse)
     run_in_threads([partial(budgetron.load, tmp_path / "model")] * THREADS)
     assert max(counts) == 1
 

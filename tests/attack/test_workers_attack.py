@@ -124,7 +124,7 @@ Parallel(2, backend="loky", max_nbytes=100)(
 FORK = """
 import copy, os, signal, threading
 from budgetron import load, save
-from budgetron._persistence import archive
+from budgetron._persistence import container
 from test_workers_attack import MODELS, budgetron, clone, np
 
 X = np.random.default_rng(0).normal(size=(2000, 60))
@@ -166,7 +166,7 @@ finally:
     thread.join()
 
 save(model, "model")
-with archive._header_lock:  # as if another thread were loading a model
+with container._header_lock:  # as if another thread were loading a model
     child = in_child(lambda: load("model").decision_function(X).tobytes(), expected)
 assert os.waitpid(child, 0)[1] == 0, "load waits for a thread that the child does not have"
 """
