@@ -15,14 +15,7 @@ from budgetron._util.checks import (
     require_int,
     require_names,
 )
-from budgetron.portfolio._regression import (
-    ARRAYS,
-    COMBINER_NOISE,
-    SCALE_AT,
-    SCORES_KEPT,
-    START_AT,
-    RegressionPortfolio,
-)
+from budgetron.portfolio._regression import ARRAYS, COMBINER_NOISE, SCORES_KEPT, RegressionPortfolio
 from budgetron.portfolio._regression_experts import (
     COMBINERS,
     DESIGNS,
@@ -32,6 +25,7 @@ from budgetron.portfolio._regression_experts import (
     restored_kernel,
     restored_linear,
 )
+from budgetron.portfolio._regression_pool import SCALE_AT, START_AT
 from budgetron.portfolio._views import Scaler
 
 __all__ = ["restored_portfolio"]
