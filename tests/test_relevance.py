@@ -9,8 +9,7 @@ from reference import relevance as reference
 from scipy.sparse import coo_array, csr_array
 from threadpoolctl import threadpool_limits
 
-from budgetron import relevance
-from budgetron.relevance import bytes_needed, feature_scales
+from budgetron.relevance import _checks, _likelihood, _scales, _window, bytes_needed, feature_scales
 
 GAMMA = 0.25
 
@@ -24,7 +23,7 @@ def window(n, d, classes=2, seed=0):
 
 
 def own_gradient(X, Y, gamma, t):
-    likelihood = relevance._Likelihood(*X.shape, 0.3, np.dtype(np.float64))
+    likelihood = _likelihood.Likelihood(*X.shape, 0.3, np.dtype(np.float64))
     return likelihood.gradient(np.sqrt(2 * gamma) * X, np.exp(t), np.asfortranarray(Y))
 
 
@@ -249,14 +248,14 @@ def test_hard_windows_give_valid_scales(dtype):
 
 def test_a_failed_factorization_ends_the_steps(monkeypatch):
     # Equal rows with too little noise: the matrix is singular in single precision.
-    monkeypatch.setattr(relevance, "LEAST_NOISE", 0.0)
+    monkeypatch.setattr(_checks, "LEAST_NOISE", 0.0)
     X, y = window(90, 4)
     X[45:] = X[:45]
     np.testing.assert_array_equal(feature_scales(X, y, GAMMA, noise=1e-30), np.ones(4))
 
 
 def test_rows_wider_than_the_limit_of_values():
-    d = relevance.MOST_VALUES // 3
+    d = _window.MOST_VALUES // 3
     X = csr_array((np.ones(6), (np.arange(6), [0, 1, 0, 1, 0, 1])), shape=(6, d))
     scales = feature_scales(X, [0, 1] * 3, 0.5)
     assert scales.shape == (d,)
@@ -289,7 +288,7 @@ def test_memory_is_bounded(n, d, classes, max_rows, dtype):
     bound = bytes_needed(n, d, dtype, classes=classes, max_rows=max_rows, steps=3)
     used = peak(feature_scales, X, y, 1 / d, dtype=dtype, max_rows=max_rows, steps=3)
     assert used <= bound
-    assert bound <= 2 * used + relevance.CONVERSION_BUFFERS
+    assert bound <= 2 * used + _scales.CONVERSION_BUFFERS
 
 
 def test_memory_of_sparse_rows_is_bounded():
