@@ -459,7 +459,7 @@ def test_bounds_hold_on_200_streams(make):
         if isinstance(model, KernelPARegressor):
             ratios.append(best.ratio)
             continue
-        u = np.random.default_rng(seed).normal(size=model._n_weights(X.shape[1]))
+        u = np.random.default_rng(seed).normal(size=X.shape[1] + model.fit_intercept)
         assert certify(model, X, y, trace, u).holds
         assert best.bound <= certify(model, X, y, trace, 0.0 * u).bound * (1 + 1e-6)
         ratios.append(best.ratio)

@@ -48,22 +48,18 @@ class LinearEstimator(RowPlayer):
         """Return a learner whose rule does not depend on the number of features, and is right for d."""
         return self
 
-    def _n_weights(self, d: int) -> int:
-        """Return the number of weights for rows of d features: more if a constant is added to each row."""
-        return d
-
     def new_rule(self, d: int, dtype: np.dtype[Any], outputs: int = 1) -> LinearRule:
         """Return a new hypothesis of this learner over d features of this type."""
         return self._for_features(d)._joint_rule(d, dtype == np.float32, outputs)
 
     def _make(self, X: Matrix, outputs: int) -> list[LinearRule]:
-        d = self._n_weights(X.shape[1])
+        d = X.shape[1]
         if self._joint:
             return [self.new_rule(d, X.dtype, outputs)]
         return [self.new_rule(d, X.dtype) for _ in range(outputs)]
 
     def _restore(self, states: list[object], found: State, dtype: np.dtype[Any]) -> list[LinearRule]:
-        width = self._n_weights(found["n_features_in_"])
+        width = found["n_features_in_"]
         learner = self._for_features(width)
         outputs = self._outputs_in(found) if self._joint else 1
 
@@ -73,7 +69,7 @@ class LinearEstimator(RowPlayer):
         return [linear_hypothesis(make_rule, state, width) for state in states]
 
     def _bytes_needed(self, X: Matrix, outputs: int, prepare: Prepare = as_it_is) -> int:
-        width = self._n_weights(X.shape[1])
+        width = X.shape[1]
         learner = self._for_features(width)
         hypotheses = 1 if self._joint else outputs
 

@@ -124,16 +124,20 @@ class AROWRegressor(GaussianRegressor, LinearRegressor):
     def _for_features(self, d: int) -> "AROWRegressor":
         if self.covariance != "auto":
             return self
-        return with_params(self, covariance="full" if d <= MOST_FULL else "diagonal")
+        return with_params(self, covariance="full" if self._may_be_full(d) else "diagonal")
+
+    def _may_be_full(self, d: int) -> bool:
+        """Return whether "auto" is a full covariance for rows of d features; an intercept counts as one."""
+        return d + self.fit_intercept <= MOST_FULL
 
     def _joint_rule(self, d: int, single: bool, outputs: int) -> FullRule | DiagonalRule:
         rule = FullRule if self.covariance == "full" else DiagonalRule
-        # The rule adds no constant: the rows that it gets have one (`rows_with_constant`).
-        return rule(d, single, False, self.r, "squared", float(self.prior), self.forget, outputs, True)
+        prior = float(self.prior)
+        return rule(d, single, self.fit_intercept, self.r, "squared", prior, self.forget, outputs, True)
 
     def _add_features(self, d: int) -> None:
-        before, after = self._n_weights(self.n_features_in_), self._n_weights(d)
-        if self._started_with["covariance"] == "auto" and before <= MOST_FULL < after:
+        was_full, is_full = self._may_be_full(self.n_features_in_), self._may_be_full(d)
+        if self._started_with["covariance"] == "auto" and was_full and not is_full:
             self._learners = [diagonal_rule(rule) for rule in self._learners]
         LinearRegressor._add_features(self, d)
 
@@ -163,9 +167,8 @@ class AROWRegressor(GaussianRegressor, LinearRegressor):
         margin = LinearRegressor._open_row(self, x)
         if self.variant == "ridge":
             return margin
-        row = self._row_with_constant(x)
-        dense = np.asarray(row.toarray() if issparse(row) else row, np.float64).reshape(1, -1)
-        return margin * float(self._shares(self._row_variances(dense))[0])
+        row = np.asarray(x.toarray() if issparse(x) else x, np.float64).reshape(1, -1)
+        return margin * float(self._shares(self._variances(row))[0])
 
     def _play_round(self, x: Row, y: float) -> float:
         if self.variant == "ridge":
@@ -179,11 +182,7 @@ class AROWRegressor(GaussianRegressor, LinearRegressor):
         return prediction
 
     def _variances(self, X: Floats) -> Floats:
-        return self._row_variances(np.asarray(self.rows_with_constant(X), np.float64))
-
-    def _row_variances(self, rows: Floats) -> Floats:
-        """Return x' Sigma x for rows with the constant."""
-        rule = self._learners[0]
+        rule, rows = self._learners[0], np.asarray(self.rows_with_constant(X), np.float64)
         if rule.covariance is None:
             variances: Floats = rows**2 @ cast(DiagonalRule, rule).variances()
             return variances

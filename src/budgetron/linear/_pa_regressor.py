@@ -22,8 +22,10 @@ class PARegressionRule(LinearRule):
     most: cython.double  # the largest tau
     slack: cython.double  # added to ||x||^2
 
-    def __init__(self, d: int, single: bool, epsilon: float, most: float, slack: float) -> None:
-        LinearRule.__init__(self, d, single)
+    def __init__(
+        self, d: int, single: bool, intercept: bool, epsilon: float, most: float, slack: float
+    ) -> None:
+        LinearRule.__init__(self, d, single, intercept=intercept)
         self.epsilon = epsilon
         self.most = most
         self.slack = slack
@@ -119,7 +121,7 @@ class PARegressor(LinearRegressor):
 
     def _rule(self, d: int, single: bool) -> PARegressionRule:
         most, slack = step_limits(self.variant, self.C)
-        return PARegressionRule(d, single, self.epsilon, most, slack)
+        return PARegressionRule(d, single, self.fit_intercept, self.epsilon, most, slack)
 
     def regression_theorems(self) -> list[RegressionTheorem]:
         return pa_theorems(self.variant, float(self.epsilon), float(self.C))
