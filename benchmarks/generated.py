@@ -20,6 +20,7 @@ from pathlib import Path
 from budgetron._util.units import format_bytes
 from choices import RESULTS as CHOICES
 from choices import STREAMS, summary
+from conformal import RESULTS as CONFORMAL
 from messy_files import RESULTS as MESSY_FILES
 from regression import CHOSEN_ON
 from regression import RESULTS as REGRESSION
@@ -188,6 +189,33 @@ def regression_costs() -> str:
     return table([*head, "coverage of 90 % intervals"], rows)
 
 
+def conformal_classes() -> str:
+    rows = []
+    for stream, found in json.loads(CONFORMAL.read_text())["classes"].items():
+        for name, one in found.items():
+            figures = [f"{100 * one[key]:.1f}" for key in ("error", "coverage", "worst")]
+            sizes = [f"{one['size']:.2f}", f"{100 * one['empty']:.1f}", f"{100 * one['single']:.1f}"]
+            rows.append([stream, f"{one['classes']}", f"`{name}`", *figures, *sizes])
+    head = ["stream", "classes", "learner", "mistakes %", "coverage %", "worst 500 rounds %"]
+    return table([*head, "mean set size", "empty %", "one class %"], rows)
+
+
+def conformal_numbers() -> str:
+    rows = []
+    for stream, found in json.loads(CONFORMAL.read_text())["numbers"].items():
+        for name, one in found.items():
+            figures = [f"{100 * one[key]:.1f}" for key in ("coverage", "worst")]
+            rows.append([stream, f"`{name}`", *figures, f"{one['width']:.2f}"])
+    return table(["stream", "regressor", "coverage %", "worst 500 rounds %", "median width"], rows)
+
+
+def conformal_range() -> str:
+    results = json.loads(CONFORMAL.read_text())
+    found = [one["coverage"] for part in results.values() for runs in part.values() for one in runs.values()]
+    low, high = 100 * min(found), 100 * max(found)
+    return f"The coverage of all {len(found)} runs is between {low:.1f} % and {high:.1f} %.\n"
+
+
 def adult() -> dict[str, dict[str, object]]:
     results: dict[str, dict[str, object]] = json.loads((ROOT / "docs" / "adult" / "results.json").read_text())
     return results
@@ -231,6 +259,9 @@ PARTS: dict[str, Callable[[], str]] = {
     "messy-files": messy_files,
     "regression-errors": regression_errors,
     "regression-costs": regression_costs,
+    "conformal-classes": conformal_classes,
+    "conformal-numbers": conformal_numbers,
+    "conformal-range": conformal_range,
     "adult-online": adult_online,
     "adult-averages": adult_averages,
     "published": published,

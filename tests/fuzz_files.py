@@ -42,7 +42,7 @@ from sklearn.preprocessing import (
 from supervisor import supervise
 
 import budgetron
-from budgetron import CalibratedClassifier, ModelFileError, experts, files, linear, river
+from budgetron import CalibratedClassifier, ConformalClassifier, ConformalRegressor, ModelFileError, experts, files, linear, river
 from budgetron._base.online_regressor import OnlineRegressor
 from budgetron.batch import AveragedClassifier, PenalizedRiskClassifier
 from budgetron.experts._base import ExpertAlgorithm
@@ -102,6 +102,8 @@ def models():
     yield PenalizedRiskClassifier(linear.Winnow(balanced=True)).fit(X, y)
     yield CalibratedClassifier(budgetron.Forgetron(3, gamma=0.5)).fit(X, three)
     yield CalibratedClassifier(linear.AROW(covariance="diagonal")).fit(wide, y)
+    yield ConformalClassifier(budgetron.Forgetron(3, gamma=0.5), window=9).fit(X, three)
+    yield ConformalRegressor(linear.AROWRegressor(), window=40).fit(X, X[:, 0])
     yield linear.VotedPerceptron("majority").fit(X, three)
     yield linear.AROW(forget=0.9).fit(X, three)
     yield linear.AROW(covariance="diagonal", loss="squared", forget=0.9).fit(X, three)

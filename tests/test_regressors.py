@@ -14,7 +14,14 @@ from sklearn.datasets import make_friedman1
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import budgetron
-from budgetron import KernelPARegressor, NormaRegressor, SecondOrderRegressor, certify, linear
+from budgetron import (
+    ConformalRegressor,
+    KernelPARegressor,
+    NormaRegressor,
+    SecondOrderRegressor,
+    certify,
+    linear,
+)
 from budgetron._base.access import add_features
 from budgetron.bounds import AssumptionError
 from budgetron.linear import AROWRegressor, PARegressor
@@ -406,6 +413,8 @@ def estimators():
         PARegressor(variant="PA-II", fit_intercept=False),
         KernelPARegressor(budget=50),
         NormaRegressor(eta=1.0, loss="huber"),
+        ConformalRegressor(SecondOrderRegressor(50)),
+        ConformalRegressor(PARegressor()),
     ]
 
 

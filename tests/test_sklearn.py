@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import budgetron
-from budgetron import CalibratedClassifier, PassiveAggressive, linear
+from budgetron import CalibratedClassifier, ConformalClassifier, PassiveAggressive, linear
 from budgetron.batch import AveragedClassifier, PenalizedRiskClassifier
 
 # Checks that a learner is known not to pass, with the reason.
@@ -46,6 +46,8 @@ def models():
         PenalizedRiskClassifier(linear.PassiveAggressive()),
         CalibratedClassifier(budgetron.Forgetron()),
         CalibratedClassifier(linear.AROW()),
+        ConformalClassifier(budgetron.Forgetron()),
+        ConformalClassifier(linear.AROW()),
         budgetron.BudgetClassifier("1MB", random_state=0),
     ]
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from budgetron._base.trace import Trace
     from budgetron.calibration import CalibratedClassifier
     from budgetron.certificates import Certificate, certify
+    from budgetron.conformal import ConformalClassifier, ConformalRegressor
     from budgetron.files import ModelFileError, load, save
     from budgetron.kernelized import *  # noqa: F403 - each learner is registered there, and only there
     from budgetron.kernelized import learners, regressors
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
         "BudgetRegressor",
         "CalibratedClassifier",
         "Certificate",
+        "ConformalClassifier",
+        "ConformalRegressor",
         "ModelFileError",
         "RegressionTrace",
         "Trace",
@@ -92,6 +95,8 @@ _NAMES = {
     "BudgetRegressor": "portfolio",
     "CalibratedClassifier": "calibration",
     "Certificate": "certificates",
+    "ConformalClassifier": "conformal",
+    "ConformalRegressor": "conformal",
     "ModelFileError": "files",
     "RegressionTrace": "_base.regression_trace",
     "Trace": "_base.trace",

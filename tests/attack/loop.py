@@ -107,7 +107,7 @@ def same_parts(model, expected, tolerance):
     elif isinstance(model, LearnerWrapper):
         assert (model.learner_.rounds_, model.learner_.mistakes_) == (model.rounds_, model.mistakes_)
         same_parts(model.learner_, expected.learner_, tolerance)
-        for name in ("sigmoids_", "total_loss_", "largest_loss_", "losses_", "births_"):
+        for name in ("sigmoids_", "total_loss_", "largest_loss_", "losses_", "births_", "scores_", "counts_"):
             if hasattr(expected, name):
                 assert close(getattr(model, name), getattr(expected, name), 1e3 * tolerance), name
     elif isinstance(model, ExpertClassifier):

@@ -15,7 +15,7 @@ from sklearn.linear_model import SGDClassifier
 from test_linear import CASES as LINEAR
 
 import budgetron
-from budgetron import CalibratedClassifier, experts, linear, river
+from budgetron import CalibratedClassifier, ConformalClassifier, ConformalRegressor, experts, linear, river
 from budgetron._persistence.registry import CLASSES
 from budgetron.batch import AveragedClassifier, PenalizedRiskClassifier
 from budgetron.fleet import Fleet
@@ -148,6 +148,11 @@ def wrappers():
             linear.AROW(covariance="diagonal"),
             budgetron.BudgetClassifier("150kB", 0),
         ],
+        ConformalClassifier: [
+            forgetron,
+            linear.AROW(covariance="diagonal"),
+            budgetron.BudgetClassifier("150kB", 0),
+        ],
         AveragedClassifier: [forgetron, budgetron.Projectron(0.4, gamma=0.5), linear.OnlineSVM(eta=0.9)],
         PenalizedRiskClassifier: [
             budgetron.RemoveOldestPerceptron(4, gamma=0.5),
@@ -240,6 +245,13 @@ def regressors():
         "kernel PA without a budget": partial(budgetron.KernelPARegressor, gamma=0.5),
     }.items():
         yield f"regressor {label}", Variant(name_of(make.func), make, "regressor")
+    for learner in (
+        budgetron.SecondOrderRegressor(4, gamma=0.5),
+        linear.PARegressor(),
+        budgetron.BudgetRegressor("150kB"),
+    ):
+        name = f"ConformalRegressor of {type(learner).__name__}"
+        yield name, Variant("ConformalRegressor", partial(wrapper_of, ConformalRegressor, learner), "regressor")
     wide = partial(budgetron.SecondOrderRegressor, 4, gamma=0.5)
     yield "regressor, wide", Variant("SecondOrderRegressor", wide, "regressor", d=WIDE)
 

@@ -8,6 +8,7 @@ from progress import report_step
 from scipy.sparse import csr_array
 from states import COPIES, assert_equal, close, frozen
 
+from budgetron import ConformalRegressor
 from budgetron.river import RiverRegressor
 
 # Rounding errors grow with the number of rounds; ties between experts or supports are not expected.
@@ -92,6 +93,9 @@ class RegressorMachine(RuleBasedStateMachine):
             assert self.model.rounds_ == self.loop.rounds_ == self.rounds
             left, right = self.model.predict(X), self.loop.predict(X)
         assert close(left, right, TOLERANCE)
+        if isinstance(self.model, ConformalRegressor):
+            assert self.model.counts_.tolist() == self.loop.counts_.tolist()
+            assert close(self.model.scores_, self.loop.scores_, TOLERANCE)
         limit = getattr(self.model, "memory", None)
         if limit is not None:
             assert self.model.nbytes_ <= int(limit.removesuffix("kB")) << 10

@@ -9,6 +9,8 @@ from budgetron._base.learner_wrapper import LearnerWrapper
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.past_hypotheses import PastHypotheses
 from budgetron.batch import PenalizedRiskClassifier
+from budgetron.conformal import ConformalClassifier
+from budgetron.conformal._classifier import scores_of
 from budgetron.experts import ExpertClassifier
 from budgetron.portfolio._views import Views
 
@@ -54,6 +56,9 @@ def decisions(model, row):
         yield from decisions(model.learner_, row)
         if isinstance(model, PenalizedRiskClassifier):
             yield from past_decisions(model, row)
+        if isinstance(model, ConformalClassifier) and np.isfinite(model.threshold_):
+            for score in scores_of(model.decision_function(row))[0][0]:
+                yield np.array([score]), np.array([model.threshold_])
     else:
         parts = [part for part in hypotheses_of(model) if not is_zero(part, row)]
         margins = np.array([part.open_round(row[0]) for part in parts]).reshape(-1)

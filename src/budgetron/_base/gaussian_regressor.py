@@ -10,6 +10,7 @@ from scipy.sparse import issparse
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
+from budgetron._base.batches import Batch
 from budgetron._base.online_regressor import OnlineRegressor
 from budgetron._base.parameters import Constraints
 from budgetron._util.blocks import row_blocks
@@ -86,9 +87,21 @@ class GaussianRegressor(OnlineRegressor):
         predictions = self._predict_rows(rows)
         if not return_std:
             return predictions
-        variances = np.empty(len(predictions))
+        return predictions, np.sqrt(self.noise_variance_ * (1.0 + self.variances(rows) / self.r))
+
+    def variances(self, rows: Matrix) -> Floats:
+        """Return the variance of f(x), v in units of r, for rows that were checked."""
+        variances = np.empty(rows.shape[0])
         with one_thread():
-            for block in row_blocks(len(predictions), BLOCK):
+            for block in row_blocks(len(variances), BLOCK):
                 part = rows[block]
                 variances[block] = self._variances(part.toarray() if issparse(part) else part)
-        return predictions, np.sqrt(self.noise_variance_ * (1.0 + variances / self.r))
+        return variances
+
+    def round_variances(self, batch: Batch, supports: int) -> Floats:
+        """Return the variance that f(x) had in each round of a batch, before the target was seen.
+
+        The batch was played with a ledger. `supports` is the number of supports before it. Rows of weight 0
+        have no variance, but NaN.
+        """
+        return np.array(self._ledger(batch)["variance"], np.float64)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
-from sklearn.base import clone
 
 from budgetron._base.batches import Batch
 from budgetron._base.class_state import ClassState
@@ -20,6 +19,7 @@ from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.protocol import Hypothesis, HypothesisWithHistory
 from budgetron._base.sizes import Prepare, as_it_is, with_params
 from budgetron._base.trace import Trace
+from budgetron._base.wrapper import Wrapper
 from budgetron._util.checks import State, require
 from budgetron._util.interrupts import defer_interrupts
 from budgetron._util.sparse import check_sparse
@@ -28,13 +28,12 @@ from budgetron._util.types import Codes, Floats, Label, Labels, Matrix, Row, Row
 __all__ = ["LearnerWrapper"]
 
 
-class LearnerWrapper(OnlineClassifier):
+class LearnerWrapper(Wrapper, OnlineClassifier):
     """A classifier over the hypotheses of another learner; it learns exactly as that one does."""
 
     _predicts_as_it_learns: ClassVar[bool] = False
     _learned_names: ClassVar[frozenset[str]] = (ClassState._learned_names - {"_learners"}) | {"learner_"}
-    # The hypotheses are those of `learner_`.
-    _derived_names: ClassVar[frozenset[str]] = ClassState._derived_names | {"_learners"}
+    _derived_names: ClassVar[frozenset[str]] = ClassState._derived_names | Wrapper._derived_names
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "learner": [object],  # checked below, with a message that says what to do
     }
@@ -79,42 +78,8 @@ class LearnerWrapper(OnlineClassifier):
             )
         self.learner._validate_params()
 
-    def set_params(self, **params: object) -> Self:
-        """Set parameters; ``learner__name`` is that of the learner.
-
-        Those that do not change what is learned, like ``learner__n_jobs``, may be set at any time, and apply
-        to `learner_` as well.
-
-        Parameters
-        ----------
-        **params : dict
-            The parameters by name.
-
-        Returns
-        -------
-        self
-        """
-        super().set_params(**params)
-        self._pass_on_free_parameters()
-        return self
-
-    def _pass_on_free_parameters(self) -> None:
-        if self.__sklearn_is_fitted__() and isinstance(self.learner, type(self.learner_)):
-            for name in self.learner_._free_parameters:
-                setattr(self.learner_, name, getattr(self.learner, name))
-
-    def _may_change(self, name: str) -> bool:
-        return name.startswith("learner__") and self.learner_._may_change(name.removeprefix("learner__"))
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._pass_on_free_parameters()  # also of a learner that was changed without `set_params`
-
     def _make(self, X: Matrix, outputs: int) -> Sequence[Hypothesis]:
-        learner = clone(self.learner)
-        for name in ("n_features_in_", "feature_names_in_"):
-            if name in vars(self):
-                setattr(learner, name, vars(self)[name])
+        learner = self._clone_of(self.learner)
         learner._start(X, self.classes_)
         for hypothesis in learner._learners:
             self._prepare(hypothesis)
@@ -132,28 +97,15 @@ class LearnerWrapper(OnlineClassifier):
         """Use the hypotheses of `learner_`, after it has replaced them."""
         self._learners = cast(Sequence[HypothesisWithHistory], self.learner_._learners)
 
-    def learned_state(self) -> State | None:
-        if not self.__sklearn_is_fitted__():
-            return None
-        names = self._learned_attributes()
-        return {name: value for name, value in vars(self).items() if name in names}
-
     def _checked_hypotheses(self, found: State) -> Sequence[Hypothesis]:
-        # With those of the learner, whose names depend on the version that wrote the state.
-        names, started = set(self.parameter_names()), set(found["_started_with"])
-        require(
-            names <= started and all(name.partition("__")[0] in names for name in started),
-            "the parameters at the first call are incomplete or unexpected",
-        )
         learner = found["learner_"]
         kinds = KernelClassifier | LinearClassifier if self._needs_history else OnlineClassifier
         require(
             isinstance(learner, kinds) and not isinstance(learner, LearnerWrapper),
             "learner_ should be a learner",
         )
-        require(learner.__sklearn_is_fitted__(), "learner_ should have learned")
+        self._check_learner(found)
         require(np.array_equal(learner.classes_, found["classes_"]), "learner_ should have the same classes")
-        require(learner.n_features_in_ == found["n_features_in_"], "learner_ should have the same features")
         hypotheses: Sequence[Hypothesis] = learner._learners
         return hypotheses
 

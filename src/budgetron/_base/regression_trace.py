@@ -37,6 +37,7 @@ class RegressionTrace(RunTrace):
         - ``norm``: ||f|| after the round.
     intervals : ndarray of shape (n_rounds, 2), or None
         The prediction interval of each round, before the target was seen, of learners that have intervals.
+        Two NaN are an empty interval.
     """
 
     _error_label: ClassVar[str] = "RMSE"
@@ -76,6 +77,14 @@ class RegressionTrace(RunTrace):
             return float("nan")
         low, high = self.intervals.T
         return float(np.mean((low <= self.targets) & (self.targets <= high)))
+
+    @property
+    def median_width(self) -> float:
+        """The median of the widths of the intervals, of which some may be infinite; NaN without intervals."""
+        if self.intervals is None:
+            return float("nan")
+        low, high = self.intervals.T
+        return float(np.median(np.nan_to_num(high - low, nan=0.0, posinf=np.inf)))
 
     def __repr__(self) -> str:
         covered = "" if self.intervals is None else f", coverage {self.coverage:.3f}"

@@ -53,6 +53,10 @@ class Trace(RunTrace):
         - ``loss``: loss of the vote of `BudgetClassifier`; ``weight``: weight of the row;
           ``expert_losses``: the losses, 0 or 1, of its combiners and experts, in the order of `experts_`;
         - ``norm``: ||f|| after the round.
+    sets : ndarray of shape (n_rounds, n_classes), bool, or None
+        Whether each class was in the prediction set of the round, of a `ConformalClassifier`.
+    covered : ndarray of shape (n_rounds,), bool, or None
+        Whether the set of the round contained the label.
     """
 
     _error_label: ClassVar[str] = "error (%)"
@@ -63,6 +67,8 @@ class Trace(RunTrace):
     codes: Codes
     classes: Labels
     ledger: Mapping[str, Floats | Ints] | None = None
+    sets: NDArray[np.bool_] | None = None
+    covered: NDArray[np.bool_] | None = None
 
     @property
     def predictions(self) -> Labels:
@@ -81,21 +87,34 @@ class Trace(RunTrace):
         curve: Floats = np.cumsum(self.mistakes) / np.arange(1, len(self) + 1)
         return curve
 
+    @property
+    def coverage(self) -> float:
+        """The share of the rounds whose set contained the label; NaN without sets."""
+        return float("nan") if self.covered is None else float(self.covered.mean())
+
+    @property
+    def mean_set_size(self) -> float:
+        """The mean number of classes in a set; NaN without sets."""
+        return float("nan") if self.sets is None else float(self.sets.sum(axis=1).mean())
+
     def __repr__(self) -> str:
-        mistakes, rate = int(self.mistakes.sum()), f"{self.error_rate:.4f}"
-        return f"Trace({len(self)} rounds, {mistakes} mistakes, error rate {rate}{self._supports_text()})"
+        covered = "" if self.covered is None else f", coverage {self.coverage:.3f}"
+        mistakes = f"{int(self.mistakes.sum())} mistakes, error rate {self.error_rate:.4f}"
+        return f"Trace({len(self)} rounds, {mistakes}{covered}{self._supports_text()})"
 
     def _repr_html_(self) -> str:
         recent = self.mistakes[-1000:]
-        return self._html_table(
-            [
-                ("rounds", f"{len(self):,}"),
-                ("mistakes", f"{int(self.mistakes.sum()):,}"),
-                ("error rate", f"{self.error_rate:.2%}" if len(self) else "-"),
-                (f"error rate of the last {len(recent):,}", f"{recent.mean():.2%}" if len(self) else "-"),
-                ("classes", f"{len(self.classes):,}"),
-            ]
-        )
+        rows = [
+            ("rounds", f"{len(self):,}"),
+            ("mistakes", f"{int(self.mistakes.sum()):,}"),
+            ("error rate", f"{self.error_rate:.2%}" if len(self) else "-"),
+            (f"error rate of the last {len(recent):,}", f"{recent.mean():.2%}" if len(self) else "-"),
+            ("classes", f"{len(self.classes):,}"),
+        ]
+        if self.covered is not None:
+            rows.append(("coverage of the sets", f"{self.coverage:.2%}" if len(self) else "-"))
+            rows.append(("mean size of a set", f"{self.mean_set_size:.3g}" if len(self) else "-"))
+        return self._html_table(rows)
 
     def _errors_so_far(self) -> Floats:
         return 100 * self.error_curve

@@ -34,11 +34,13 @@ from budgetron._certify.best import find_best_competitor
 from budgetron._certify.certificate import Certificate, refuse_failed
 from budgetron._certify.classes import classes_certificate
 from budgetron._certify.competitors import Expansion, expansion_of, set_competitors
+from budgetron._certify.coverage import coverage_certificate
 from budgetron._certify.regression import certify_regression
 from budgetron._certify.second_order import evaluate_images
 from budgetron._certify.votes import sequence_certificate, vote_certificate
 from budgetron._util.types import Rows
 from budgetron.bounds import THEOREMS, Assumption
+from budgetron.conformal import ConformalClassifier, ConformalRegressor
 
 __all__ = ["certify"]
 
@@ -59,8 +61,8 @@ def certify(
     Parameters
     ----------
     model : online learner
-        Fitted, on two classes, or a regressor. The theorems about votes of experts and of
-        `SharedBudgetPerceptron` allow more classes.
+        Fitted, on two classes, or a regressor. The theorems about votes of experts, of
+        `SharedBudgetPerceptron` and of `ConformalClassifier` allow more classes.
     X, y : array-like or CSR matrix of shape (n_rounds, n_features), and labels
         The whole stream, in the order in which it was learned. Sparse rows are converted to dense ones.
     trace : Trace
@@ -98,6 +100,8 @@ def certify(
     >>> certificate.holds, certificate.count < certificate.bound
     (True, True)
     """
+    if isinstance(model, ConformalClassifier | ConformalRegressor):
+        return coverage_certificate(model, X, y, trace, competitor, theorem, check)
     if isinstance(model, OnlineRegressor):
         if not isinstance(trace, RegressionTrace):
             raise TypeError(f"trace must be what progressive_fit of the model returned; got {trace!r}")

@@ -6,8 +6,8 @@ updates the arrays that outlive the call. So a batch gives the same result as it
 """
 
 from libc.math cimport ceil, exp, fabs, sqrt
-from libc.stdint cimport int64_t
-from libc.string cimport memmove
+
+from budgetron._core.score_window cimport insert_score
 
 
 def lead(double[:, ::1] predictions, const unsigned char[::1] active, const double[::1] y, double keep,
@@ -170,7 +170,8 @@ def intervals(const double[::1] predictions, const double[::1] y, double level, 
                 state[0] += rate * (1.0 - level - miss)
             s = spread(state)
             score = error / s if s > 0.0 else (0.0 if error == 0.0 else 1e3)
-            insert_score(min(score, 1e6), scores, ordered, state, stored)
+            insert_score(min(score, 1e6), &scores[0], &ordered[0], W, <Py_ssize_t> state[1])
+            state[1] += 1.0
             state[2], state[3] = keep * state[2] + error * error, keep * state[3] + 1.0
             state[4], state[5] = min(state[4], y[t]), max(state[5], y[t])
 
@@ -202,30 +203,3 @@ def next_intervals(const double[::1] predictions, const double[::1] ordered, con
     with nogil:
         for t in range(predictions.shape[0]):
             half_interval(predictions[t], ordered, stored, state, &out[t, 0], &out[t, 1])
-
-
-cdef void insert_score(double score, double[::1] scores, double[::1] ordered, double[::1] state,
-                       Py_ssize_t stored) noexcept nogil:
-    """Store a score in place of the oldest one, if all places are in use."""
-    cdef Py_ssize_t W = scores.shape[0], slot = (<int64_t> state[1]) % W, place
-    if stored == W:
-        place = position(ordered, stored, scores[slot])
-        memmove(&ordered[place], &ordered[place] + 1, (stored - place - 1) * sizeof(double))
-        stored -= 1
-    place = position(ordered, stored, score)
-    memmove(&ordered[place] + 1, &ordered[place], (stored - place) * sizeof(double))
-    ordered[place] = score
-    scores[slot] = score
-    state[1] += 1.0
-
-
-cdef Py_ssize_t position(const double[::1] ordered, Py_ssize_t n, double score) noexcept nogil:
-    """Return the first place of a sorted array whose number is not below the score."""
-    cdef Py_ssize_t low = 0, high = n, middle
-    while low < high:
-        middle = (low + high) // 2
-        if ordered[middle] < score:
-            low = middle + 1
-        else:
-            high = middle
-    return low

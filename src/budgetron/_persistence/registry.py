@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TypeAlias
 
-from budgetron import batch, calibration, experts, kernelized, linear
+from budgetron import batch, calibration, conformal, experts, kernelized, linear
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._base.online_regressor import OnlineRegressor
 from budgetron.experts import ExpertAlgorithm, ExpertClassifier
@@ -22,6 +22,8 @@ CLASSES: dict[str, type[Model]] = {
     **{f"linear.{cls.__name__}": cls for cls in [*linear.learners(), *linear.regressors()]},
     **{f"batch.{cls.__name__}": cls for cls in (batch.AveragedClassifier, batch.PenalizedRiskClassifier)},
     "CalibratedClassifier": calibration.CalibratedClassifier,
+    "ConformalClassifier": conformal.ConformalClassifier,
+    "ConformalRegressor": conformal.ConformalRegressor,
     "BudgetClassifier": BudgetClassifier,
     "BudgetRegressor": BudgetRegressor,
     "fleet.Fleet": Fleet,

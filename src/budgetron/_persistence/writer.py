@@ -180,7 +180,7 @@ class Writer:
                     f"{PICKLE}"
                 )
         learned = model.learned_state()
-        known = {*parameters, *(learned or ()), "_codes", "_learners"}
+        known = {*parameters, *(learned or ()), "_codes", "_learners", "_ordered"}
         unknown = sorted(set(vars(model)) - known)
         if unknown:
             raise TypeError(f"a file of {name} has no place for {', '.join(unknown)}; {PICKLE}")

@@ -20,6 +20,7 @@ from budgetron._certify.certificate import Certificate
 from budgetron._evaluation.comparison import Comparison
 from budgetron._evaluation.result import Result
 from budgetron._reporting import sections
+from budgetron._reporting.coverage import prediction_sets
 from budgetron._reporting.features import relevant_features
 from budgetron._reporting.page import document, escape, percent, rounds_text, scroll, table
 from budgetron._util.atomic import atomic_write
@@ -179,6 +180,7 @@ def _stream(
     parts = [_summary(comparison, results), sections.learners(results, numbers)]
     parts.append(sections.charts(results, numbers, ident))
     parts.append(relevant_features(results, comparison.feature_names))
+    parts.append(prediction_sets(results))
     parts.append(sections.rare(results))
     parts.append(sections.confusions(results))
     if certificates:

@@ -92,6 +92,9 @@ from budgetron.bounds._regression import (
 )
 
 # isort: split
+from budgetron.bounds._conformal import conformal_deviation, conformal_misses
+
+# isort: split
 from budgetron.bounds._experts import (
     exponential_weights,
     exponential_weights_anytime,
@@ -141,6 +144,8 @@ __all__ = [
     "best_possible",
     "budget_norm_limit",
     "coin_flips",
+    "conformal_deviation",
+    "conformal_misses",
     "contradicted",
     "drift_limit",
     "exponential_updates",

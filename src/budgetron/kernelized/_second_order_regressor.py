@@ -9,6 +9,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from sklearn.utils._param_validation import Interval
 
+from budgetron._base.batches import Batch
 from budgetron._base.gaussian_regressor import GAUSSIAN_PARAMETERS, GaussianRegressor
 from budgetron._base.kernel_regressor import KernelRegressor
 from budgetron._base.parameters import BUDGET, Constraints
@@ -159,6 +160,16 @@ class SecondOrderRegressor(GaussianRegressor, KernelRegressor):
     def _errors(self) -> Floats:
         errors: Floats = cast(SecondOrderRule, self._learners[0].rule).normalized_errors()
         return errors
+
+    def round_variances(self, batch: Batch, supports: int) -> Floats:
+        ledger = self._ledger(batch)
+        assert batch.sizes is not None
+        # The ledger has the variance that the update used: without the part outside of the span, unless the
+        # row became a support.
+        outside = np.diff(batch.sizes[0], prepend=supports) <= 0
+        delta = np.asarray(ledger["delta"], np.float64)
+        variances: Floats = np.asarray(ledger["variance"], np.float64) + self.prior * outside * delta**2
+        return variances
 
     def _variances(self, X: Floats) -> Floats:
         learner = self._learners[0]
