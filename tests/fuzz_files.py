@@ -42,7 +42,16 @@ from sklearn.preprocessing import (
 from supervisor import supervise
 
 import budgetron
-from budgetron import CalibratedClassifier, ConformalClassifier, ConformalRegressor, ModelFileError, experts, files, linear, river
+from budgetron import (
+    CalibratedClassifier,
+    ConformalClassifier,
+    ConformalRegressor,
+    ModelFileError,
+    experts,
+    files,
+    linear,
+    river,
+)
 from budgetron._base.online_regressor import OnlineRegressor
 from budgetron.batch import AveragedClassifier, PenalizedRiskClassifier
 from budgetron.experts._base import ExpertAlgorithm

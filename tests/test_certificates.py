@@ -647,6 +647,7 @@ PAPERS = (
     "Vovk (2001); Azoury, Warmuth (2001)",
     "Crammer, Dekel, Keshet, Shalev-Shwartz, Singer (2006), ",
     "Herbster, Warmuth (1998), ",
+    "Gibbs, Candes (2021), ",
 )
 
 

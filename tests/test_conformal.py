@@ -1,4 +1,4 @@
-"""Conformal wrappers: equality with the reference, coverage and its bound, the unchanged learner, and state."""
+"""Conformal wrappers: equality with the reference, the bound of the misses, the learner inside, and state."""
 
 import copy
 import pickle
@@ -147,7 +147,7 @@ def test_scales_are_those_of_a_gaussian_by_bayes_rule():
 
 
 def hostile(kind, n, rng):
-    """Return a stream on which coverage is difficult: noise, changes of the classes, one class, rare classes."""
+    """Return a stream on which coverage is difficult: noise, changes, one class, rare classes."""
     X = rng.normal(size=(n, 3)) * (1 + 20 * (kind == "scales") * (np.arange(n) > n // 2))[:, None]
     y = (X[:, 0] > 0).astype(int)
     if kind == "noise":
@@ -187,7 +187,9 @@ def test_no_violation_of_the_bound_of_a_regressor(group):
         n, coverage = int(rng.integers(5, 700)), float(rng.choice([0.5, 0.8, 0.9, 0.99]))
         X, classes = hostile(KINDS[seed % 6], n, rng)
         y = classes + (X[:, 1] if seed % 2 else 0.0) * np.exp(3 * rng.normal())
-        learner = [linear.PARegressor(), linear.AROWRegressor(), SecondOrderRegressor(10, gamma=0.5)][seed % 3]
+        learner = [linear.PARegressor(), linear.AROWRegressor(), SecondOrderRegressor(10, gamma=0.5)][
+            seed % 3
+        ]
         step, window = float(rng.choice([0.005, 0.05, 0.7])), int(rng.choice([1, 20, 1000]))
         model = ConformalRegressor(learner, coverage, step=step, window=window)
         assert_bounds(model, X, y, model.progressive_fit(X, y))
@@ -309,7 +311,7 @@ def test_the_text_of_a_certificate():
     model = ConformalClassifier(linear.AROW())
     text = str(certify(model, X, y, model.progressive_fit(X, y)))
     assert "Gibbs, Candes (2021)" in text
-    assert "none; aimed at: misses 100" in text
+    assert "aim          100 misses" in text
     assert "the bound holds" in text
 
 
@@ -424,7 +426,9 @@ def test_new_classes_and_any_cut_of_them():
         whole, cut = (ConformalClassifier(clone(learner), 0.8, window=40) for _ in range(2))
         whole.partial_fit(X, y, admit=True)
         for part in pieces(len(y), np.random.default_rng(0)):
-            cut.partial_fit(X[part], y[part], classes=None if cut.__sklearn_is_fitted__() else [0, 1], admit=True)
+            cut.partial_fit(
+                X[part], y[part], classes=None if cut.__sklearn_is_fitted__() else [0, 1], admit=True
+            )
         assert whole.classes_.tolist() == cut.classes_.tolist() == [0, 1, 2, 3]
         np.testing.assert_array_equal(cut.counts_, whole.counts_)
         assert whole.predict_set(X).shape == (300, 4)
@@ -497,7 +501,12 @@ def test_wrong_parameters(parameters, message):
 
 
 def test_learners_of_other_kinds_are_refused():
-    for learner in (None, AveragedClassifier(linear.AROW()), ConformalClassifier(linear.AROW()), linear.PARegressor()):
+    for learner in (
+        None,
+        AveragedClassifier(linear.AROW()),
+        ConformalClassifier(linear.AROW()),
+        linear.PARegressor(),
+    ):
         with pytest.raises(ValueError, match="must be a kernel or linear learner"):
             ConformalClassifier(learner).fit([[0.0], [1.0]], [0, 1])
     for learner in (None, linear.AROW(), ConformalRegressor(linear.PARegressor())):
@@ -551,7 +560,9 @@ def test_invalid_states_are_refused(kind, change):
 @pytest.mark.parametrize("total", [-1, 10**6, 1.5])
 def test_an_invalid_total_size_is_refused(total):
     X, y = labelled(60, 2)
-    state = ConformalClassifier(linear.AROW(), window=20).fit(X, y).__getstate__() | {"total_set_size_": total}
+    state = ConformalClassifier(linear.AROW(), window=20).fit(X, y).__getstate__() | {
+        "total_set_size_": total
+    }
     with pytest.raises(ValueError, match="number of classes in all sets"):
         ConformalClassifier.__new__(ConformalClassifier).__setstate__(state)
 

@@ -251,7 +251,10 @@ def regressors():
         budgetron.BudgetRegressor("150kB"),
     ):
         name = f"ConformalRegressor of {type(learner).__name__}"
-        yield name, Variant("ConformalRegressor", partial(wrapper_of, ConformalRegressor, learner), "regressor")
+        yield (
+            name,
+            Variant("ConformalRegressor", partial(wrapper_of, ConformalRegressor, learner), "regressor"),
+        )
     wide = partial(budgetron.SecondOrderRegressor, 4, gamma=0.5)
     yield "regressor, wide", Variant("SecondOrderRegressor", wide, "regressor", d=WIDE)
 

@@ -81,7 +81,7 @@ class LearnerWrapper(Wrapper, OnlineClassifier):
     def _make(self, X: Matrix, outputs: int) -> Sequence[Hypothesis]:
         learner = self._clone_of(self.learner)
         learner._start(X, self.classes_)
-        for hypothesis in learner._learners:
+        for hypothesis in cast(Sequence[HypothesisWithHistory], learner._learners):
             self._prepare(hypothesis)
         self.learner_ = learner
         hypotheses: Sequence[Hypothesis] = learner._learners

@@ -25,10 +25,9 @@ NAMES = ("conformal_misses", "conformal_deviation")
 class CoverageCertificate(Certificate):
     """A bound on misses. There is no competitor; `losses` are the misses that are aimed at."""
 
-    @property
-    def size(self) -> str:
-        """What `losses` are, in words."""
-        return "misses"
+    def _lines(self) -> list[tuple[str, str]]:
+        theorem, _, *others = super()._lines()
+        return [theorem, ("aim", f"{self.losses:.6g} misses"), *others]
 
 
 def coverage_certificate(
@@ -60,9 +59,7 @@ def coverage_certificate(
             f"{model.rounds_} in the model, {rounds} of them with a weight"
         )
     if misses != model.misses_:
-        raise ValueError(
-            f"trace must be the model's own: it has {misses} misses, the model {model.misses_}"
-        )
+        raise ValueError(f"trace must be the model's own: it has {misses} misses, the model {model.misses_}")
     aim, assumptions = (1.0 - model.coverage) * rounds, list[Assumption]()
     if name == "conformal_misses":
         count: float = misses
@@ -79,7 +76,7 @@ def coverage_certificate(
         quantity=entry.quantity,
         count=count,
         bound=bound,
-        competitor="none; aimed at",
+        competitor="none",
         norm=nan,
         losses=aim,
         shift=0.0,

@@ -34,7 +34,7 @@ MOST = 1e300
 
 
 class ConformalClassifier(Tracking, LearnerWrapper):
-    """An online learner that predicts sets of classes, which contain the label in a given share of the rounds.
+    """An online learner whose sets of classes contain the label in a given share of the rounds.
 
     The learner learns exactly as it would alone. Use it if one predicted class is not enough: the number of
     classes in a set says how sure the prediction is.
@@ -82,9 +82,9 @@ class ConformalClassifier(Tracking, LearnerWrapper):
 
     With a voted Perceptron, sets and predictions are those of the hypothesis that learns, not of the vote.
     With `BudgetClassifier`, `predict_set` does not use recent labels, as `predict`. Scores are compared up to
-    rounding. `progressive_fit` and `play` report the learner's own margins, and `certify(model.learner_, ...)`
-    evaluates the learner's own theorem. If a class is added (``partial_fit(..., admit=True)``), this happens
-    before its first round, whose set may contain it.
+    rounding. `progressive_fit` and `play` report the learner's own margins, and
+    ``certify(model.learner_, ...)`` evaluates the learner's own theorem. If a class is added
+    (``partial_fit(..., admit=True)``), this happens before its first round, whose set may contain it.
 
     The additional cost is 16 bytes per score, and O(log(window)) comparisons and a move of at most
     8 `window` bytes per round.
@@ -102,9 +102,9 @@ class ConformalClassifier(Tracking, LearnerWrapper):
     >>> model = ConformalClassifier(Forgetron(budget=50, gamma=0.001), coverage=0.95)
     >>> trace = model.progressive_fit(X, y)
     >>> print(f"{trace.coverage:.3f} {trace.mean_set_size:.1f}")
-    0.948 2.4
+    0.950 1.2
     >>> [model.classes_[one].tolist() for one in model.predict_set(X[:2])]
-    [[0], [1, 2]]
+    [[0], [1]]
     """
 
     _learned_names: ClassVar[frozenset[str]] = (

@@ -85,9 +85,9 @@ class ConformalRegressor(Tracking, OnlineRegressor):
     >>> model = ConformalRegressor(SecondOrderRegressor(budget=100, gamma=0.1), coverage=0.8)
     >>> trace = model.progressive_fit(scale(X), y)
     >>> print(f"{trace.coverage:.3f}")
-    0.802
+    0.800
     >>> model.predict_interval(scale(X)[:1]).round(1)
-    array([[12.1, 15.4]])
+    array([[15.8, 18.7]])
     """
 
     _learned_names: ClassVar[frozenset[str]] = (
@@ -188,7 +188,10 @@ class ConformalRegressor(Tracking, OnlineRegressor):
     def _track(self, predictions: Floats, scales: Floats, targets: Floats) -> Floats:
         """Count rounds that were played; return their intervals."""
         return intervals(
-            np.ascontiguousarray(predictions), np.ascontiguousarray(scales), targets, self._tie(),
+            np.ascontiguousarray(predictions),
+            np.ascontiguousarray(scales),
+            targets,
+            self._tie(),
             *self._tracked(),
         )
 
