@@ -75,7 +75,7 @@ def names() -> dict[str, type]:
 
 def scales_rows(learner: Learner) -> bool:
     """Return whether the learner scales rows itself, and so must get them unscaled."""
-    return isinstance(learner, BudgetClassifier)
+    return isinstance(getattr(learner, "learner", learner), BudgetClassifier)  # or a wrapper of one
 
 
 def only_numbers(encoder: Encoder) -> bool:

@@ -36,6 +36,7 @@ from budgetron.cli._pass import (
     PassOptions,
     certificates_of,
     check_certificate,
+    check_coverage,
     learn,
     learn_blocks,
 )
@@ -68,6 +69,7 @@ def run(
     delay: opt.Delay = 0,
     seed: opt.Seed = 0,
     average: opt.Average = False,
+    coverage: opt.Coverage = None,
     save: opt.Save = None,
     checkpoint_to: opt.Checkpoint = None,
     every: opt.Every = None,
@@ -83,6 +85,7 @@ def run(
         check_output(save, [source])
         check_output(report_to, [source])
         check_certificate(certified, delay)
+        check_coverage(coverage, delay, average)
         saved = None
         if continued is None:
             name = choose_learner(learner, memory, budget is not None or gamma is not None or average)
@@ -96,14 +99,14 @@ def run(
                 "gamma": gamma,
             }
             given |= {"class-weight": class_weight, "average": average or None}
-            given |= {"checkpoint": checkpoint_to, "certify": certified or None}
+            given |= {"checkpoint": checkpoint_to, "certify": certified or None, "coverage": coverage}
             refuse_with_from(given, settings)
             saved = load_model(continued)
             model = saved.model
         models = named_learners([model])
         # What decides the result, in the names of the options; a checkpoint stores it.
         command = {"learner": learner, "memory": memory, "budget": budget, "gamma": gamma}
-        command |= {"average": average, "seed": seed, "class_weight": class_weight}
+        command |= {"average": average, "seed": seed, "class_weight": class_weight, "coverage": coverage}
         command |= {"rows": rows, "window": window, "delay": delay} | vars(settings)
 
         def write_model(done: Pass) -> None:
@@ -123,6 +126,7 @@ def run(
                 saved=saved,
                 class_weight=class_weight,
                 any_memory=memory is None and "memory=" not in (learner or ""),
+                coverage=coverage,
             )
             done = learn(source, settings, models, options)
         title = done.blocks.name
@@ -164,6 +168,7 @@ def compare(
     delay: opt.Delay = 0,
     seed: opt.Seed = 0,
     jobs: opt.Jobs = 1,
+    coverage: opt.Coverage = None,
     report_to: opt.Report = None,
     certified: opt.Certify = False,
     as_json: opt.Json = False,
@@ -177,6 +182,7 @@ def compare(
         if source.count("-") > 1:
             raise ValueError("standard input (-) can be read only once; give it once")
         check_certificate(certified, delay)
+        check_coverage(coverage, delay)
         specs = [with_memory(name, memory) for name in learner or DEFAULTS]
         models = named_learners(learners_of(specs, budget or [DEFAULT_BUDGET], gamma or ["scale"], seed))
         if class_weight is not None and learner is None:
@@ -192,6 +198,7 @@ def compare(
             class_weight=class_weight,
             any_memory=memory is None and not any("memory=" in spec for spec in specs),
             n_jobs=jobs,
+            coverage=coverage,
         )
         for name in source:
             done = learn(name, settings, models, options)

@@ -207,6 +207,14 @@ Average = Annotated[
         "stream and takes much longer to evaluate.",
     ),
 ]
+Coverage = Annotated[
+    float | None,
+    typer.Option(
+        "--coverage",
+        help="Also predict sets of classes that contain the label in this share of the rounds, such as 0.9. "
+        "The results show how often they did, and their mean size.",
+    ),
+]
 From = Annotated[
     Path | None,
     typer.Option(

@@ -14,11 +14,12 @@ from rich.table import Table
 from rich.text import Text
 
 from budgetron._evaluation.by_name import names
+from budgetron._evaluation.coverage import coverage_of
 from budgetron.cli._interrupts import interrupts
 from budgetron.cli._messages import err, out
 from budgetron.cli._pass import Certificates, Pass
 from budgetron.cli._sources import description, print_reading
-from budgetron.cli._terminal import rare_table, results_table
+from budgetron.cli._terminal import rare_table, results_table, sets_table
 from budgetron.evaluate import Comparison, Result
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ def present(
         out.print(results_table(done.comparison.results, f"{name}: {done.comparison[0].rounds:,} rounds"))
         if (rare := rare_table(done.comparison.results)) is not None:
             out.print(rare)
+        if (sets := sets_table(done.comparison.results)) is not None:
+            out.print(sets)
         for learner, entry in certificates.get(name, {}).items():
             out.print_lines(f"{learner}: {entry}")
     if report_to is not None:
@@ -79,6 +82,9 @@ def _print_json(passes: dict[str, Pass], certificates: dict[str, Certificates]) 
         if stream.encoder is not None:
             streams[name]["columns"] = stream.encoder.describe()
         streams[name] |= json.loads(done.comparison.to_json())
+        found = {result.name: coverage_of(result.model) for result in done.comparison}
+        if any(found.values()):
+            streams[name]["prediction_sets"] = found
         if name in certificates:
             streams[name]["certificates"] = {
                 learner: {"none": entry} if isinstance(entry, str) else _plain_certificate(entry)

@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._base.linear_classifier import LinearClassifier
-from budgetron._evaluation.by_name import Learners, only_numbers, scales_rows, set_class_weight
+from budgetron._evaluation.by_name import Learner, Learners, only_numbers, scales_rows, set_class_weight
 from budgetron._evaluation.parallel import Jobs
 from budgetron.cli._interrupts import interrupts
 from budgetron.cli._memory import give_needed_memory, refuse_large, without_large
@@ -24,6 +24,7 @@ from budgetron.cli._models import SavedModel
 from budgetron.cli._prefix import Block, Prefix, Rows, open_stream
 from budgetron.cli._sources import Source, print_reading
 from budgetron.cli._terminal import progress
+from budgetron.conformal import ConformalClassifier
 from budgetron.evaluate import Comparison
 from budgetron.streams import Advice, Stream, StreamError
 
@@ -37,6 +38,7 @@ __all__ = [
     "PassOptions",
     "certificates_of",
     "check_certificate",
+    "check_coverage",
     "learn",
     "learn_blocks",
 ]
@@ -91,6 +93,8 @@ class PassOptions:
         Whether learners with a memory limit get more if their rows need it.
     n_jobs : int
         The number of processes among which the learners are divided.
+    coverage : float or None
+        The coverage of prediction sets; None for learners without sets.
     """
 
     rows: int | None
@@ -104,6 +108,7 @@ class PassOptions:
     class_weight: str | None = None
     any_memory: bool = False
     n_jobs: int = 1
+    coverage: float | None = None
 
 
 def learn(source: str, settings: Source, models: Learners, options: PassOptions) -> Pass:
@@ -147,6 +152,8 @@ def _learn_once(source: str, settings: Source, models: Learners, options: PassOp
         clones = {name: checkpoint.model(model) for name, model in clones.items()}
     if options.any_memory:
         give_needed_memory(clones, blocks.first.X, len(blocks.classes))
+    if options.coverage is not None:
+        clones = {name: _with_sets(model, options.coverage) for name, model in clones.items()}
     if options.skip_large:
         clones, reasons = without_large(clones, blocks.first.X, len(blocks.classes))
         for name, reason in reasons.items():
@@ -164,6 +171,11 @@ def _learn_once(source: str, settings: Source, models: Learners, options: PassOp
         options.save,
         options.n_jobs,
     )
+
+
+def _with_sets(model: Learner, coverage: float) -> Learner:
+    """Return a learner that predicts sets; one that continues from a checkpoint does so already."""
+    return model if isinstance(model, ConformalClassifier) else ConformalClassifier(model, coverage)
 
 
 def _open_for(saved: SavedModel, source: str, settings: Source, rows: int | None) -> Stream:
@@ -272,6 +284,19 @@ def check_certificate(certified: bool, delay: int) -> None:
         raise ValueError("--certify: the theorems assume that labels are not delayed; leave out --delay")
 
 
+def check_coverage(coverage: float | None, delay: int, average: bool = False) -> None:
+    """Raise `ValueError` if there can be no prediction sets with this coverage."""
+    if coverage is None:
+        return
+    if not 0.0 < coverage < 1.0:
+        raise ValueError(f"--coverage must be above 0 and below 1, such as 0.9; got {coverage:g}")
+    if delay or average:
+        raise ValueError(
+            f"--coverage: sets are predicted when a row is learned, by the learner itself; leave out "
+            f"--{'delay' if delay else 'average'}"
+        )
+
+
 def certificates_of(done: Pass) -> Certificates:
     """Return the certificate of each learner on the rows that it learned, or why there is none."""
     from budgetron.certificates import certify  # takes long to import
@@ -280,9 +305,11 @@ def certificates_of(done: Pass) -> Certificates:
     y = np.concatenate([block.y for block in blocks])
     certificates: Certificates = {}
     for result in done.comparison:
-        model = clone(result.model)
-        if isinstance(result.model, KernelClassifier):  # the width of the first block, not of all rows
-            model.set_params(gamma=result.model.gamma_)
+        model, fitted, prefix = clone(result.model), result.model, ""
+        if isinstance(fitted, ConformalClassifier):
+            fitted, prefix = fitted.learner_, "learner__"
+        if isinstance(fitted, KernelClassifier):  # the width of the first block, not of all rows
+            model.set_params(**{f"{prefix}gamma": fitted.gamma_})
         X = _joined(blocks, unscaled=result.name in done.unscaled)
         try:
             trace = model.progressive_fit(X, y, classes=done.comparison.classes, ledger=True)

@@ -22,6 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from budgetron._base.kernel_classifier import KernelClassifier
+from budgetron._evaluation.coverage import coverage_of
 from budgetron._evaluation.ranking import rare_classes
 from budgetron._util.atomic import check_target
 from budgetron._util.units import format_bytes
@@ -29,7 +30,7 @@ from budgetron.cli._console import LiteralColumn
 from budgetron.cli._messages import err
 from budgetron.evaluate import Comparison, Result
 
-__all__ = ["check_output", "progress", "rare_table", "results_table", "short"]
+__all__ = ["check_output", "progress", "rare_table", "results_table", "sets_table", "short"]
 
 WIDE = 120  # columns of a terminal for the whole progress line
 LONGEST_TITLE = 30
@@ -151,6 +152,28 @@ def rare_table(results: Sequence[Result]) -> Table | None:
                 f"{100 * result.recall[i]:.1f}",
                 "-" if (area := result.class_auc[i]) is None else f"{area:.3f}",
             )
+    return table
+
+
+def sets_table(results: Sequence[Result]) -> Table | None:
+    """Return a table with coverage and size of prediction sets; None if no learner predicts sets."""
+    found = [(result, coverage_of(result.model)) for result in results]
+    if not any(figures for _, figures in found):
+        return None
+    table = Table(
+        title="Prediction sets",
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+    )
+    table.add_column("learner", overflow="fold", min_width=26)
+    for column in ("aim %", "coverage %", "guaranteed %", "classes per set"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for result, figures in sorted(found, key=lambda pair: pair[0].error_rate):
+        if figures is not None:
+            shares = [f"{100 * figures[name]:.2f}" for name in ("aim", "coverage", "guaranteed")]
+            table.add_row(result.name, *shares, f"{figures['mean_set_size']:.2f}")
     return table
 
 
