@@ -19,6 +19,7 @@ from budgetron._core.kernel import Kernel
 from budgetron._util.types import Rows
 from budgetron.batch import AveragedClassifier
 from budgetron.calibration import CalibratedClassifier
+from budgetron.conformal import ConformalClassifier
 from budgetron.export._combined import combined_scores
 from budgetron.export._learner_access import (
     SupportSet,
@@ -51,6 +52,11 @@ def predictor_of(model: object, kernels: tuple[str, ...], what: str) -> Predicto
             "AveragedClassifier or a CalibratedClassifier; got "
             f"{type(model).__module__}.{type(model).__name__}. For a pipeline, "
             "export the last step and apply the other steps where the model runs"
+        )
+    if isinstance(model, ConformalClassifier):
+        raise TypeError(
+            f"{what} cannot be made of a ConformalClassifier, whose sets depend on a threshold that moves "
+            "with the stream; export the learner inside, model.learner_"
         )
     check_is_fitted(model)
     labels = _labels(model.classes_)
