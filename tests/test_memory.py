@@ -14,7 +14,15 @@ from sklearn.base import clone
 from test_linear import CASES as LINEAR
 from test_linear import make
 
-from budgetron import BudgetClassifier, CalibratedClassifier, Forgetron, Stoptron, kernelized, linear
+from budgetron import (
+    BudgetClassifier,
+    CalibratedClassifier,
+    ConformalClassifier,
+    Forgetron,
+    Stoptron,
+    kernelized,
+    linear,
+)
 from budgetron._base.access import bytes_needed
 from budgetron._core.kernel import Kernel
 from budgetron._core.one_round import SingleRound
@@ -174,6 +182,7 @@ def learners_with(budget):
     models += [cls(budget=budget) for cls in kernelized.learners() if "budget" in cls().get_params()]
     models += [Forgetron(budget, variant="greedy"), kernelized.SecondOrderProjectron(budget, linear=False)]
     models += [AveragedClassifier(linear.Perceptron()), AveragedClassifier(Stoptron(budget))]
+    models += [ConformalClassifier(Forgetron(budget)), ConformalClassifier(linear.AROW(), window=50)]
     return [*models, CalibratedClassifier(Forgetron(budget))]
 
 

@@ -62,13 +62,13 @@ def save(model: object, path: Path, *, extras: dict[str, Tree] | None = None) ->
     Parameters
     ----------
     model : estimator
-        Any learner of Budgetron, fitted or not; a wrapper of `batch`; a `CalibratedClassifier`; an algorithm
-        of `experts`; an `ExpertClassifier` over such learners; a classifier of `budgetron.river`; or a
-        `Pipeline` of scikit-learn whose last step is a learner, after scalers and encoders of scikit-learn
-        (`StandardScaler`, `MinMaxScaler`, `MaxAbsScaler`, `RobustScaler`, `Normalizer`, `OneHotEncoder` and
-        `OrdinalEncoder` without infrequent categories). Models
-        with a Python function as kernel or loss, or over learners of other libraries, are rejected, because a
-        file contains no code. Use pickle for them.
+        Any learner of Budgetron, fitted or not; a wrapper of `batch`; a `CalibratedClassifier`, a
+        `ConformalClassifier` or a `ConformalRegressor`; an algorithm of `experts`; an `ExpertClassifier` over
+        such learners; a classifier of `budgetron.river`; or a `Pipeline` of scikit-learn whose last step is a
+        learner, after scalers and encoders of scikit-learn (`StandardScaler`, `MinMaxScaler`, `MaxAbsScaler`,
+        `RobustScaler`, `Normalizer`, `OneHotEncoder` and `OrdinalEncoder` without infrequent categories).
+        Models with a Python function as kernel or loss, or over learners of other libraries, are rejected,
+        because a file contains no code. Use pickle for them.
     path : str or path-like
     extras : dict, optional
         Plain values and numeric or text arrays, also in dicts and lists, to be stored with the model.
