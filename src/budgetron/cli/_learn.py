@@ -105,7 +105,7 @@ def run(
             model = saved.model
         models = named_learners([model])
         # What decides the result, in the names of the options; a checkpoint stores it.
-        command = {"learner": learner, "memory": memory, "budget": budget, "gamma": gamma}
+        command: State = {"learner": learner, "memory": memory, "budget": budget, "gamma": gamma}
         command |= {"average": average, "seed": seed, "class_weight": class_weight, "coverage": coverage}
         command |= {"rows": rows, "window": window, "delay": delay} | vars(settings)
 
