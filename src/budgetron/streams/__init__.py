@@ -2,7 +2,8 @@
 
 # Nothing here imports a learner. `_bytes` opens files and pipes. `_text`, `_libsvm` and `_table` parse them
 # into rows. `_decide` and `_complete` decide how each column is read (`_columns`); `_numbers`, `_times` and
-# `_words` define how values are written. `_labels` and `_encoder` turn columns into classes and features;
+# `_words` define how values are written. `_labels`, `_targets` and `_encoder` turn columns into classes,
+# numbers to predict, and features;
 # `_running` computes the running mean and standard deviation. `_read` chooses the reader. `_errors` defines
 # the errors of all these modules.
 
@@ -22,12 +23,14 @@ from budgetron.streams._synthetic import (
     two_gaussians,
     unit_vectors,
 )
+from budgetron.streams._targets import Targets
 
 __all__ = [
     "Advice",
     "Encoder",
     "Stream",
     "StreamError",
+    "Targets",
     "UnitVectors",
     "arrays",
     "coin_flips",

@@ -15,6 +15,7 @@ from budgetron._util.sparse import check_sparse
 from budgetron.streams._encoder import Encoder
 from budgetron.streams._errors import StreamError
 from budgetron.streams._running import Running
+from budgetron.streams._targets import FIRST_TARGETS, Targets, Task, checked_task, is_quantity
 
 __all__ = ["Block", "LabelArray", "Rows", "Stream", "arrays"]
 
@@ -32,8 +33,8 @@ class Stream:
     """Blocks of rows and labels, in order, from any source.
 
     Iterating over a stream yields ``(X, y)``: `X` is a C-contiguous float64 array of shape (n, `n_features`)
-    or a CSR matrix; `y` is an array of n labels, or None if the source has no labels. The size of the blocks
-    never changes a value. Iterating again starts from the first row, except for a pipe, which can be
+    or a CSR matrix; `y` is an array of n labels or numbers, or None if the source has none. The size of the
+    blocks never changes a value. Iterating again starts from the first row, except for a pipe, which can be
     read only once.
 
     Attributes
@@ -43,11 +44,15 @@ class Stream:
     n_rows : int or None
         Number of rows; None if it is not known before the end.
     n_features : int
+    task : {"classification", "regression"}
+        Whether the targets are classes or numbers.
     classes : ndarray or None
-        The sorted labels; None if the source has no labels.
+        The sorted labels; None if the source has no labels, or if the targets are numbers.
     feature_names : list of str or None
     target : str or None
-        The name of the label column, if there is one.
+        The name of the target column, if there is one.
+    targets : Targets or None
+        How the numbers of the target column are written; None if there is no such column.
     encoder : Encoder or None
         The encoder of a table, with its current mean and deviation.
     zero_based : bool
@@ -60,9 +65,11 @@ class Stream:
     name: str
     n_rows: int | None = None
     n_features: int
+    task: Task = "classification"
     classes: LabelArray | None = None
     feature_names: list[str] | None = None
     target: str | None = None
+    targets: Targets | None = None
     encoder: Encoder | None = None
     zero_based: bool = False
     position: int = 0
@@ -81,13 +88,16 @@ class Stream:
     def __repr__(self) -> str:
         rows = "rows" if self.n_rows is None else f"{self.n_rows} rows"
         classes = "" if self.classes is None else f", {len(self.classes)} classes"
+        classes = ", numbers as targets" if self.task == "regression" else classes
         return f"<{type(self).__name__} {self.name}: {rows}, {self.n_features} features{classes}>"
 
 
 class Arrays(Stream):
     """Blocks of arrays in memory; see `arrays`."""
 
-    def __init__(self, X: ArrayLike, y: ArrayLike | None, block: int, scale: bool, name: str) -> None:
+    def __init__(
+        self, X: ArrayLike, y: ArrayLike | None, block: int, scale: bool, name: str, task: str
+    ) -> None:
         check_block(block)
         self.name = name
         if scale and issparse(X):
@@ -105,8 +115,17 @@ class Arrays(Stream):
             if self._y is not None:
                 if self._y.dtype.kind == "f" and not np.isfinite(self._y).all():
                     raise ValueError("a label is NaN or infinite; every row needs a label")
-                self.classes = np.unique(self._y)
-                check_classes(len(self.classes))
+                if task == "auto":
+                    known = self._y.dtype.kind in "fiu"
+                    task = (
+                        "regression" if known and is_quantity(self._y[:FIRST_TARGETS]) else "classification"
+                    )
+                self.task = checked_task(task)
+                if task == "regression":
+                    self._y = self._y.astype(np.float64)
+                else:
+                    self.classes = np.unique(self._y)
+                    check_classes(len(self.classes))
         except (ValueError, TypeError) as error:
             raise StreamError(f"{name}: {error}") from error
         self.n_rows, self.n_features = self._X.shape
@@ -128,7 +147,13 @@ class Arrays(Stream):
 
 
 def arrays(
-    X: ArrayLike, y: ArrayLike | None = None, *, block: int = 4096, scale: bool = False, name: str = "arrays"
+    X: ArrayLike,
+    y: ArrayLike | None = None,
+    *,
+    block: int = 4096,
+    scale: bool = False,
+    name: str = "arrays",
+    task: str = "classification",
 ) -> Stream:
     """Stream arrays in memory.
 
@@ -144,6 +169,8 @@ def arrays(
         Standardise by the running mean and standard deviation, as `Encoder` does. Not for sparse rows.
     name : str, default="arrays"
         The name in messages and reports.
+    task : {"classification", "regression", "auto"}, default="classification"
+        Whether `y` has labels or numbers; see `read`.
 
     Examples
     --------
@@ -153,7 +180,7 @@ def arrays(
     >>> [X.shape for X, y in stream], stream.classes
     ([(2, 5), (2, 5), (1, 5)], array([0, 1]))
     """
-    return Arrays(X, y, block, scale, name)
+    return Arrays(X, y, block, scale, name, task)
 
 
 def check_block(block: int) -> None:
@@ -169,5 +196,5 @@ def check_classes(count: int) -> None:
     if count > MAX_CLASSES:
         raise ValueError(
             f"more than {MAX_CLASSES} different labels: this looks like a quantity, not a class; "
-            "choose another column, or bin it into classes"
+            "predict it by regression, choose another column, or bin it into classes"
         )

@@ -16,7 +16,7 @@ from budgetron.streams._arrow import ArrowColumn, is_number, is_text
 from budgetron.streams._columns import Column
 from budgetron.streams._errors import Advice, Fault
 
-__all__ = ["Wishes", "decide"]
+__all__ = ["MOSTLY", "Wishes", "decide", "has_leading_zero"]
 
 # A column in which more than this share of the values look like numbers may contain nothing but numbers.
 MOSTLY = 0.5
@@ -141,7 +141,7 @@ def _text(
         return Column(name, "hash")
     if not values:  # nothing is known yet, and most columns are numbers
         return Column(name, "number" if forms is not None else "hash")
-    if forms and not _has_leading_zero(values):
+    if forms and not has_leading_zero(values):
         form = _numbers.find_form(values, forms, decimal)
         if wishes.decimal is not None and form == _numbers.PLAIN:  # accept separators in later rows
             form = ".," if wishes.decimal == "." else ",."
@@ -207,7 +207,7 @@ def _mean_words(values: Sequence[str]) -> float:
     return sum(value.count(" ") + 1 for value in values) / len(values)
 
 
-def _has_leading_zero(values: Sequence[str]) -> bool:
+def has_leading_zero(values: Sequence[str]) -> bool:
     """Return whether some value is a code such as 00501: as a number it would lose its zeros."""
     return _LEADING_ZERO.search("\n".join(values)) is not None
 

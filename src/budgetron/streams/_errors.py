@@ -17,6 +17,7 @@ class Advice(Enum):
     FILL_MISSING = 'fill it in, or set missing="mean"'
     NO_HEADER = "if the file has no header, set header=False"
     LIST_CLASSES = "list all labels in classes"
+    CORRECT_TARGET = 'correct it; if the targets are classes, set task="classification"'
     NAME_TARGET = "set target"
     ZERO_BASED = "if they count from 0, set zero_based=True"
     SET_FEATURES = "set n_features"

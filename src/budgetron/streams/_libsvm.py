@@ -14,10 +14,11 @@ from scipy.sparse import csr_matrix
 from budgetron._util import libsvm
 from budgetron._util.blocks import row_blocks
 from budgetron._util.units import format_bytes
-from budgetron.streams._base import MAX_CLASSES, Block, Rows, Stream, check_block, check_classes
+from budgetron.streams._base import MAX_CLASSES, Block, LabelArray, Rows, Stream, check_block, check_classes
 from budgetron.streams._bytes import Chunk, Opened, Source, records
 from budgetron.streams._errors import Advice, Fault, StreamError
 from budgetron.streams._labels import Labels
+from budgetron.streams._targets import FIRST_TARGETS, Targets, checked_task, is_quantity
 
 __all__ = ["LINE", "Libsvm"]
 
@@ -42,6 +43,7 @@ class Libsvm(Stream):
         optional_labels: bool,
         block: int,
         limit: int | None,
+        task: str,
     ) -> None:
         check_block(block)
         self._limit = limit
@@ -52,25 +54,34 @@ class Libsvm(Stream):
         self.zero_based, self._constant = bool(zero_based), bool(constant)
         self._width = None if n_features is None else int(n_features)
         self._pipe: tuple[Opened, Iterator[Chunk]] | None = None
-        # Classes and width that are not given are found by reading a file once, or a pipe's first chunk.
-        if source.again:
-            given = n_features is not None and classes is not None
-            found, width, rows = self._scan(self._chunks(), only_first=given)
-            self.n_rows = None if given else rows
-        else:
+        if not source.again:
             opened = source.open()
             chunks = opened.chunks()
             first = list(islice(chunks, 1))
             self._pipe = opened, chain(first, chunks)
+        if task == "auto":
+            task = "classification"
+            if classes is None:
+                head = iter(first) if not source.again else self._chunks()
+                task = "regression" if self._has_quantities(head) else "classification"
+        self.task = checked_task(task)
+        # Classes and width that are not given are found by reading a file once, or a pipe's first chunk.
+        if source.again:
+            given = n_features is not None and (classes is not None or task == "regression")
+            found, width, rows = self._scan(self._chunks(), only_first=given)
+            self.n_rows = None if given else rows
+        else:
             found, width, rows = self._scan(iter(first), only_first=True)
         if rows == 0:
             raise StreamError(f"{self.name}: no rows; the file is empty")
         self._width = self._width or width
-        try:
-            self._labels = Labels(found if classes is None else classes, optional=optional_labels)
-        except ValueError as error:
-            raise StreamError(f"{self.name}: {error}") from error
-        self.classes = self._labels.classes
+        self._labels: Labels | None = None
+        if self.task == "classification":
+            try:
+                self._labels = Labels(found if classes is None else classes, optional=optional_labels)
+            except ValueError as error:
+                raise StreamError(f"{self.name}: {error}") from error
+            self.classes = self._labels.classes
         self.n_features = self._width + self._constant
         self.n_rows = self.n_rows if limit is None or self.n_rows is None else min(limit, self.n_rows)
 
@@ -81,9 +92,8 @@ class Libsvm(Stream):
             if remaining is not None:
                 X, labels = X[:remaining], labels[:remaining]
                 remaining -= len(labels)
-            values, codes = np.unique(labels, return_inverse=True)
             try:
-                y = self._labels.lookup(codes, [int(v) if v == int(v) else v for v in values.tolist()])
+                y = self._targets(labels)
             except Fault as fault:
                 raise fault.at(f"{self.name}:{_rows(chunk)[fault.row][0]}") from None
             if X.shape[0] <= self._block:
@@ -93,6 +103,22 @@ class Libsvm(Stream):
                     yield X[rows], y[rows]
             if remaining == 0:
                 break
+
+    def _targets(self, labels: NDArray[np.float64]) -> LabelArray:
+        """Return the classes, or the numbers, of the labels of some lines."""
+        values, codes = np.unique(labels, return_inverse=True)
+        if self._labels is None:
+            return Targets(missing=frozenset()).lookup(codes, values.tolist())
+        return self._labels.lookup(codes, [int(v) if v == int(v) else v for v in values.tolist()])
+
+    def _has_quantities(self, chunks: Iterator[Chunk]) -> bool:
+        """Return whether the labels of the first lines are a quantity, and not classes."""
+        labels: list[float] = []
+        for chunk in chunks:
+            labels += self._parse(chunk)[1].tolist()
+            if len(labels) >= FIRST_TARGETS:
+                break
+        return is_quantity(labels[:FIRST_TARGETS])
 
     def _chunks(self) -> Iterator[Chunk]:
         if self._pipe is None:
@@ -114,7 +140,7 @@ class Libsvm(Stream):
         width, rows = 1, 0
         for chunk in chunks:
             labels, last, n_rows = self._survey(chunk)
-            found.update(labels)
+            found.update(labels if self.task == "classification" else ())
             if len(found) > MAX_CLASSES:
                 try:
                     check_classes(len(found))

@@ -15,6 +15,7 @@ from budgetron.streams._encoder import Encoder
 from budgetron.streams._errors import Advice, StreamError
 from budgetron.streams._libsvm import LINE, Libsvm
 from budgetron.streams._table import Reader, Table
+from budgetron.streams._targets import Targets, checked_task
 from budgetron.streams._text import Csv, JsonLines
 
 __all__ = ["frame", "read"]
@@ -39,6 +40,7 @@ def read(
     source: str | os.PathLike[str] | IO[bytes],
     target: str | int | None = None,
     *,
+    task: str = "classification",
     format: str | None = None,
     classes: Iterable[object] | None = None,
     scan: bool = True,
@@ -62,6 +64,7 @@ def read(
     n_features: int | None = None,
     zero_based: bool = False,
     optional_labels: bool = False,
+    targets: Targets | None = None,
     limit: int | None = None,
     block: int = 4096,
 ) -> Stream:
@@ -80,7 +83,12 @@ def read(
         "-" is standard input. Compression is recognised by the first bytes. An open file is read from its
         current position, and is left open.
     target : str or int, optional
-        The name of the label column, or its number counted from 1 (-1 is the last). Not for LIBSVM.
+        The name of the target column, or its number counted from 1 (-1 is the last). Not for LIBSVM.
+    task : {"classification", "regression", "auto"}, default="classification"
+        Whether the targets are classes or numbers. With "auto", the first 1000 rows decide. Numbers with
+        decimals are numbers. Whole numbers are numbers if there are more than 20 different ones and they span
+        more than 100; otherwise they are classes, as truth values and text are. If `classes` are given, the
+        targets are classes. ``stream.task`` is the result.
     format : {"csv", "jsonl", "parquet", "libsvm"}, optional
         By default determined by the suffix (.csv, .tsv, .jsonl, .ndjson, .parquet, .libsvm, .svm) or, if it
         is none of these, by the first line. Parquet cannot be read from a pipe: its index is at the end.
@@ -126,6 +134,9 @@ def read(
         Whether the indices of a LIBSVM file start at 0.
     optional_labels : bool, default=False
         For LIBSVM rows without known labels: an unknown label becomes None.
+    targets : Targets, optional
+        With ``task="regression"``: read the numbers of the target column like those of another stream, whose
+        attribute `targets` this is. For rows to predict, a target that is not a number becomes NaN.
     limit : int, optional
         Read no more rows than this.
     block : int, default=4096
@@ -155,6 +166,8 @@ def read(
     """
     if format not in (None, *_FORMATS):
         raise ValueError(f"format must be one of {', '.join(_FORMATS)}; got {format!r}")
+    if task != "auto":
+        checked_task(task)
     opened = Source(source)
     head = opened.head()
     if not head:
@@ -174,6 +187,7 @@ def read(
             optional_labels=optional_labels,
             block=block,
             limit=limit,
+            task=task,
         )
     if n_features is not None or zero_based:
         raise StreamError(f"{opened.name}: the format is {format}", Advice.LIBSVM_ONLY)
@@ -198,6 +212,8 @@ def read(
         block=block,
         limit=limit,
         optional_target=encoder is not None and not update_encoder and not need_target,
+        task=task,
+        targets=targets,
     )
 
 
@@ -205,6 +221,7 @@ def frame(
     df: object,
     target: str | int | None = None,
     *,
+    task: str = "classification",
     classes: Iterable[object] | None = None,
     categorical: Iterable[str] | None = None,
     numeric: Iterable[str] = (),
@@ -239,6 +256,8 @@ def frame(
     [[0. 0. 1. 0.]
      [1. 1. 0. 0.]] [ True False]
     """
+    if task != "auto":
+        checked_task(task)
     fresh = Encoder(
         encode=encode,
         hash_columns=hash_columns,
@@ -260,6 +279,8 @@ def frame(
         block=block,
         limit=None,
         optional_target=encoder is not None and not update_encoder,
+        task=task,
+        targets=None,
     )
 
 

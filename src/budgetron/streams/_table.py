@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from budgetron.streams._encoder import Encoder
 from budgetron.streams._errors import Advice, Fault, StreamError
 from budgetron.streams._labels import Labels
 from budgetron.streams._running import Floats
+from budgetron.streams._targets import Targets, find_targets
 
 __all__ = ["FIRST_ROWS", "Reader", "Table", "check_columns"]
 
@@ -101,6 +103,8 @@ class Table(Stream):
         block: int,
         limit: int | None,
         optional_target: bool,
+        task: str,
+        targets: Targets | None,
     ) -> None:
         check_block(block)
         if known and not encoder.columns:
@@ -121,8 +125,18 @@ class Table(Stream):
         first = reader.first(self._types)
         if first.table.num_rows == 0:
             raise StreamError(f"{self.name}: no rows; the file has only a header")
-        self._labels = None if self.target is None else self._find_labels(first, classes, scan)
-        self.classes = None if self._labels is None else self._labels.classes
+        self._labels: Labels | Targets | None = None
+        if self.target is not None:
+            if task != "classification" and classes is None:
+                decimal = wishes.decimal or _decimal_mark(columns)
+                self.targets = targets or self._find_targets(first, encoder.na_values, decimal, task)
+            if self.targets is None:
+                labels = self._find_labels(first, classes, scan)
+                self._labels, self.classes = labels, labels.classes
+            else:
+                self.task, self._labels = "regression", replace(self.targets, optional=not self._learn)
+                if reader.typed and is_number(schema[self.target]):  # later rows may have decimals
+                    self._types[self.target] = reader.read_as(schema[self.target], True)
         if not known:
             encoder.start(self._columns(first._replace(table=first.table.slice(0, FIRST_ROWS))), columns)
         self._start, self.encoder = encoder, encoder
@@ -196,6 +210,23 @@ class Table(Stream):
         plain = column.kind == "number" and not column.form and not column.unit
         return self._reader.read_as(schema[column.name], plain or _times.is_unit(column.form))
 
+    def _find_targets(
+        self, first: Piece, na_values: Sequence[str], decimal: str | None, task: str
+    ) -> Targets | None:
+        """Return how numbers in the target column are written; None if they are classes."""
+        assert self.target is not None
+        try:
+            return find_targets(
+                self.target,
+                first.table[self.target],
+                na_values=na_values,
+                decimal=decimal,
+                typed=self._reader.typed,
+                task=task,
+            )
+        except Fault as fault:
+            raise fault.at(first.locate(fault.row)) from None
+
     def _find_labels(self, first: Piece, classes: Iterable[object] | None, scan: bool) -> Labels:
         target, typed = self.target, self._reader.typed
         assert target is not None
@@ -264,6 +295,12 @@ class Table(Stream):
         if len(self._na_numbers):
             values = np.where(np.isin(values, self._na_numbers), np.nan, values)
         return values
+
+
+def _decimal_mark(columns: Sequence[Column]) -> str | None:
+    """Return the decimal mark of the columns whose numbers are not written in the plain form."""
+    marks = {column.form[:1] for column in columns if column.kind == "number" and column.form}
+    return marks.pop() if len(marks) == 1 else None
 
 
 def _numbers_in(texts: Iterable[str]) -> Floats:
