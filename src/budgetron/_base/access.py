@@ -45,6 +45,7 @@ __all__ = [
     "predicts_as_it_learns",
     "row_dtype",
     "stale_share",
+    "start_regressor",
     "theorems_of",
     "thread_count",
     "unchanged_on_error",
@@ -103,7 +104,7 @@ def next_row_margins(model: OnlineClassifier, row: Row) -> Floats:
     return model._next_margins(row[None])[:, 0]
 
 
-def n_supports(model: OnlineClassifier) -> int:
+def n_supports(model: RowPlayer) -> int:
     """Return the number of supports over all outputs; 0 before the first round."""
     if not model.__sklearn_is_fitted__():
         return 0
@@ -115,10 +116,10 @@ def row_dtype(model: RowPlayer) -> np.dtype[np.floating]:
     return model._fitted()[0].dtype
 
 
-def bytes_needed(model: OnlineClassifier, X: Matrix, n_classes: int) -> int:
+def bytes_needed(model: OnlineClassifier | OnlineRegressor, X: Matrix, n_classes: int) -> int:
     """Return about the bytes of an unfitted learner on rows like X, at its budget or else at the start.
 
-    Raises `MemoryTooSmallError` if it may use less memory than it needs.
+    A regressor has no classes. Raises `MemoryTooSmallError` if it may use less memory than it needs.
     """
     rows = X if X.dtype == np.float32 else X.astype(np.float64, copy=False)
     return model._bytes_needed(rows, n_classes if n_classes > 2 else 1)
@@ -160,6 +161,12 @@ def checked_rows(model: RowPlayer, X: Rows) -> Matrix:
 def open_batch(model: OnlineClassifier, X: Rows, y: ArrayLike, classes: ArrayLike | None = None) -> Batch:
     """Check a batch, and make the hypotheses if it is the first; its results will form a trace."""
     return model._open_batch(X, y, classes, classes_from_y=True)
+
+
+def start_regressor(model: OnlineRegressor, X: Rows, y: ArrayLike) -> None:
+    """Check rows and targets, and make the hypothesis if they are the first; they are not learned."""
+    with model._unchanged_on_error():
+        model._open_batch(X, y, trace=False, ledger=False, weights=None)
 
 
 def play_batch(model: OnlineClassifier, batch: Batch) -> None:

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from budgetron._base import access
 from budgetron._base.online_classifier import OnlineClassifier
+from budgetron._base.row_player import RowPlayer
 from budgetron._util.types import Floats, Labels, Matrix, Rows
 
 __all__ = [
@@ -54,6 +55,6 @@ def margins_before_label(model: OnlineClassifier, row: Matrix) -> Floats:
     return access.margins_of(model, row)[:, 0]
 
 
-def n_supports(model: Classifier) -> int:
+def n_supports(model: object) -> int:
     """Return the number of supports over all outputs; 0 for models without supports."""
-    return access.n_supports(model) if isinstance(model, OnlineClassifier) else 0
+    return access.n_supports(model) if isinstance(model, RowPlayer) else 0

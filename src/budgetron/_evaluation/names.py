@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from budgetron._base.linear_classifier import LinearClassifier
+from budgetron._base.linear_estimator import LinearEstimator
 from budgetron._evaluation.classifier import Estimator
 
 __all__ = ["Learners", "named_learners"]
@@ -40,5 +40,5 @@ def _name(learner: Estimator, learners: list[Estimator]) -> str:
     ]
     shown = ", ".join(f"{name}={params[name]!r}" for name in differing)
     # A linear learner may have the same class name as a kernel learner.
-    package = "linear." if isinstance(learner, LinearClassifier) else ""
+    package = "linear." if isinstance(learner, LinearEstimator) else ""
     return package + type(learner).__name__ + (f"({shown})" if shown else "")

@@ -10,17 +10,19 @@ import os
 import signal
 from collections.abc import Callable, Mapping
 from threading import current_thread, main_thread
-from typing import Self
+from typing import Any, Self, TypeVar
 
 from joblib import Parallel, delayed, effective_n_jobs
 
 from budgetron._base.kernel_classifier import KernelClassifier
-from budgetron._evaluation.classifier import Estimator
 from budgetron._evaluation.comparison import Comparison
+from budgetron._evaluation.regression_comparison import RegressionComparison
 from budgetron._util.types import Labels, Rows
 
 __all__ = ["Jobs", "groups_of"]
 
+AnyComparison = Comparison | RegressionComparison
+Model = TypeVar("Model")
 # Rows, labels, and other features of the same rows for some learners.
 Block = tuple[Rows, Labels, Mapping[str, Rows] | None]
 
@@ -33,18 +35,18 @@ class Jobs:
 
     Parameters
     ----------
-    whole : Comparison
+    whole : Comparison or RegressionComparison
         Before its first round. It has the results of all learners after each call of `learn` that returns
         True, and after `finish`.
     n_jobs : int or None
         As in joblib.
     """
 
-    def __init__(self, whole: Comparison, n_jobs: int | None) -> None:
-        learners = {result.name: result.model for result in whole.results}
+    def __init__(self, whole: AnyComparison, n_jobs: int | None) -> None:
+        learners: dict[str, Any] = {result.name: result.model for result in whole.results}
         jobs = min(effective_n_jobs(n_jobs), len(learners))
         self.whole = whole
-        self._parts = [whole]
+        self._parts: list[Any] = [whole]  # all of the class of `whole`
         if jobs > 1:
             groups = groups_of(learners, jobs, whole.share and not whole.delay)
             self._parts = [whole.part(group) for group in groups]
@@ -88,31 +90,31 @@ class Jobs:
         self._run(_learn, self._collected)
         self._collected = []
 
-    def _run(self, function: Callable[..., Comparison], *arguments: object) -> None:
+    def _run(self, function: Callable[..., AnyComparison], *arguments: object) -> None:
         tasks = (delayed(_in_job)(os.getpid(), function, part, *arguments) for part in self._parts)
         self._parts = list(self._parallel(tasks))
         self.whole.gather(self._parts)
 
 
-def _in_job(caller: int, function: Callable[..., Comparison], *arguments: object) -> Comparison:
+def _in_job(caller: int, function: Callable[..., AnyComparison], *arguments: object) -> AnyComparison:
     # Ctrl-C on a terminal also reaches the processes of joblib. The calling process decides when to end.
     if os.getpid() != caller and current_thread() is main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     return function(*arguments)
 
 
-def _learn(part: Comparison, blocks: list[Block]) -> Comparison:
+def _learn(part: AnyComparison, blocks: list[Block]) -> AnyComparison:
     for X, y, own_rows in blocks:
         part.learn(X, y, own_rows)
     return part
 
 
-def _finish(part: Comparison) -> Comparison:
+def _finish(part: AnyComparison) -> AnyComparison:
     part.finish()
     return part
 
 
-def groups_of(learners: Mapping[str, Estimator], jobs: int, share: bool) -> list[dict[str, Estimator]]:
+def groups_of(learners: Mapping[str, Model], jobs: int, share: bool) -> list[dict[str, Model]]:
     """Divide named learners into groups of about equal size, one for each job.
 
     If learners share kernel values, those with the same kernel are in one group, as far as there are enough

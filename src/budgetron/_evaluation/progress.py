@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Sequence
 
+from budgetron._evaluation.regression_result import RegressionResult
 from budgetron._evaluation.result import Result
 
 __all__ = ["Progress"]
@@ -27,7 +28,7 @@ class Progress:
         self.n_rows = n_rows
         self.start = self.last = time.monotonic()
 
-    def show(self, results: Sequence[Result], *, last: bool = False) -> None:
+    def show(self, results: Sequence[Result] | Sequence[RegressionResult], *, last: bool = False) -> None:
         """Print a line if the last one is old enough, or if this is the last."""
         now = time.monotonic()
         if now - self.last < INTERVAL and not last:
@@ -38,5 +39,9 @@ class Progress:
         left = ""
         if self.n_rows and rounds and not last:
             left = f", about {seconds * (self.n_rows - rounds) / rounds:.0f} s left"
-        errors = ", ".join(f"{result.name} {result.error_rate:.2%}" for result in results)
+        errors = ", ".join(f"{result.name} {_error(result)}" for result in results)
         print(f"{rounds:,}{total} rounds, {seconds:.1f} s{left}; error {errors}", file=sys.stderr, flush=True)
+
+
+def _error(result: Result | RegressionResult) -> str:
+    return f"{result.error_rate:.2%}" if isinstance(result, Result) else f"{result.rmse:.4g}"

@@ -9,14 +9,14 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from budgetron._evaluation.classifier import Estimator, n_supports
+from budgetron._evaluation.classifier import Estimator
 from budgetron._evaluation.ranking import ScoreSample, ScoreState, score_samples
+from budgetron._evaluation.run_result import Curve, RunResult
 from budgetron._util.types import Codes, Floats, Labels
 
 __all__ = ["Result", "ResultState"]
 
 Counts = NDArray[np.int64]
-Curve = dict[str, NDArray[np.int64] | NDArray[np.float64]]
 
 # The names of the numbers in a summary
 FIGURES = (
@@ -45,7 +45,7 @@ class ResultState(TypedDict):
 
 
 @dataclass(repr=False)
-class Result:
+class Result(RunResult):
     """How a learner did on a stream.
 
     Attributes
@@ -107,6 +107,11 @@ class Result:
         return self.rounds - int(np.trace(self.confusion))
 
     @property
+    def loss(self) -> float:
+        """The number of mistakes, as a number that can be compared for any kind of learner."""
+        return self.mistakes
+
+    @property
     def error_rate(self) -> float:
         """Mistakes divided by rounds."""
         return self.mistakes / max(1, self.rounds)
@@ -164,29 +169,9 @@ class Result:
         counts = self.confusion.sum(axis=1)
         return 1.0 - float(counts.max()) / max(1, self.rounds)
 
-    @property
-    def nbytes(self) -> int:
-        """Size of the model at the end in bytes; 0 if the model has no `nbytes_`."""
-        # A foreign estimator need not have it.
-        return int(getattr(self.model, "nbytes_", 0)) if self.rounds else 0
-
-    @property
-    def rounds_per_second(self) -> float:
-        """Rounds divided by `seconds`."""
-        return self.rounds / self.seconds if self.seconds else 0.0
-
     def summary(self) -> dict[str, str | int | float]:
         """Return the figures of the whole run by name, as plain numbers."""
         return {"learner": self.name} | {name: getattr(self, name) for name in FIGURES}
-
-    def parameters(self) -> dict[str, object]:
-        """Return the learner's parameters, and ``gamma_``, the kernel width in use, if it has a kernel."""
-        own = self.model.get_params(deep=False)
-        width = getattr(self.model, "gamma_", None)
-        if width is not None:
-            own = own | {"gamma_": width}
-        plain = (bool, int, float, str, type(None))
-        return {name: value if isinstance(value, plain) else repr(value) for name, value in own.items()}
 
     def __repr__(self) -> str:
         error = f"error rate {self.error_rate:.4f}"
@@ -265,18 +250,12 @@ class Result:
         self._recent = recent[-self.window :]
         self._extend_curve(before, mistakes, recent, supports)
 
-    def record_rest(self, seconds: float) -> None:
-        """Add the time and supports of rows that were learned after their predictions were recorded."""
-        self.supports = n_supports(self.model)
-        self.seconds += seconds
-
     def _extend_curve(
         self, before: int, mistakes: NDArray[np.bool_], recent: NDArray[np.bool_], supports: Counts
     ) -> None:
         """Add points for a block of rounds; `recent` also has the mistakes of the window before it."""
         block = len(mistakes)
-        first = -before % self._step or self._step
-        points = np.arange(first, block + 1, self._step) - 1 if first <= block else np.zeros(0, np.intp)
+        points = self._new_points(before, block)
         ends = points + 1 + len(recent) - block
         starts = np.maximum(ends - self.window, 0)
         counts = np.concatenate([[0], np.cumsum(recent)])
@@ -288,8 +267,4 @@ class Result:
             "supports": supports[points],
             "nbytes": np.full(len(points), self.nbytes),
         }
-        self.curve = {name: np.concatenate([old, new[name]]) for name, old in self.curve.items()}
-        while len(self.curve["round"]) > 2 * self.points:  # keep every second point from now on
-            self._step *= 2
-            kept = self.curve["round"] % self._step == 0
-            self.curve = {name: values[kept] for name, values in self.curve.items()}
+        self._extend(new)

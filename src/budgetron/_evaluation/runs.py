@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,11 +12,15 @@ from sklearn.base import clone
 from sklearn.utils import check_consistent_length
 
 from budgetron._base.batches import label_array
+from budgetron._base.online_regressor import OnlineRegressor
 from budgetron._evaluation.classifier import Estimator
 from budgetron._evaluation.comparison import Comparison
 from budgetron._evaluation.names import Learners, named_learners
 from budgetron._evaluation.parallel import Jobs
 from budgetron._evaluation.progress import Progress
+from budgetron._evaluation.regression_comparison import RegressionComparison
+from budgetron._evaluation.regression_result import RegressionResult
+from budgetron._evaluation.regressor import is_regressor
 from budgetron._evaluation.result import Result
 from budgetron._util.blocks import row_blocks
 from budgetron._util.types import Labels, Rows
@@ -35,10 +39,14 @@ class LabelledBlocks(Protocol):
     def __iter__(self) -> Iterator[tuple[Rows, Labels]]: ...
 
 
-Watch = Callable[[Comparison], object]
+AnyComparison = Comparison | RegressionComparison
+C = TypeVar("C", bound=AnyComparison)
+Watch = Callable[[Any], object]
+Regressors = Mapping[str, OnlineRegressor] | Sequence[OnlineRegressor]
 Source = LabelledBlocks | tuple[Rows, ArrayLike] | list[Rows]
 
 
+@overload
 def progressive(
     learner: Estimator,
     stream: Source,
@@ -48,12 +56,37 @@ def progressive(
     delay: int = 0,
     watch: Watch | None = None,
     verbose: bool = False,
-) -> Result:
+) -> Result: ...
+
+
+@overload
+def progressive(
+    learner: OnlineRegressor,
+    stream: Source,
+    *,
+    classes: None = None,
+    window: int = 1000,
+    delay: int = 0,
+    watch: Watch | None = None,
+    verbose: bool = False,
+) -> RegressionResult: ...
+
+
+def progressive(
+    learner: Any,
+    stream: Source,
+    *,
+    classes: ArrayLike | None = None,
+    window: int = 1000,
+    delay: int = 0,
+    watch: Watch | None = None,
+    verbose: bool = False,
+) -> Result | RegressionResult:
     """Run a learner over a stream: predict each row, then see its label and learn.
 
     Parameters
     ----------
-    learner : classifier
+    learner : classifier or regressor
         It learns in place, starting from its current state.
     stream : Stream, or pair of arrays (X, y)
     classes : array-like, optional
@@ -64,13 +97,13 @@ def progressive(
         The label of round t arrives after the prediction of round t + delay, and is learned then. Labels
         that arrive after the last row are learned as well.
     watch : callable, optional
-        Called after each block with the `Comparison` so far.
+        Called after each block with the `Comparison`, or `RegressionComparison`, so far.
     verbose : bool, default=False
         Whether to print on stderr, about once a second, how many rounds were played, and the errors so far.
 
     Returns
     -------
-    Result
+    Result, or RegressionResult of a regressor
 
     Examples
     --------
@@ -82,11 +115,11 @@ def progressive(
     (5000, 100, 0.22)
     """
     named = {type(learner).__name__: learner}
-    blocks, classes = _blocks(stream, classes)
-    comparison = Comparison(named, classes, window=window, delay=delay, share=False)
+    blocks, comparison = _start(named, stream, classes, window=window, delay=delay, share=False)
     return _run(comparison, blocks, watch, _progress(stream) if verbose else None, 1).results[0]
 
 
+@overload
 def compare(
     learners: Learners,
     stream: Source,
@@ -98,13 +131,42 @@ def compare(
     watch: Watch | None = None,
     verbose: bool = False,
     n_jobs: int | None = None,
-) -> Comparison:
+) -> Comparison: ...
+
+
+@overload
+def compare(
+    learners: Regressors,
+    stream: Source,
+    *,
+    classes: None = None,
+    window: int = 1000,
+    delay: int = 0,
+    share: bool = True,
+    watch: Watch | None = None,
+    verbose: bool = False,
+    n_jobs: int | None = None,
+) -> RegressionComparison: ...
+
+
+def compare(
+    learners: Any,
+    stream: Source,
+    *,
+    classes: ArrayLike | None = None,
+    window: int = 1000,
+    delay: int = 0,
+    share: bool = True,
+    watch: Watch | None = None,
+    verbose: bool = False,
+    n_jobs: int | None = None,
+) -> AnyComparison:
     """Run several learners over a stream in one pass.
 
     Parameters
     ----------
     learners : mapping of names to learners, or sequence of learners
-        Clones of them learn. The results hold the clones.
+        Classifiers or regressors. Clones of them learn. The results hold the clones.
     stream : Stream, or pair of arrays (X, y)
     classes, window, delay, watch, verbose
         As in `progressive`.
@@ -119,7 +181,7 @@ def compare(
 
     Returns
     -------
-    Comparison
+    Comparison, or RegressionComparison of regressors
 
     Examples
     --------
@@ -132,12 +194,11 @@ def compare(
     [('Forgetron(budget=50)', 50), ('Forgetron(budget=500)', 500)]
     """
     clones = {name: clone(learner) for name, learner in named_learners(learners).items()}
-    blocks, classes = _blocks(stream, classes)
-    names = getattr(stream, "feature_names", None)  # arrays have none, nor need other streams
-    comparison = Comparison(clones, classes, window=window, delay=delay, share=share, feature_names=names)
+    blocks, comparison = _start(clones, stream, classes, window=window, delay=delay, share=share)
     return _run(comparison, blocks, watch, _progress(stream) if verbose else None, n_jobs)
 
 
+@overload
 def tune(
     learner: Estimator,
     stream: Source,
@@ -150,12 +211,43 @@ def tune(
     watch: Watch | None = None,
     verbose: bool = False,
     n_jobs: int | None = None,
-) -> Comparison:
+) -> Comparison: ...
+
+
+@overload
+def tune(
+    learner: OnlineRegressor,
+    stream: Source,
+    grid: Mapping[str, Sequence[Any]],
+    *,
+    classes: None = None,
+    window: int = 1000,
+    delay: int = 0,
+    share: bool = True,
+    watch: Watch | None = None,
+    verbose: bool = False,
+    n_jobs: int | None = None,
+) -> RegressionComparison: ...
+
+
+def tune(
+    learner: Any,
+    stream: Source,
+    grid: Mapping[str, Sequence[Any]],
+    *,
+    classes: ArrayLike | None = None,
+    window: int = 1000,
+    delay: int = 0,
+    share: bool = True,
+    watch: Watch | None = None,
+    verbose: bool = False,
+    n_jobs: int | None = None,
+) -> AnyComparison:
     """Run a learner with every combination of parameters over a stream, in one pass.
 
     Parameters
     ----------
-    learner : classifier
+    learner : classifier or regressor
         Clones of it learn.
     stream : Stream, or pair of arrays (X, y)
     grid : mapping of parameter names to sequences of values
@@ -164,9 +256,9 @@ def tune(
 
     Returns
     -------
-    Comparison
+    Comparison, or RegressionComparison of a regressor
         One result per combination, named like ``"budget=50, gamma=0.1"``. Its `best()` has the fewest
-        mistakes.
+        mistakes, or the smallest RMSE.
 
     Examples
     --------
@@ -200,18 +292,39 @@ def tune(
     )
 
 
-def _blocks(stream: Source, classes: ArrayLike | None) -> tuple[Iterable[tuple[Rows, Labels]], ArrayLike]:
-    """Return the blocks of a stream or of a pair of arrays, and the classes."""
+def _start(
+    named: dict[str, Any],
+    stream: Source,
+    classes: ArrayLike | None,
+    *,
+    window: int,
+    delay: int,
+    share: bool,
+) -> tuple[Iterable[tuple[Rows, Labels]], AnyComparison]:
+    """Return the blocks of a stream, and a comparison of the learners before its first round."""
+    names = getattr(stream, "feature_names", None)  # arrays have none, nor need other streams
+    if any(map(is_regressor, named.values())):
+        if classes is not None:
+            raise ValueError("classes are for classifiers; leave them out")
+        if getattr(stream, "task", "regression") != "regression":  # other streams need not have it
+            raise ValueError('the stream has classes, not numbers; open it with task="regression"')
+        comparison = RegressionComparison(named, window=window, delay=delay, feature_names=names)
+        return _blocks(stream)[0], comparison
+    blocks, labels = _blocks(stream)
+    classes = labels if classes is None else classes
+    if classes is None:
+        raise ValueError("the stream has no labels; evaluation needs the label of every row")
+    return blocks, Comparison(named, classes, window=window, delay=delay, share=share, feature_names=names)
+
+
+def _blocks(stream: Source) -> tuple[Iterable[tuple[Rows, Labels]], ArrayLike | None]:
+    """Return the blocks of a stream or of a pair of arrays, and the classes or all labels."""
     if not isinstance(stream, tuple | list):
-        classes = stream.classes if classes is None else classes
-        if classes is None:
-            raise ValueError("the stream has no labels; evaluation needs the label of every row")
-        return stream, classes
+        return stream, stream.classes
     X, y = stream
     X, labels = X if hasattr(X, "shape") else np.asarray(X), np.asarray(label_array(y))
     check_consistent_length(X, labels)
-    blocks = ((X[rows], labels[rows]) for rows in row_blocks(len(labels), BLOCK))
-    return blocks, labels if classes is None else classes
+    return ((X[rows], labels[rows]) for rows in row_blocks(len(labels), BLOCK)), labels
 
 
 def _progress(stream: Source) -> Progress:
@@ -221,12 +334,12 @@ def _progress(stream: Source) -> Progress:
 
 
 def _run(
-    comparison: Comparison,
+    comparison: C,
     blocks: Iterable[tuple[Rows, Labels]],
     watch: Watch | None,
     progress: Progress | None,
     n_jobs: int | None,
-) -> Comparison:
+) -> C:
     """Learn all blocks, and show the results so far."""
 
     def show() -> None:

@@ -133,6 +133,7 @@ class BudgetRegressor(OnlineRegressor):
         return [restored_portfolio(state, d, dtype, memory, float(self.level)) for state in states]
 
     def _bytes_needed(self, X: Matrix, outputs: int, prepare: Prepare = as_it_is) -> int:
+        self._make(X, outputs)  # raises an error if the memory is too small
         return parse_bytes(self.memory)
 
     def _refuse_large(self, X: Matrix, square: float) -> None:
