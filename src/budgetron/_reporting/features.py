@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from budgetron._evaluation.result import Result
+from budgetron._evaluation.run_result import RunResult
 from budgetron._reporting.page import escape, percent, scroll, table
 from budgetron._util.types import Floats
 
@@ -19,7 +19,7 @@ EXPLAINED = """<p class="soft">By the feature scales that were learned last, fro
 The importance of a feature is proportional to its squared scale; all importances sum to 100&nbsp;%.</p>"""
 
 
-def relevant_features(results: Sequence[Result], names: Sequence[str] | None) -> str:
+def relevant_features(results: Sequence[RunResult], names: Sequence[str] | None) -> str:
     """Return the most important features of each learner that has learned feature scales, or nothing.
 
     Without `names`, and if the learner has none, features are numbered from 0.
@@ -37,7 +37,7 @@ def relevant_features(results: Sequence[Result], names: Sequence[str] | None) ->
     return "\n".join(parts)
 
 
-def _importances(result: Result) -> Floats | None:
+def _importances(result: RunResult) -> Floats | None:
     """Return the importances of the features; None if there are none, or all are equal."""
     # A foreign estimator need not have them. Before scales are learned, all are equal.
     found = getattr(result.model, "feature_importances_", None)
@@ -47,7 +47,7 @@ def _importances(result: Result) -> Floats | None:
     return importances if len(importances) > 1 and np.ptp(importances) > 0.0 else None
 
 
-def _table(result: Result, importances: Floats, names: Sequence[str] | None) -> str:
+def _table(result: RunResult, importances: Floats, names: Sequence[str] | None) -> str:
     names = getattr(result.model, "feature_names_in_", names)
     if names is None or len(names) != len(importances):
         names = [f"feature {i}" for i in range(len(importances))]

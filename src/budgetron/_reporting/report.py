@@ -17,9 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron._certify.certificate import Certificate
+from budgetron._evaluation.base_comparison import BaseComparison, R
 from budgetron._evaluation.comparison import Comparison
+from budgetron._evaluation.regression_comparison import RegressionComparison
+from budgetron._evaluation.regression_result import RegressionResult
 from budgetron._evaluation.result import Result
-from budgetron._reporting import sections
+from budgetron._reporting import regression, sections
 from budgetron._reporting.coverage import prediction_sets
 from budgetron._reporting.features import relevant_features
 from budgetron._reporting.page import document, escape, percent, rounds_text, scroll, table
@@ -32,6 +35,7 @@ __all__ = ["render", "write"]
 MOST_CHEAPER = 4
 
 Certificates = Mapping[str, Certificate | str]
+AnyComparison = Comparison | RegressionComparison
 
 READING = """<p>Every learner sees the rows one by one. It predicts a row, then sees its label, then may
 update. So no row is predicted after it was learned. A round is a mistake if <i>y</i> <i>f</i>(<i>x</i>) ≤ 0;
@@ -44,7 +48,7 @@ predicting and learning. They are an estimate if learners shared kernel values.<
 
 
 def render(
-    comparisons: Comparison | Mapping[str, Comparison],
+    comparisons: AnyComparison | Mapping[str, AnyComparison],
     *,
     title: str = "Budgetron report",
     certificates: Certificates | Mapping[str, Certificates] | None = None,
@@ -55,7 +59,7 @@ def render(
 
     Parameters
     ----------
-    comparisons : Comparison, or mapping of stream names to Comparisons
+    comparisons : Comparison or RegressionComparison, or mapping of stream names to them
         A learner has the same colour on all streams.
     title : str, default="Budgetron report"
     certificates : mapping of learner names to Certificates or str, optional
@@ -84,7 +88,8 @@ def render(
     (True, False)
     """
     several = isinstance(comparisons, Mapping)
-    streams: Mapping[str, Comparison] = comparisons if isinstance(comparisons, Mapping) else {"": comparisons}
+    streams: Mapping[str, AnyComparison]
+    streams = comparisons if isinstance(comparisons, Mapping) else {"": comparisons}
     if not streams:
         raise ValueError("comparisons must hold at least one stream")
     given = _certificates(streams, (certificates or {}) if several else {"": certificates or {}})
@@ -99,13 +104,15 @@ def render(
         if columns is not None and name in columns:
             content += "\n" + sections.columns(columns[name])
         parts.append(f'<section id="stream-{i}">\n{heading}{content}\n</section>')
-    parts.append(_footer(command))
+    reading = [READING] if any(isinstance(one, Comparison) for one in streams.values()) else []
+    numeric = any(isinstance(one, RegressionComparison) for one in streams.values())
+    parts.append(_footer(command, [*reading, *([regression.READING] if numeric else [])]))
     return document(title, "\n".join(parts))
 
 
 def write(
     path: str | os.PathLike[str],
-    comparisons: Comparison | Mapping[str, Comparison],
+    comparisons: AnyComparison | Mapping[str, AnyComparison],
     *,
     title: str = "Budgetron report",
     certificates: Certificates | Mapping[str, Certificates] | None = None,
@@ -131,7 +138,9 @@ def write(
         file.write(page.encode())
 
 
-def _certificates(streams: Mapping[str, Comparison], given: Mapping[str, object]) -> dict[str, Certificates]:
+def _certificates(
+    streams: Mapping[str, AnyComparison], given: Mapping[str, object]
+) -> dict[str, Certificates]:
     """Return the certificates of each stream; raise an error if one belongs to no stream or learner."""
     checked: dict[str, Certificates] = {}
     for stream, mapping in given.items():
@@ -152,12 +161,12 @@ def _certificates(streams: Mapping[str, Comparison], given: Mapping[str, object]
 # ---------------------------------------------------------------------- summary
 
 
-def _overview(streams: Mapping[str, Comparison]) -> str:
+def _overview(streams: Mapping[str, AnyComparison]) -> str:
     """Return a table with one row per stream: a link, the best learner and its error."""
     heads = [
         '<th scope="col">Stream</th>',
-        '<th scope="col" class="text">Fewest mistakes</th>',
-        '<th scope="col">Error %</th>',
+        '<th scope="col" class="text">Smallest error</th>',
+        '<th scope="col">Error</th>',
         '<th scope="col">Rounds</th>',
     ]
     rows = []
@@ -166,26 +175,60 @@ def _overview(streams: Mapping[str, Comparison]) -> str:
         rows.append(
             f'<th scope="row"><a href="#stream-{i}">{escape(name)}</a></th>'
             f'<td class="text">{escape(best.name) if best.rounds else "-"}</td>'
-            f"<td>{percent(best.error_rate) if best.rounds else '-'}</td><td>{best.rounds:,}</td>"
+            f"<td>{_error(best) if best.rounds else '-'}</td><td>{best.rounds:,}</td>"
         )
     return scroll(table("overview", heads, rows), "Overview of the streams")
 
 
+def _error(result: Result | RegressionResult) -> str:
+    if isinstance(result, RegressionResult):
+        return f"RMSE {regression.number(result.rmse)}"
+    return f"{percent(result.error_rate)} %"
+
+
 def _stream(
-    comparison: Comparison, certificates: Certificates, numbers: Mapping[str, int], ident: str
+    comparison: AnyComparison, certificates: Certificates, numbers: Mapping[str, int], ident: str
 ) -> str:
-    results = sorted(comparison.results, key=lambda result: result.mistakes)  # stable: ties keep their order
-    if not results[0].rounds:
+    if not comparison[0].rounds:
         return '<div class="answer"><p>No rounds were played, so there are no results.</p></div>'
-    parts = [_summary(comparison, results), sections.learners(results, numbers)]
-    parts.append(sections.charts(results, numbers, ident))
-    parts.append(relevant_features(results, comparison.feature_names))
-    parts.append(prediction_sets(results))
-    parts.append(sections.rare(results))
-    parts.append(sections.confusions(results))
+    parts = (
+        _classes(comparison, numbers, ident)
+        if isinstance(comparison, Comparison)
+        else _numbers(comparison, numbers, ident)
+    )
     if certificates:
-        parts.append(sections.certified([result.name for result in results], certificates, numbers))
+        order = sorted(comparison.results, key=lambda result: result.loss)
+        parts.append(sections.certified([result.name for result in order], certificates, numbers))
     return "\n".join(part for part in parts if part)
+
+
+def _sorted(comparison: BaseComparison[R]) -> list[R]:
+    """Return the results, the best first; ties keep their order."""
+    return sorted(comparison.results, key=lambda result: result.loss)
+
+
+def _classes(comparison: Comparison, numbers: Mapping[str, int], ident: str) -> list[str]:
+    results = _sorted(comparison)
+    return [
+        _summary(comparison, results),
+        sections.learners(results, numbers),
+        sections.charts(results, numbers, ident),
+        relevant_features(results, comparison.feature_names),
+        prediction_sets(results),
+        sections.rare(results),
+        sections.confusions(results),
+    ]
+
+
+def _numbers(comparison: RegressionComparison, numbers: Mapping[str, int], ident: str) -> list[str]:
+    results = _sorted(comparison)
+    return [
+        regression.summary(comparison, results),
+        regression.learners(results, numbers),
+        regression.charts(results, numbers, ident),
+        regression.residuals(results, numbers, ident),
+        relevant_features(results, comparison.feature_names),
+    ]
 
 
 def _summary(comparison: Comparison, results: Sequence[Result]) -> str:
@@ -248,14 +291,15 @@ def _balance(comparison: Comparison, counts: NDArray[np.int64]) -> str:
 # ---------------------------------------------------------------------- footer
 
 
-def _footer(command: str | None) -> str:
+def _footer(command: str | None, reading: Sequence[str]) -> str:
     # Reproducible builds set this variable.
     seconds = int(os.environ.get("SOURCE_DATE_EPOCH") or time.time())
     made = datetime.fromtimestamp(seconds, UTC)
+    explained = "\n".join(reading)
     call = f"\n<p>Command: <code>{escape(command)}</code></p>" if command else ""
     return f"""<footer>
 <h3>How to read this</h3>
-{READING}
+{explained}
 <p>Made on <time datetime="{made:%Y-%m-%dT%H:%M:%SZ}">{made:%d %B %Y, %H:%M} UTC</time> by Budgetron
 {version("budgetron")} with NumPy {np.__version__} and Python {platform.python_version()}.</p>{call}
 </footer>"""

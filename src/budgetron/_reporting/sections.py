@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,11 +13,27 @@ from budgetron._certify.certificate import Certificate
 from budgetron._evaluation import plots
 from budgetron._evaluation.ranking import rare_classes
 from budgetron._evaluation.result import Result
+from budgetron._evaluation.run_result import RunResult
 from budgetron._reporting.page import escape, percent, rounds_text, scroll, table
-from budgetron._reporting.svg import svg
+from budgetron._reporting.svg import Draw, svg
 from budgetron._util.units import format_bytes
 
-__all__ = ["MOST_CLASSES", "Columns", "certified", "charts", "columns", "confusions", "learners", "rare"]
+__all__ = [
+    "COSTS",
+    "MOST_CLASSES",
+    "Chart",
+    "Columns",
+    "Figure",
+    "certified",
+    "charts",
+    "columns",
+    "confusions",
+    "figures",
+    "learners",
+    "rare",
+    "round_by_round",
+    "table_of_learners",
+]
 
 # For each column of a table its name, how it was read, its number of features, and a remark.
 Columns = Sequence[Mapping[str, str | int]]
@@ -27,23 +43,51 @@ MOST_CLASSES = 12
 MOST_MATRICES = 12
 
 
+class Figure(NamedTuple):
+    """A column of the table of learners.
+
+    `name` is an attribute of results, `text` its format, and `choose` the function that selects the best.
+    """
+
+    heading: str
+    name: str
+    text: Callable[[Any], str]
+    choose: Callable[[list[float]], float] | None
+
+
+class Chart(NamedTuple):
+    """A plot, its heading, an explanation, and the value of each learner at the end, in words."""
+
+    draw: Draw
+    heading: str
+    explained: str
+    ends: Mapping[str, str]
+
+
 def _speed(rate: float) -> str:
     """Format a rate with three significant digits."""
     return f"{float(f'{rate:.3g}'):,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
-# Heading, attribute of a Result, format, and the function that selects the best value
-COLUMNS: tuple[tuple[str, str, Callable[[Any], str], Callable[[list[float]], float] | None], ...] = (
-    ("Error&nbsp;%", "error_rate", percent, min),
-    ("Last {}&nbsp;%", "window_error", percent, min),
-    ("Balanced accuracy&nbsp;%", "balanced_accuracy", percent, max),
-    ("Mistakes", "mistakes", "{:,}".format, None),  # best where the error is
-    ("Supports", "supports", "{:,}".format, min),
-    ("Bytes", "nbytes", format_bytes, min),
-    ("Rounds/s", "rounds_per_second", _speed, max),
+COSTS = (
+    Figure("Supports", "supports", "{:,}".format, min),
+    Figure("Bytes", "nbytes", format_bytes, min),
+    Figure("Rounds/s", "rounds_per_second", _speed, max),
 )
-WORSE = ' title="worse than always predicting the most frequent class"'
-MAY_BE_UNKNOWN = ("supports", "nbytes", "rounds_per_second")  # 0 means none or unknown
+COLUMNS = (
+    Figure("Error&nbsp;%", "error_rate", percent, min),
+    Figure("Last {}&nbsp;%", "window_error", percent, min),
+    Figure("Balanced accuracy&nbsp;%", "balanced_accuracy", percent, max),
+    Figure("Mistakes", "mistakes", "{:,}".format, None),  # best where the error is
+    *COSTS,
+)
+MAY_BE_UNKNOWN = (
+    "supports",
+    "nbytes",
+    "rounds_per_second",
+    "coverage",
+    "window_width",
+)  # 0 means none or unknown
 
 
 def _swatch(number: int) -> str:
@@ -73,29 +117,46 @@ def _name(name: str, numbers: Mapping[str, int]) -> str:
 
 def learners(results: Sequence[Result], numbers: Mapping[str, int]) -> str:
     """Return the table of all figures, with the best of each column marked."""
+    worse = [result.name for result in results if result.error_rate > result.baseline_error]
+    words = "worse than always predicting the most frequent class"
+    return table_of_learners(results, numbers, COLUMNS, worse, words)
+
+
+def table_of_learners(
+    results: Sequence[RunResult],
+    numbers: Mapping[str, int],
+    columns: Sequence[Figure],
+    worse: Sequence[str],
+    words: str,
+) -> str:
+    """Return a table with one row per learner, with the best of each column marked.
+
+    `worse` are the names of the learners that are marked in the first column, and `words` say why.
+    """
+    title = f' title="{words}"'
     rows = [f'<th scope="row">{_name(result.name, numbers)}</th>' for result in results]
     heads = ['<th scope="col">Learner</th>']
-    for head, figure, text, choose in COLUMNS:
+    for number, (head, figure, text, choose) in enumerate(columns):
         window = f"{min(results[0].window, results[0].rounds):,}"
         heads.append(f'<th scope="col">{head.format(window)}</th>')
         values = [getattr(result, figure) for result in results]
         known = [value for value in values if value or figure not in MAY_BE_UNKNOWN]
         best = choose(known) if choose and len(set(known)) > 1 else None  # no mark if all are equal
         for i, value in enumerate(values):
-            mark = ' class="best"' if value == best else ""
-            if figure == "error_rate" and value > results[i].baseline_error:
-                mark += WORSE
+            mark = ' class="best"' if best is not None and value == best else ""
+            if number == 0 and results[i].name in worse:
+                mark += title
             exact = f' title="{value:,} bytes"' if figure == "nbytes" and value else ""
             shown = text(value) if value or figure not in MAY_BE_UNKNOWN else "-"
-            rows[i] += f"<td{mark}{exact}>{'! ' if mark.endswith(WORSE) else ''}{shown}</td>"
+            rows[i] += f"<td{mark}{exact}>{'! ' if mark.endswith(title) else ''}{shown}</td>"
     marked = "; ★ marks the best of a column" if len(results) > 1 else ""
-    if any(result.error_rate > result.baseline_error for result in results):
-        marked += "; ! is worse than always predicting the most frequent class"
+    if worse:
+        marked += f"; ! is {words}"
     note = f'<p class="soft">Sorted by error{marked}. A dash means none or unknown.</p>'
     return note + scroll(table("learners", heads, rows), "Table of the learners") + _parameters(results)
 
 
-def _parameters(results: Sequence[Result]) -> str:
+def _parameters(results: Sequence[RunResult]) -> str:
     """Return the parameters of each learner, and the kernel width in use."""
     lines = []
     for result in results:
@@ -150,39 +211,55 @@ def charts(results: Sequence[Result], numbers: Mapping[str, int], ident: str) ->
     """Return the plots of error and supports over rounds, and of error over time and memory."""
     window, rounds = results[0].window, results[0].rounds
     drawn = [
-        (plots.errors, "Online error, %", "mistakes so far divided by rounds so far",
+        Chart(plots.errors, "Online error, %", "mistakes so far divided by rounds so far",
          {r.name: f"{percent(r.error_rate)} %" for r in results}),
     ]  # fmt: skip
     if rounds > window:
         drawn.append(
-            (plots.window_errors, f"Error of the last {window:,} rounds, %", "recent error of each learner",
-             {r.name: f"{percent(r.window_error)} %" for r in results})
+            Chart(plots.window_errors, f"Error of the last {window:,} rounds, %",
+             "recent error of each learner", {r.name: f"{percent(r.window_error)} %" for r in results})
         )  # fmt: skip
     if any(len(r.curve["supports"]) and r.curve["supports"].max() for r in results):
         drawn.append(
-            (plots.supports, "Supports", "examples stored after each round",
+            Chart(plots.supports, "Supports", "examples stored after each round",
              {r.name: f"{r.supports:,}" for r in results})
         )  # fmt: skip
     if any(r.seconds for r in results):
         drawn.append(
-            (plots.time_trade_off, "Online error, %, against time", "nearer to the lower left is better",
+            Chart(plots.time_trade_off, "Online error, %, against time", "nearer to the lower left is better",
              {r.name: f"{percent(r.error_rate)} % with {r.rounds_per_second:,.0f} rounds/s" for r in results})
         )  # fmt: skip
     if any(r.nbytes for r in results):
         drawn.append(
-            (plots.trade_off, "Online error, %, against memory", "nearer to the lower left is better",
+            Chart(plots.trade_off, "Online error, %, against memory", "nearer to the lower left is better",
              {r.name: f"{percent(r.error_rate)} % with {r.nbytes:,} bytes" for r in results if r.nbytes})
         )  # fmt: skip
+    return round_by_round(drawn, results, numbers, ident)
+
+
+def round_by_round(
+    drawn: Sequence[Chart], results: Sequence[RunResult], numbers: Mapping[str, int], ident: str
+) -> str:
+    """Return plots of all learners, and their legend."""
+    legend = "\n".join(f"<li>{_name(r.name, numbers)}</li>" for r in results)
+    head = "<h3>Round by round</h3>"
+    return f'{head}\n<ul class="legend">\n{legend}\n</ul>\n{figures(drawn, results, numbers, ident)}'
+
+
+def figures(
+    drawn: Sequence[Chart], results: Sequence[RunResult], numbers: Mapping[str, int], ident: str
+) -> str:
+    """Return plots with their captions."""
     shown = [numbers[r.name] for r in results]
-    figures = []
+    pictures = []
     for i, (draw, head, explained, ends) in enumerate(drawn, 1):
         label = f"{head}. At the end: " + ", ".join(f"{name} {end}" for name, end in ends.items())
         picture = svg(draw, results, shown, ident=f"{ident}-{i}", label=label)
-        figures.append(f"<figure><figcaption>{head}<span>{explained}</span></figcaption>\n{picture}</figure>")
-    legend = "\n".join(f"<li>{_name(r.name, numbers)}</li>" for r in results)
-    joined = "\n".join(figures)
-    head = "<h3>Round by round</h3>"
-    return f'{head}\n<ul class="legend">\n{legend}\n</ul>\n<div class="charts">\n{joined}\n</div>'
+        pictures.append(
+            f"<figure><figcaption>{head}<span>{explained}</span></figcaption>\n{picture}</figure>"
+        )
+    joined = "\n".join(pictures)
+    return f'<div class="charts">\n{joined}\n</div>'
 
 
 # ---------------------------------------------------------------------- confusion

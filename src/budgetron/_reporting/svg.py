@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from budgetron._evaluation.plots import supports, time_trade_off, trade_off
-from budgetron._evaluation.result import Result
+from budgetron._evaluation import plots, regression_plots
+from budgetron._evaluation.run_result import RunResult
 from budgetron._reporting.page import escape
 from budgetron._util.figures import new_figure
 
@@ -23,13 +23,18 @@ __all__ = ["Draw", "svg"]
 PAGE = {"svg.fonttype": "none", "svg.hashsalt": "budgetron", "font.size": 13, "axes.linewidth": 0.8}
 
 
+# Plots with dots instead of curves over rounds
+COSTS = (plots.time_trade_off, plots.trade_off, regression_plots.time_trade_off, regression_plots.trade_off)
+RESIDUALS = (regression_plots.residuals, regression_plots.residuals_by_prediction)
+
+
 class Draw(Protocol):
-    """A function of `_evaluation.plots` that draws the results of several learners."""
+    """A function that draws the results of several learners."""
 
-    def __call__(self, axis: Axes, results: Sequence[Result], numbers: Sequence[int] | None) -> None: ...
+    def __call__(self, axis: Axes, results: Any, numbers: Sequence[int] | None) -> None: ...
 
 
-def svg(draw: Draw, results: Sequence[Result], numbers: Sequence[int], *, ident: str, label: str) -> str:
+def svg(draw: Draw, results: Sequence[RunResult], numbers: Sequence[int], *, ident: str, label: str) -> str:
     """Return a plot as SVG. Its ids begin with `ident`, and black becomes the text colour of the page."""
     try:
         from matplotlib import rc_context, rcdefaults, rcParams
@@ -41,19 +46,19 @@ def svg(draw: Draw, results: Sequence[Result], numbers: Sequence[int], *, ident:
         figure, (axis,) = new_figure(6.2, 3.7)
         draw(axis, results, numbers)
         axis.set_ylabel("")  # the caption above the plot has it
-        by_round = draw not in (time_trade_off, trade_off)
+        by_round = draw not in COSTS and draw is not regression_plots.residuals_by_prediction
         if by_round:
             axis.set_xlim(0, max(1, *(result.rounds for result in results)))
             axis.xaxis.set_major_formatter("{x:,.0f}")
             axis.locator_params(axis="x", nbins=5, integer=True)
-        if draw is supports:
+        if draw is plots.supports:
             axis.yaxis.set_major_formatter("{x:,.0f}")
             if axis.get_yscale() == "linear":
                 axis.locator_params(axis="y", integer=True)
-        else:
+        elif draw not in RESIDUALS:
             _zoom(axis)
-        best = min(range(len(results)), key=lambda i: results[i].mistakes)
-        for i, line in enumerate(axis.lines):
+        best = min(range(len(results)), key=lambda i: results[i].loss)
+        for i, line in enumerate(axis.lines[: len(results)]):  # those after them are not learners
             line.set_gid(f"{ident}-curve-{i}")
             if i == best and len(results) > 1 and by_round:
                 line.set(linewidth=2.8, zorder=3)
