@@ -1,9 +1,13 @@
-"""Learners by name, as typed: `forgetron`, `forgetron:budget=200,variant=greedy`, `linear.arow`."""
+"""Learners by name, as typed: `forgetron`, `forgetron:budget=200,variant=greedy`, `linear.arow`.
+
+A short name means a classifier or a regressor, depending on the task: `arow` is `linear.AROW` for classes,
+and `linear.AROWRegressor` for numbers.
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import product
 from math import log, sqrt
@@ -12,11 +16,14 @@ from typing import Any, TypeAlias
 from numpy.typing import NDArray
 
 from budgetron import kernelized, linear
-from budgetron.portfolio import BudgetClassifier
+from budgetron._base.online_regressor import OnlineRegressor
+from budgetron.portfolio import BudgetClassifier, BudgetRegressor
 from budgetron.streams import Encoder
 
 __all__ = [
     "DEFAULTS",
+    "PREDICTS",
+    "REGRESSION_DEFAULTS",
     "Learner",
     "Learners",
     "choose_learner",
@@ -30,7 +37,7 @@ __all__ = [
     "with_memory",
 ]
 
-# Any classifier with partial_fit and predict.
+# Any classifier or regressor with partial_fit and predict.
 Learner: TypeAlias = Any
 Learners: TypeAlias = dict[str, Learner]
 Parameter: TypeAlias = bool | int | float | str | None
@@ -49,6 +56,18 @@ DEFAULTS = (
     "linear.arow",
 )
 
+REGRESSION_DEFAULTS = (
+    "budgetregressor",
+    "secondorderregressor",
+    "kernelparegressor",
+    "normaregressor",
+    "linear.arowregressor",
+    "linear.paregressor",
+)
+
+# What a task predicts, in words
+PREDICTS = {"classification": "classes", "regression": "numbers"}
+
 ALIASES = {
     "budget": "budgetclassifier",
     "perceptron": "kernelperceptron",
@@ -65,17 +84,31 @@ ALIASES = {
     "onlinesvm": "linear.onlinesvm",
 }
 
+REGRESSION_ALIASES = {
+    "budget": "budgetregressor",
+    "secondorder": "secondorderregressor",
+    "pa": "kernelparegressor",
+    "kernelpa": "kernelparegressor",
+    "norma": "normaregressor",
+    "arow": "linear.arowregressor",
+    "arowregressor": "linear.arowregressor",
+    "linear.arow": "linear.arowregressor",
+    "linear.pa": "linear.paregressor",
+}
+
 
 def names() -> dict[str, type]:
     """Return every learner by its name on the command line."""
-    kernel: dict[str, type] = {cls.__name__.lower(): cls for cls in kernelized.learners()}
-    kernel["budgetclassifier"] = BudgetClassifier
-    return kernel | {f"linear.{cls.__name__.lower()}": cls for cls in linear.learners()}
+    others = [*kernelized.learners(), *kernelized.regressors(), BudgetClassifier, BudgetRegressor]
+    kernel: dict[str, type] = {cls.__name__.lower(): cls for cls in others}
+    both = [*linear.learners(), *linear.regressors()]
+    return kernel | {f"linear.{cls.__name__.lower()}": cls for cls in both}
 
 
 def scales_rows(learner: Learner) -> bool:
     """Return whether the learner scales rows itself, and so must get them unscaled."""
-    return isinstance(getattr(learner, "learner", learner), BudgetClassifier)  # or a wrapper of one
+    inner = getattr(learner, "learner", learner)  # of a wrapper
+    return isinstance(inner, BudgetClassifier | BudgetRegressor)
 
 
 def only_numbers(encoder: Encoder) -> bool:
@@ -120,10 +153,13 @@ def set_class_weight(learners: Learners, text: str, classes: NDArray[Any]) -> No
         learner.set_params(class_weight=weights)
 
 
-def choose_learner(learner: str | None, memory: str | None, kernel_options: bool) -> str:
+def choose_learner(
+    learner: str | None, memory: str | None, kernel_options: bool, task: str = "classification"
+) -> str:
     """Return the name of the learner of `run`, with its memory limit."""
     if learner is None:
-        learner = "forgetron" if kernel_options and memory is None else "budget"
+        kernel_learner = "forgetron" if task == "classification" else "secondorder"
+        learner = kernel_learner if kernel_options and memory is None else "budget"
     if _is_budget(learner) and kernel_options:
         raise ValueError(
             "the learner budget has --memory, but not --budget, --gamma or --average; leave these out, or "
@@ -138,27 +174,32 @@ def with_memory(learner: str, memory: str | None) -> str:
     """Return the learner's name with the memory limit, if it is a learner that has one."""
     if memory is None or not _is_budget(learner):
         return learner
-    if "memory" in _parse(learner)[1]:
+    if "memory" in _parameters(learner.partition(":")[2]):
         raise ValueError(f"memory is given twice: by --memory {memory} and by {learner}")
     return f"{learner}{',' if ':' in learner else ':'}memory={memory}"
 
 
 def learners_of(
-    specs: Sequence[str], budgets: Sequence[int], gammas: Sequence[str], seed: int
+    specs: Sequence[str],
+    budgets: Sequence[int],
+    gammas: Sequence[str],
+    seed: int,
+    task: str = "classification",
 ) -> list[Learner]:
     """Return a learner for each name, and for each budget and width if it has those parameters.
 
-    A parameter that is given with the name, as in `forgetron:budget=50`, is not varied.
+    All are classifiers, or if the `task` is "regression", regressors. A parameter that is given with the
+    name, as in `forgetron:budget=50`, is not varied.
     """
     return [
         model
         for spec in specs
-        for model in _variants(*_parse(spec), budgets=budgets, gammas=gammas, seed=seed)
+        for model in _variants(*_parse(spec, task), budgets=budgets, gammas=gammas, seed=seed)
     ]
 
 
 def _is_budget(learner: str) -> bool:
-    return _key(learner.partition(":")[0]) == "budgetclassifier"
+    return _key(learner.partition(":")[0], ALIASES) in ("budgetclassifier", "budgetregressor")
 
 
 def _variants(
@@ -194,25 +235,42 @@ def _variants(
         yield cls(**params)
 
 
-def _key(name: str) -> str:
+def _key(name: str, aliases: Mapping[str, str]) -> str:
     key = name.strip().lower().replace("-", "").replace("_", "")
-    return ALIASES.get(key, key)
+    return aliases.get(key, key)
 
 
-def _parse(spec: str) -> tuple[type[Learner], dict[str, Parameter]]:
+def _parse(spec: str, task: str) -> tuple[type[Learner], dict[str, Parameter]]:
     name, _, rest = spec.partition(":")
-    key, known = _key(name), names()
-    if key not in known:
-        near = get_close_matches(key, [*known, *ALIASES], 1)
-        hint = f"did you mean {near[0]}?" if near else f"the learners are {', '.join(sorted(known))}"
-        raise ValueError(f"there is no learner {name!r}; {hint}")
+    aliases = ALIASES if task == "classification" else REGRESSION_ALIASES
+    known = names()
+    fitting = {key: cls for key, cls in known.items() if _task_of(cls) == task}
+    key = _key(name, aliases)
+    if key in fitting:
+        return fitting[key], _parameters(rest)
+    if key in known or _key(name, ALIASES) in known or _key(name, REGRESSION_ALIASES) in known:
+        predicted = PREDICTS["regression" if task == "classification" else "classification"]
+        raise ValueError(
+            f"{name} predicts {predicted}, but the target has {PREDICTS[task]}; the learners of "
+            f"{PREDICTS[task]} are {', '.join(sorted(fitting))}; or change what the target is by --task"
+        )
+    near = get_close_matches(key, [*fitting, *aliases], 1)
+    hint = f"did you mean {near[0]}?" if near else f"the learners are {', '.join(sorted(fitting))}"
+    raise ValueError(f"there is no learner {name!r}; {hint}")
+
+
+def _task_of(cls: type) -> str:
+    return "regression" if issubclass(cls, OnlineRegressor) else "classification"
+
+
+def _parameters(text: str) -> dict[str, Parameter]:
     params = {}
-    for item in filter(None, (part.strip() for part in rest.split(","))):
+    for item in filter(None, (part.strip() for part in text.split(","))):
         parameter, equals, value = item.partition("=")
         if not equals:
             raise ValueError(f"parameters are given as name=value, as in forgetron:budget=200; got {item!r}")
         params[parameter.strip()] = _value(value.strip())
-    return known[key], params
+    return params
 
 
 def _value(text: str) -> Parameter:

@@ -13,6 +13,7 @@ OPTIONS = {
     Advice.DATE_ORDER: "give --date-order day or --date-order month",
     Advice.NO_HEADER: "if the file has no header, give --no-header",
     Advice.LIST_CLASSES: "give all labels with --classes",
+    Advice.CORRECT_TARGET: "correct it; if the targets are classes, give --task classification",
     Advice.NAME_TARGET: "give --target",
     Advice.ZERO_BASED: "if they count from 0, give --zero-based",
     Advice.SET_FEATURES: "give --features",
@@ -29,6 +30,7 @@ OPTIONS = {
 # The same for rows that are read by a saved model: it determines what is an option otherwise.
 MODEL_ADVICE = OPTIONS | {
     Advice.LIST_CLASSES: "the model does not have this class",
+    Advice.CORRECT_TARGET: "correct it; the model predicts numbers",
     Advice.ZERO_BASED: "the model learned rows whose indices count from 1",
     Advice.SET_FEATURES: "the model does not have this feature; remove it",
     Advice.CATEGORICAL: "the model learned numbers in this column",

@@ -24,8 +24,8 @@ from budgetron._evaluation.by_name import Learner
 from budgetron._util.atomic import remove_temporary_files
 from budgetron.cli._messages import err
 from budgetron.cli._prefix import Block, Prefix, State
+from budgetron.cli._tasks import AnyComparison
 from budgetron.cli._terminal import check_output
-from budgetron.evaluate import Comparison
 from budgetron.files import ModelFileError
 from budgetron.streams import Stream
 
@@ -137,7 +137,7 @@ class Checkpoint:
         """Return the model in the file; if there is none, the given one."""
         return new if self._model is None else self._model
 
-    def resume(self, comparison: Comparison, blocks: Prefix, remaining: Iterator[Block]) -> None:
+    def resume(self, comparison: AnyComparison, blocks: Prefix, remaining: Iterator[Block]) -> None:
         """Restore the results in the file, and skip the rows that were learned."""
         if self._stored is None:
             comparison.start(blocks.first.X, blocks.first.y)
@@ -168,7 +168,7 @@ class Checkpoint:
         progress = "complete" if stored["done"] else "continuing"
         err.print(f"{self.path}: {progress} after {self.rows:,} rows")
 
-    def learned(self, block: Block, comparison: Comparison, blocks: Prefix) -> None:
+    def learned(self, block: Block, comparison: AnyComparison, blocks: Prefix) -> None:
         """Record that a block was learned, and write the file if it is time.
 
         The time depends only on the rows, so that a run that continues writes at the same rows as one that
@@ -179,7 +179,7 @@ class Checkpoint:
         if self.rows // self.every > before // self.every:
             self.save(comparison, blocks)
 
-    def save(self, comparison: Comparison, blocks: Prefix, done: bool = False) -> None:
+    def save(self, comparison: AnyComparison, blocks: Prefix, done: bool = False) -> None:
         """Write the file, unless it is up to date."""
         if self.saved == self.rows and (not done or self.complete):
             return
@@ -240,12 +240,11 @@ class Checkpoint:
 
 def _facts(stream: Stream) -> State:
     """Return facts that show quickly that a source has changed; its rows are compared later."""
-    assert stream.classes is not None
     return {
         "size": stream.size,
         "rows": stream.n_rows,
         "features": stream.n_features,
-        "classes": stream.classes.tolist(),
+        "classes": None if stream.classes is None else stream.classes.tolist(),
     }
 
 

@@ -46,6 +46,7 @@ def _plain(stream: Stream) -> dict[str, object]:
     return {
         "stream": stream.name,
         "target": stream.target,
+        "task": stream.task,
         "classes": classes,
         "features": stream.n_features,
         "columns": columns,
@@ -61,7 +62,10 @@ def _table(stream: Stream) -> Table:
     table.add_column("remark", overflow="fold")
     if stream.target is not None:
         labels = 0 if stream.classes is None else len(stream.classes)
-        table.add_row(stream.target, f"label, {labels} classes in the first rows", "-", "")
+        numbers = stream.task == "regression"
+        read_as = "number to predict" if numbers else f"label, {labels} classes in the first rows"
+        remark = "give --task classification for classes" if numbers else ""
+        table.add_row(stream.target, read_as, "-", remark)
     for row in stream.encoder.describe():
         table.add_row(*(str(row[name]) for name in ("column", "read_as", "features", "remark")))
     return table

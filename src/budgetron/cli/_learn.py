@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 
 from budgetron._evaluation.by_name import (
@@ -37,13 +36,14 @@ from budgetron.cli._pass import (
     certificates_of,
     check_certificate,
     check_coverage,
+    check_learners,
     learn,
     learn_blocks,
 )
 from budgetron.cli._prefix import Prefix, State, open_stream
 from budgetron.cli._sources import Source, takes_rows
+from budgetron.cli._tasks import Task, target_scale, task_of
 from budgetron.cli._terminal import check_output
-from budgetron.evaluate import Result
 from budgetron.kernels import resolve_gamma
 
 if TYPE_CHECKING:
@@ -87,10 +87,18 @@ def run(
         check_certificate(certified, delay)
         check_coverage(coverage, delay, average)
         saved = None
+
+        def make(task: Task) -> Learners:
+            if saved is not None:
+                return named_learners([saved.model])
+            _check_options(task, class_weight, average, coverage)
+            kernel_options = budget is not None or gamma is not None or average
+            name = choose_learner(learner, memory, kernel_options, task.name)
+            (model,) = learners_of([name], [budget or DEFAULT_BUDGET], [gamma or "scale"], seed, task.name)
+            return named_learners([AveragedClassifier(model) if average else model])
+
         if continued is None:
-            name = choose_learner(learner, memory, budget is not None or gamma is not None or average)
-            (model,) = learners_of([name], [budget or DEFAULT_BUDGET], [gamma or "scale"], seed)
-            model = AveragedClassifier(model) if average else model
+            check_learners(make, settings)
         else:
             given: dict[str, object] = {
                 "learner": learner,
@@ -102,8 +110,6 @@ def run(
             given |= {"checkpoint": checkpoint_to, "certify": certified or None, "coverage": coverage}
             refuse_with_from(given, settings)
             saved = load_model(continued)
-            model = saved.model
-        models = named_learners([model])
         # What decides the result, in the names of the options; a checkpoint stores it.
         command: State = {"learner": learner, "memory": memory, "budget": budget, "gamma": gamma}
         command |= {"average": average, "seed": seed, "class_weight": class_weight, "coverage": coverage}
@@ -128,7 +134,7 @@ def run(
                 any_memory=memory is None and "memory=" not in (learner or ""),
                 coverage=coverage,
             )
-            done = learn(source, settings, models, options)
+            done = learn(source, settings, make, options)
         title = done.blocks.name
         certificates = {title: certificates_of(done)} if certified else {}
         present({title: done}, certificates, report_to, as_json)
@@ -183,10 +189,17 @@ def compare(
             raise ValueError("standard input (-) can be read only once; give it once")
         check_certificate(certified, delay)
         check_coverage(coverage, delay)
-        specs = [with_memory(name, memory) for name in learner or DEFAULTS]
-        models = named_learners(learners_of(specs, budget or [DEFAULT_BUDGET], gamma or ["scale"], seed))
+
+        def make(task: Task) -> Learners:
+            _check_options(task, class_weight, coverage=coverage)
+            specs = [with_memory(name, memory) for name in learner or task.defaults]
+            made = learners_of(specs, budget or [DEFAULT_BUDGET], gamma or ["scale"], seed, task.name)
+            models = named_learners(made)
+            return models if class_weight is None or learner is not None else _with_class_weight(models)
+
+        check_learners(make, settings)
         if class_weight is not None and learner is None:
-            models = _with_class_weight(models)
+            _print_unweighted(named_learners(learners_of(DEFAULTS, [DEFAULT_BUDGET], ["scale"], seed)))
         passes: dict[str, Pass] = {}
         certificates: dict[str, Certificates] = {}
         options = PassOptions(
@@ -196,12 +209,12 @@ def compare(
             keep=certified,
             skip_large=True,
             class_weight=class_weight,
-            any_memory=memory is None and not any("memory=" in spec for spec in specs),
+            any_memory=memory is None and not any("memory=" in spec for spec in learner or ()),
             n_jobs=jobs,
             coverage=coverage,
         )
         for name in source:
-            done = learn(name, settings, models, options)
+            done = learn(name, settings, make, options)
             title = done.blocks.name
             if title in passes:
                 title = f"{title} ({len(passes) + 1})"
@@ -211,25 +224,39 @@ def compare(
             if not done.complete:
                 break
         present(passes, certificates, report_to, as_json)
-        if not as_json and done.complete and len(source) == 1 and len(models) > 1:
+        if not as_json and done.complete and len(source) == 1 and len(done.comparison.results) > 1:
             weights = [] if class_weight is None else ["--class-weight", class_weight]
             suggest_tuning(done.comparison.best(), source[0], [*settings.typed(), *weights])
     exit_if_interrupted(done.complete, done.comparison)
 
 
 def _with_class_weight(models: Learners) -> Learners:
-    """Return the learners that have class weights, and print which do not."""
-    kept = {name: model for name, model in models.items() if has_class_weight(model)}
+    """Return the learners that have class weights."""
+    return {name: model for name, model in models.items() if has_class_weight(model)}
+
+
+def _print_unweighted(models: Learners) -> None:
+    """Print which learners have no class weights."""
+    kept = _with_class_weight(models)
     others = ", ".join(name for name in models if name not in kept)
     err.print(f"not compared, because they have no class weights: {others}")
-    return kept
+
+
+def _check_options(
+    task: Task, class_weight: str | None, average: bool = False, coverage: float | None = None
+) -> None:
+    """Raise `ValueError` if an option is not for this task."""
+    given = {"--average": average, "--class-weight": class_weight is not None, "--coverage": coverage is not None}
+    if task.name == "regression" and any(given.values()):
+        option = next(name for name, is_given in given.items() if is_given)
+        raise ValueError(f"{option} is for classes, but the target has numbers; leave it out")
 
 
 @takes_rows
 def tune(
     source: Annotated[str, typer.Argument(help=opt.SOURCE)],
     settings: Source,
-    learner: opt.TuneLearner = "forgetron",
+    learner: opt.TuneLearner = None,
     budget: opt.TuneBudgets = None,
     gamma: opt.TuneGammas = None,
     class_weight: opt.ClassWeight = None,
@@ -246,10 +273,19 @@ def tune(
     """
     with friendly():
         blocks = Prefix(open_stream(source, settings, rows), rows, settings.constant)
+        task = task_of(blocks.stream.task)
+        _check_options(task, class_weight)
+        if task.name == "regression" and settings.scale:
+            blocks.target_scale = target_scale(blocks.first.y)
+        learner = learner or task.kernel_learner
         budgets = sorted(set(budget or [50, 100, 200, 500, 1000]))
         middle = resolve_gamma("scale", blocks.first.X)
         widths = sorted(set(gamma or [float(f"{middle * 4.0**power:.4g}") for power in range(-3, 4)]))
-        models = {(b, g): learners_of([learner], [b], [repr(g)], seed)[0] for b in budgets for g in widths}
+        models = {
+            (b, g): learners_of([learner], [b], [repr(g)], seed, task.name)[0]
+            for b in budgets
+            for g in widths
+        }
         parameters = next(iter(models.values())).get_params()
         if "gamma" not in parameters:
             raise ValueError(
@@ -259,39 +295,29 @@ def tune(
             budgets, models = [0], {(0, g): models[budgets[0], g] for g in widths}
         named = {f"budget {b}, gamma {g}": model for (b, g), model in models.items()}
         weights: dict[object, float] = {}
-        if class_weight is not None:
+        if class_weight is not None and blocks.classes is not None:
             set_class_weight(named, class_weight, blocks.classes)
             weights = parsed_class_weight(class_weight, blocks.classes)
-        refuse_large(named, blocks.first.X, len(blocks.classes))
+        refuse_large(named, blocks.first.X, blocks.n_classes)
         done = learn_blocks(blocks, named, f"tune {blocks.name}", 1000, 0, n_jobs=jobs)
         errors = {
-            key: _weighted_error(result, weights) for key, result in zip(models, done.comparison, strict=True)
+            key: task.error(result, weights) for key, result in zip(models, done.comparison, strict=True)
         }
         least = min(errors.values())
-        # A larger budget must save at least one mistake in twenty.
+        # A larger budget must reduce the error by at least one part in twenty.
         enough = next(b for b in budgets if min(errors[b, g] for g in widths) <= 1.05 * least)
         width = min(widths, key=lambda g: errors[enough, g])
         error, rounds = errors[enough, width], done.comparison[0].rounds
         if as_json:
-            tried = [{"budget": b or None, "gamma": g, "error_rate": e} for (b, g), e in errors.items()]
-            advice = {"budget": enough or None, "gamma": width, "error_rate": error}
+            tried = [{"budget": b or None, "gamma": g, task.error_name: e} for (b, g), e in errors.items()]
+            advice = {"budget": enough or None, "gamma": width, task.error_name: error}
             result = {"stream": blocks.name, "rounds": rounds, "tried": tried, "advice": advice}
             sys.stdout.write(json.dumps(result) + "\n")
         else:
-            title = f"{blocks.name}: {'weighted ' if weights else ''}error %, {rounds:,} rounds"
-            out.print(grid(errors, budgets, widths, (enough, width), title))
+            title = f"{blocks.name}: {'weighted ' if weights else ''}{task.error_title}, {rounds:,} rounds"
+            out.print(grid(errors, budgets, widths, (enough, width), title, task))
             words = ["run", source, *settings.typed(), "--learner", learner]
             words += [] if class_weight is None else ["--class-weight", class_weight]
             words += ["--budget", str(enough)] if enough else []
-            suggest([*words, "--gamma", str(width)], f"{100 * error:.2f} % error on these rows")
+            suggest([*words, "--gamma", str(width)], f"{task.words(error)} on these rows")
     exit_if_interrupted(done.complete, done.comparison)
-
-
-def _weighted_error(result: Result, weights: dict[object, float]) -> float:
-    """Return the error rate, in which each round has the weight of its class; 1 if it has none."""
-    if not weights:
-        return result.error_rate
-    of_class = np.array([weights.get(label, 1.0) for label in result.classes.tolist()])
-    rounds = result.confusion.sum(axis=1)
-    right = np.diag(result.confusion)
-    return float(of_class @ (rounds - right) / max(of_class @ rounds, 1e-300))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from budgetron._base.access import bytes_needed, check_parameters
 from budgetron._base.online_classifier import OnlineClassifier
+from budgetron._base.online_regressor import OnlineRegressor
 from budgetron._base.sizes import MemoryTooSmallError
-from budgetron._evaluation.by_name import Learner, Learners
+from budgetron._evaluation.by_name import Learner, Learners, scales_rows
 from budgetron._util.memory import available_bytes
 from budgetron._util.units import format_bytes
 from budgetron.cli._messages import err
 from budgetron.cli._prefix import Rows
-from budgetron.portfolio import BudgetClassifier
 
 __all__ = ["give_needed_memory", "refuse_large", "without_large"]
 
@@ -21,14 +21,14 @@ COPIES = 2
 def give_needed_memory(models: Learners, X: Rows, n_classes: int) -> None:
     """Give each learner with a memory limit at least what rows of this width need, in whole megabytes."""
     for name, model in models.items():
-        if not isinstance(model, BudgetClassifier) or model.__sklearn_is_fitted__():
+        if not scales_rows(model) or model.__sklearn_is_fitted__():
             continue
         try:
             bytes_needed(model, X, n_classes)
         except MemoryTooSmallError as error:
             memory = f"{-(-error.needed // 2**20)}MB"
             model.set_params(memory=memory)
-            rows = f"{n_classes} classes and rows of {X.shape[1]:,} features"
+            rows = f"{_classes(n_classes)}rows of {X.shape[1]:,} features"
             err.print(f"{name}: memory {memory}, which {rows} need; give --memory to set it")
 
 
@@ -51,7 +51,7 @@ def _too_large(models: Learners, X: Rows, n_classes: int) -> dict[str, str]:
     """Return why learners do not fit, by name; those before them have taken their part of the memory."""
     left, reasons = available_bytes(), {}
     for name, model in models.items():
-        if not isinstance(model, OnlineClassifier) or model.__sklearn_is_fitted__():
+        if not isinstance(model, OnlineClassifier | OnlineRegressor) or model.__sklearn_is_fitted__():
             continue  # unknown, or in memory already
         check_parameters(model)
         try:
@@ -60,7 +60,7 @@ def _too_large(models: Learners, X: Rows, n_classes: int) -> dict[str, str]:
             reasons[name] = str(error)
             continue
         if left is not None and needed > left:
-            rows = f"{X.shape[1]:,} features and {n_classes} classes"
+            rows = f"{X.shape[1]:,} features" + (f" and {n_classes} classes" if n_classes > 1 else "")
             reasons[name] = (
                 f"learning rows of {rows} needs about {format_bytes(needed)}, twice the size of the model, "
                 f"and {format_bytes(left)} are available; {_advice(model)}"
@@ -68,6 +68,10 @@ def _too_large(models: Learners, X: Rows, n_classes: int) -> dict[str, str]:
         elif left is not None:
             left -= needed
     return reasons
+
+
+def _classes(n_classes: int) -> str:
+    return f"{n_classes} classes and " if n_classes > 1 else ""
 
 
 def _advice(model: Learner) -> str:

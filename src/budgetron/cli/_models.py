@@ -7,10 +7,11 @@ from pathlib import Path
 
 from budgetron import streams
 from budgetron._evaluation.by_name import Learner
+from budgetron._evaluation.regressor import TargetScale, is_regressor
 from budgetron.cli import _options as opt
 from budgetron.cli._prefix import State
 from budgetron.cli._sources import Source, check_path, delimiter_of, open_named
-from budgetron.streams import Stream
+from budgetron.streams import Stream, Targets
 
 __all__ = ["SavedModel", "load_model", "refuse_with_from"]
 
@@ -33,6 +34,17 @@ class SavedModel:
     extras: State
 
     @property
+    def task(self) -> str:
+        """What the model predicts."""
+        return "regression" if is_regressor(self.model) else "classification"
+
+    @property
+    def target_scale(self) -> TargetScale | None:
+        """How the targets of a regressor were scaled."""
+        stored = self.extras.get("target_scale")
+        return None if stored is None else TargetScale(*map(float, stored))
+
+    @property
     def constant(self) -> bool:
         """Whether a column of ones was added to the rows."""
         return bool(self.extras.get("constant"))
@@ -51,16 +63,19 @@ class SavedModel:
     ) -> Stream:
         """Open rows, encoded like those that the model learned; to `learn`, every row needs a label."""
         if source.startswith("data:"):
-            return open_named(source)
+            return open_named(source, self.task)
         check_path(source)
+        classes = None if self.task == "regression" else self.model.classes_.tolist()
         if self.extras.get("encoder") is not None:
             encoder = self._encoder()
             encoder.missing = missing or encoder.missing
             return streams.read(
                 source,
                 target or self.extras.get("target"),  # rows to predict need not have it
+                task=self.task,
+                targets=Targets(**self.extras["targets"]) if self.extras.get("targets") else None,
                 format=format,
-                classes=self.model.classes_.tolist(),
+                classes=classes,
                 encoder=encoder,
                 update_encoder=learn,
                 need_target=target is not None,
@@ -78,7 +93,8 @@ class SavedModel:
             target,
             format=format or "libsvm",
             n_features=self.model.n_features_in_ - self.constant,
-            classes=self.model.classes_.tolist(),
+            task=self.task,
+            classes=classes,
             constant=self.constant,
             zero_based=bool(self.extras.get("zero_based")),
             optional_labels=not learn,
@@ -99,7 +115,8 @@ def load_model(path: Path) -> SavedModel:
     from budgetron._persistence.archive import load_with_extras  # takes long to import
 
     model, extras = load_with_extras(path)
-    if getattr(model, "classes_", None) is None:  # a river adapter, or a learner that was not fitted
+    fitted = "n_features_in_" if is_regressor(model) else "classes_"
+    if getattr(model, fitted, None) is None:  # a river adapter, or a learner that was not fitted
         raise ValueError(
             f"{path}: this model cannot predict rows of a file; use it in Python (budgetron.load)"
         )

@@ -12,7 +12,8 @@ LEARNER = (
     "A name, optionally with parameters: forgetron:variant=greedy, budget:memory=4MB. Kernel learners: "
     "budget, secondorder, forgetron, projectron, projectron++, rbp, removeoldest, cks, stoptron, shrinking, "
     "perceptron, pa, votedkernelperceptron. Linear learners: arow, linear.pa, linear.perceptron, "
-    "linear.marginperceptron, linear.votedperceptron, winnow, onlinesvm."
+    "linear.marginperceptron, linear.votedperceptron, winnow, onlinesvm. For numbers as targets: budget, "
+    "secondorder, kernelpa, norma, arow, linear.pa."
 )
 SOURCE = "A file (CSV, JSON lines, Parquet, LIBSVM; may be compressed), - for standard input, or data:NAME."
 ROWS_PANEL = "Input rows"
@@ -26,6 +27,13 @@ class Format(StrEnum):
     jsonl = "jsonl"
     parquet = "parquet"
     libsvm = "libsvm"
+
+
+class Task(StrEnum):
+    """What is predicted: classes or numbers."""
+
+    classification = "classification"
+    regression = "regression"
 
 
 class Encode(StrEnum):
@@ -76,7 +84,15 @@ def _results(
 
 Target = Annotated[
     str | None,
-    _rows("--target", "-t", text="The label column: its name, or its number counted from 1 (-1: the last)."),
+    _rows("--target", "-t", text="The target column: its name, or its number counted from 1 (-1: the last)."),
+]
+TaskOption = Annotated[
+    Task | None,
+    _rows(
+        "--task",
+        text="Whether the targets are classes or numbers. By default the first 1000 rows decide: numbers "
+        "with decimals are numbers, and so are more than 20 different whole numbers that span more than 100.",
+    ),
 ]
 FileFormat = Annotated[
     Format | None, _rows("--format", "-f", text="By default determined by the file name or the first line.")
@@ -107,7 +123,7 @@ Scale = Annotated[
     _rows(
         "--scale/--no-scale",
         text="Standardise numbers by their running mean and standard deviation. The learner budget scales "
-        "tables of numbers itself.",
+        "tables of numbers itself. Numbers to predict are standardised, too.",
     ),
 ]
 MissingValues = Annotated[
@@ -151,14 +167,19 @@ RunLearner = Annotated[
     typer.Option(
         "--learner",
         "-l",
-        help=LEARNER + " Default: budget, which has nothing to tune; forgetron if --budget, --gamma or "
-        "--average is given.",
+        help=LEARNER + " Default: budget, which has nothing to tune; forgetron (for numbers secondorder) if "
+        "--budget, --gamma or --average is given.",
     ),
 ]
 CompareLearners = Annotated[
     list[str] | None, typer.Option("--learner", "-l", help=LEARNER + " May be repeated.")
 ]
-TuneLearner = Annotated[str, typer.Option("--learner", "-l", help="A kernel learner.")]
+TuneLearner = Annotated[
+    str | None,
+    typer.Option(
+        "--learner", "-l", help="A kernel learner. Default: forgetron; for numbers as targets secondorder."
+    ),
+]
 Memory = Annotated[
     str | None,
     typer.Option(

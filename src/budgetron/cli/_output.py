@@ -19,8 +19,7 @@ from budgetron.cli._interrupts import interrupts
 from budgetron.cli._messages import err, out
 from budgetron.cli._pass import Certificates, Pass
 from budgetron.cli._sources import description, print_reading
-from budgetron.cli._terminal import rare_table, results_table, sets_table
-from budgetron.evaluate import Comparison, Result
+from budgetron.cli._tasks import AnyComparison, AnyResult, Task
 
 if TYPE_CHECKING:
     from budgetron.certificates import Certificate
@@ -63,11 +62,9 @@ def present(
     for name, done in passes.items():
         if not err.is_terminal:
             print_reading(done.blocks.stream)
-        out.print(results_table(done.comparison.results, f"{name}: {done.comparison[0].rounds:,} rounds"))
-        if (rare := rare_table(done.comparison.results)) is not None:
-            out.print(rare)
-        if (sets := sets_table(done.comparison.results)) is not None:
-            out.print(sets)
+        title = f"{name}: {done.comparison[0].rounds:,} rounds"
+        for table in done.task.tables(done.comparison.results, title):
+            out.print(table)
         for learner, entry in certificates.get(name, {}).items():
             out.print_lines(f"{learner}: {entry}")
     if report_to is not None:
@@ -78,7 +75,7 @@ def _print_json(passes: dict[str, Pass], certificates: dict[str, Certificates]) 
     streams: dict[str, dict[str, object]] = {}
     for name, done in passes.items():
         stream = done.blocks.stream
-        streams[name] = {"read": description(stream)}
+        streams[name] = {"read": description(stream), "task": stream.task}
         if stream.encoder is not None:
             streams[name]["columns"] = stream.encoder.describe()
         streams[name] |= json.loads(done.comparison.to_json())
@@ -98,7 +95,7 @@ def _plain_certificate(certificate: Certificate) -> dict[str, object]:
     return fields | {"holds": certificate.holds}
 
 
-def suggest_tuning(best: Result, source: str, options: Sequence[str]) -> None:
+def suggest_tuning(best: AnyResult, source: str, options: Sequence[str]) -> None:
     """Suggest how to tune the best learner, if it has something to tune."""
     name = {cls: name for name, cls in names().items()}.get(type(best.model))
     if name is not None and "gamma" in best.model.get_params() and source != "-":
@@ -116,6 +113,7 @@ def grid(
     widths: Sequence[float],
     chosen: tuple[int, float],
     title: str,
+    task: Task,
 ) -> Table:
     """Return a table of the error for each width (row) and budget (column)."""
     table = Table(title=title, title_justify="left", title_style="bold")
@@ -123,7 +121,7 @@ def grid(
     for budget in budgets:
         table.add_column(f"budget {budget}" if budget else "no budget", justify="right")
     for width in widths:
-        cells = {budget: f"{100 * errors[budget, width]:.2f}" for budget in budgets}
+        cells = {budget: task.cell(errors[budget, width]) for budget in budgets}
         marked = [
             Text(cell, "bold green") if (budget, width) == chosen else cell for budget, cell in cells.items()
         ]
@@ -131,7 +129,7 @@ def grid(
     return table
 
 
-def exit_if_interrupted(complete: bool, comparison: Comparison) -> None:
+def exit_if_interrupted(complete: bool, comparison: AnyComparison) -> None:
     """Exit with the code of an interrupt, if the pass was interrupted."""
     if not complete:
         err.print(f"Interrupted after {comparison[0].rounds:,} rounds.")

@@ -48,7 +48,8 @@ def datasets(
             table.add_column(column, justify="right" if column in ("features", "classes") else "left")
         for name, stream in BUNDLED.items():
             where = f"bundled: {stream.description}"
-            table.add_row(name, f"{stream.rows:,}", str(stream.features), str(stream.classes), where)
+            classes = str(stream.classes) if stream.classes else "numbers"
+            table.add_row(name, f"{stream.rows:,}", str(stream.features), classes, where)
         for record in records:
             rows = ", ".join(f"{part} {n:,}" for part, n in record.rows.items())
             table.add_row(record.name, rows, str(record.features), str(record.classes), _where(record))

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse import issparse, vstack
 from sklearn.base import clone
 
-from budgetron._base.kernel_classifier import KernelClassifier
+from budgetron._base.kernel_estimator import KernelEstimator
 from budgetron._base.linear_classifier import LinearClassifier
 from budgetron._evaluation.by_name import Learner, Learners, only_numbers, scales_rows, set_class_weight
 from budgetron._evaluation.parallel import Jobs
@@ -23,9 +23,9 @@ from budgetron.cli._messages import err
 from budgetron.cli._models import SavedModel
 from budgetron.cli._prefix import Block, Prefix, Rows, open_stream
 from budgetron.cli._sources import Source, print_reading
+from budgetron.cli._tasks import AnyComparison, Task, target_scale, task_of
 from budgetron.cli._terminal import progress
 from budgetron.conformal import ConformalClassifier
-from budgetron.evaluate import Comparison
 from budgetron.streams import Advice, Stream, StreamError
 
 if TYPE_CHECKING:
@@ -34,14 +34,19 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Certificates",
+    "MakeLearners",
     "Pass",
     "PassOptions",
     "certificates_of",
     "check_certificate",
     "check_coverage",
+    "check_learners",
     "learn",
     "learn_blocks",
 ]
+
+# Returns the learners of a task by name
+MakeLearners: TypeAlias = Callable[[Task], Learners]
 
 # The certificate of each learner by name, or why there is none.
 Certificates: TypeAlias = "dict[str, Certificate | str]"
@@ -54,7 +59,7 @@ class Pass:
     Attributes
     ----------
     blocks : Prefix
-    comparison : Comparison
+    comparison : Comparison or RegressionComparison
     complete : bool
         False if the pass was interrupted.
     unscaled : frozenset of str
@@ -62,9 +67,14 @@ class Pass:
     """
 
     blocks: Prefix
-    comparison: Comparison
+    comparison: AnyComparison
     complete: bool
     unscaled: frozenset[str]
+
+    @property
+    def task(self) -> Task:
+        """What is predicted."""
+        return task_of(self.blocks.stream.task)
 
 
 @dataclass(frozen=True)
@@ -111,31 +121,57 @@ class PassOptions:
     coverage: float | None = None
 
 
-def learn(source: str, settings: Source, models: Learners, options: PassOptions) -> Pass:
-    """Run clones of the learners over a stream.
+def learn(source: str, settings: Source, make: MakeLearners, options: PassOptions) -> Pass:
+    """Run learners over a stream, which decides the task. `make` returns the learners of a task.
 
     A file is read once to find its classes. Linear learners are so fast that this would take as long as
     learning. So they start with the classes of the first rows, and start again if there are others.
     """
-    fast = all(isinstance(model, LinearClassifier) for model in models.values())
-    if fast and options.checkpoint is None and settings.classes is None and os.path.isfile(source):
+    quick = options.checkpoint is None and settings.classes is None and os.path.isfile(source)
+    if quick and _only_linear(make, settings):
         try:
-            return _learn_once(source, settings, models, options, scan=False)
+            return _learn_once(source, settings, make, options, scan=False)
         except StreamError as error:
             if error.advice is not Advice.LIST_CLASSES:
                 raise
             err.print(f"{error.problem}; finding all classes and starting again (--classes avoids this)")
-    return _learn_once(source, settings, models, options, scan=True)
+    return _learn_once(source, settings, make, options, scan=True)
 
 
-def _learn_once(source: str, settings: Source, models: Learners, options: PassOptions, scan: bool) -> Pass:
-    """Run clones of the learners over a stream; with `scan`, its classes are found first."""
+def check_learners(make: MakeLearners, settings: Source) -> None:
+    """Raise `ValueError` if the learners suit no task, before a long file is opened."""
+    tasks = [settings.task] if settings.task is not None else ["classification", "regression"]
+    errors = []
+    for task in tasks:
+        try:
+            make(task_of(task))
+            return
+        except ValueError as error:
+            errors.append(error)
+    raise errors[0]
+
+
+def _only_linear(make: MakeLearners, settings: Source) -> bool:
+    """Return whether all learners are linear classifiers."""
+    if settings.task == "regression":
+        return False
+    try:
+        models = make(task_of("classification"))
+    except ValueError:  # regressors
+        return False
+    return all(isinstance(model, LinearClassifier) for model in models.values())
+
+
+def _learn_once(source: str, settings: Source, make: MakeLearners, options: PassOptions, scan: bool) -> Pass:
+    """Run learners over a stream; with `scan`, its classes are found first."""
     rows, checkpoint, saved = options.rows, options.checkpoint, options.saved
     if saved is None:
         stream = open_stream(source, settings, rows, scan)
+        models = make(task_of(stream.task))
         unscaled = _choose_scaling(stream, models, checkpoint)
     else:
         stream = _open_for(saved, source, settings, rows)
+        models = make(task_of(saved.task))
         unscaled = frozenset()
     blocks = Prefix(
         stream,
@@ -146,20 +182,24 @@ def _learn_once(source: str, settings: Source, models: Learners, options: PassOp
         with_unscaled=bool(unscaled),
     )
     clones = models if saved is not None else {name: clone(model) for name, model in models.items()}
-    if options.class_weight is not None:
+    if saved is not None:
+        blocks.target_scale = saved.target_scale
+    elif stream.task == "regression" and settings.scale and not all(map(scales_rows, models.values())):
+        blocks.target_scale = target_scale(blocks.first.y)
+    if options.class_weight is not None and blocks.classes is not None:
         set_class_weight(clones, options.class_weight, blocks.classes)
     if checkpoint is not None:
         clones = {name: checkpoint.model(model) for name, model in clones.items()}
     if options.any_memory:
-        give_needed_memory(clones, blocks.first.X, len(blocks.classes))
+        give_needed_memory(clones, blocks.first.X, blocks.n_classes)
     if options.coverage is not None:
         clones = {name: _with_sets(model, options.coverage) for name, model in clones.items()}
     if options.skip_large:
-        clones, reasons = without_large(clones, blocks.first.X, len(blocks.classes))
+        clones, reasons = without_large(clones, blocks.first.X, blocks.n_classes)
         for name, reason in reasons.items():
             err.print(f"Skipped {name}: {reason}")
     else:
-        refuse_large(clones, blocks.first.X, len(blocks.classes))
+        refuse_large(clones, blocks.first.X, blocks.n_classes)
     return learn_blocks(
         blocks,
         clones,
@@ -231,8 +271,8 @@ def learn_blocks(
     With several jobs, blocks are learned in groups. After an interrupt, those that no job has got yet are
     left out.
     """
-    names = blocks.stream.feature_names
-    comparison = Comparison(models, blocks.classes, window=window, delay=delay, feature_names=names)
+    task = task_of(blocks.stream.task)
+    comparison = task.comparison(models, blocks, window, delay)
     if err.is_terminal:  # printed early: whoever sees a column read wrongly can stop at once
         print_reading(blocks.stream)
     remaining = iter(blocks)
@@ -248,7 +288,11 @@ def learn_blocks(
         waiting.clear()
 
     with interrupts.held():
-        with progress(blocks, title, comparison) as show, _interruptible(), Jobs(comparison, n_jobs) as jobs:
+        with (
+            progress(blocks, title, comparison, task.figures) as show,
+            _interruptible(),
+            Jobs(comparison, n_jobs) as jobs,
+        ):
             for block in interrupts.until_interrupted(remaining):
                 waiting.append(block)
                 if jobs.learn(block.X, block.y, dict.fromkeys(unscaled, block.unscaled)):
@@ -308,12 +352,12 @@ def certificates_of(done: Pass) -> Certificates:
         model, fitted, prefix = clone(result.model), result.model, ""
         if isinstance(fitted, ConformalClassifier):
             fitted, prefix = fitted.learner_, "learner__"
-        if isinstance(fitted, KernelClassifier):  # the width of the first block, not of all rows
+        if isinstance(fitted, KernelEstimator):  # the width of the first block, not of all rows
             model.set_params(**{f"{prefix}gamma": fitted.gamma_})
         X = _joined(blocks, unscaled=result.name in done.unscaled)
         try:
-            trace = model.progressive_fit(X, y, classes=done.comparison.classes, ledger=True)
-            certificates[result.name] = certify(model, X, y, trace)
+            trace, targets = done.task.traced(model, X, y, done.blocks)
+            certificates[result.name] = certify(model, X, targets, trace)
         except (ValueError, TypeError) as error:
             certificates[result.name] = str(error)
     return certificates

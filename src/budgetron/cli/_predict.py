@@ -20,7 +20,8 @@ from budgetron.cli import _options as opt
 from budgetron.cli._advice import MODEL_ADVICE
 from budgetron.cli._console import visible
 from budgetron.cli._messages import err, friendly
-from budgetron.cli._models import load_model
+from budgetron.cli._models import SavedModel, load_model
+from budgetron.cli._number_scores import Errors, NumberPredictor
 from budgetron.cli._prefix import LabelArray
 from budgetron.cli._scores import Counts, Predictor
 from budgetron.cli._terminal import check_output
@@ -53,6 +54,14 @@ def predict(
             "the last one in sorted order. Otherwise the most probable of the other classes is predicted.",
         ),
     ] = None,
+    intervals: Annotated[
+        bool,
+        typer.Option(
+            "--intervals",
+            help="Also write the ends of the prediction intervals, if numbers are "
+            "predicted by the learner budget.",
+        ),
+    ] = False,
     format: opt.FileFormat = None,
     header: opt.Header = True,
     delimiter: opt.Delimiter = None,
@@ -87,7 +96,7 @@ def predict(
         stream = saved.open(
             source, target=target, format=format, header=header, delimiter=delimiter, missing=missing
         )
-        predictor = Predictor(saved.model, margins, proba, threshold)
+        predictor = _predictor(saved, margins, proba, threshold, intervals)
         to_terminal = output is None and sys.stdout.isatty()
         cell = None if as_json else partial(_cell, escape_formulas=escape_formulas, to_terminal=to_terminal)
         if output is None:
@@ -98,13 +107,27 @@ def predict(
                 text = io.TextIOWrapper(file, "utf-8", newline="")
                 counts = _write(text, predictor, stream, cell)
                 text.detach()  # flushes, and leaves the file open
-        rows = int(counts.predicted.sum()) + counts.without_label
+        rows = counts.rows
         err.print(f"{rows:,} row{'' if rows == 1 else 's'} predicted{counts.summary()}")
 
 
-def _write(text: TextIO, predictor: Predictor, stream: Stream, cell: Cell | None) -> Counts:
+def _predictor(
+    saved: SavedModel, margins: bool, proba: bool, threshold: str | None, intervals: bool
+) -> Predictor | NumberPredictor:
+    """Return what predicts rows by a model, with the columns that were asked for."""
+    if saved.task == "regression":
+        given = {"--margins": margins, "--proba": proba, "--threshold": threshold is not None}
+        return NumberPredictor(saved, intervals, [option for option, wanted in given.items() if wanted])
+    if intervals:
+        raise ValueError("--intervals is for numbers, but the model predicts classes; give --proba instead")
+    return Predictor(saved.model, margins, proba, threshold)
+
+
+def _write(
+    text: TextIO, predictor: Predictor | NumberPredictor, stream: Stream, cell: Cell | None
+) -> Counts | Errors:
     """Write one line per row, JSON if there is no function for the cells of CSV; return the counts."""
-    counts = Counts(predictor.classes)
+    counts = predictor.counts()
     if cell is not None:
         text.write(_csv(["prediction", *predictor.columns], cell))
     for X, y in stream:
@@ -112,7 +135,7 @@ def _write(text: TextIO, predictor: Predictor, stream: Stream, cell: Cell | None
         for line in _lines(predicted, values, predictor.columns, cell):
             text.write(line)
         text.flush()  # so that the reader of a pipe gets each block at once
-        counts.add(predicted, y)
+        counts.add(predicted, y, values)
     return counts
 
 

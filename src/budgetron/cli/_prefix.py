@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from numpy.typing import NDArray
 
+from budgetron._evaluation.regressor import TargetScale
 from budgetron._util.blocks import row_blocks
 from budgetron.cli._messages import err
 from budgetron.cli._read_ahead import read_ahead
@@ -62,6 +63,10 @@ class Prefix:
     ----------
     first : Block
         The first block of the stream, not cut.
+    classes : ndarray or None
+        None if the targets are numbers.
+    target_scale : TargetScale or None
+        How numbers to predict are scaled for learners that do not scale them themselves.
     encoder : Encoder or None
         The stream's encoder after the last block that was learned.
     kept : list of Block
@@ -78,9 +83,10 @@ class Prefix:
         with_unscaled: bool = False,
     ) -> None:
         self.stream, self.name, self.size = stream, stream.name, stream.size
-        if stream.classes is None:
+        if stream.classes is None and stream.task == "classification":
             raise ValueError(f"{stream.name}: there are no labels to learn from")
-        self.classes: LabelArray = stream.classes
+        self.classes: LabelArray | None = stream.classes
+        self.target_scale: TargetScale | None = None
         self.n_rows = stream.n_rows if rows is None else min(rows, stream.n_rows or rows)
         self.encoder: Encoder | None = None
         self.kept: list[Block] = []
@@ -92,6 +98,11 @@ class Prefix:
             if y is not None
         )
         self.first = self._shortened(next(self._blocks), 0)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes; 1 if the targets are numbers."""
+        return 1 if self.classes is None else len(self.classes)
 
     @property
     def position(self) -> int:
@@ -124,6 +135,13 @@ class Prefix:
             "target": self.stream.target,
             "constant": self._constant,
             "zero_based": self.stream.zero_based,
+        } | ({} if self.stream.task == "classification" else self._number_extras())
+
+    def _number_extras(self) -> State:
+        targets = self.stream.targets
+        return {
+            "targets": None if targets is None else targets.state(),
+            "target_scale": None if self.target_scale is None else list(self.target_scale),
         }
 
     def _shortened(self, block: Block, seen: int) -> Block:

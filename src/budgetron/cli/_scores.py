@@ -35,7 +35,14 @@ class Counts:
         self.predicted = np.zeros((len(self.classes), len(self.classes)), np.int64)
         self._index = {str(label): i for i, label in enumerate(self.classes)}
 
-    def add(self, predicted: LabelArray, y: LabelArray | None) -> None:
+    @property
+    def rows(self) -> int:
+        """All rows that were predicted."""
+        return int(self.predicted.sum()) + self.without_label
+
+    def add(
+        self, predicted: LabelArray, y: LabelArray | None, values: NDArray[np.float64] | None = None
+    ) -> None:
         """Count the rows of a block. Labels are compared as text: a number may be text in another file."""
         labels = [None] * len(predicted) if y is None else y.tolist()
         for prediction, label in zip(predicted.tolist(), labels, strict=True):
@@ -98,6 +105,10 @@ class Predictor:
         if label and label not in names:
             raise ValueError(f"--threshold: the model has no class {label!r}; it has {', '.join(names)}")
         return names.index(label) if label else len(names) - 1, least
+
+    def counts(self) -> Counts:
+        """Return the counts of no rows."""
+        return Counts(self.classes)
 
     def predict(self, X: Rows) -> tuple[LabelArray, NDArray[np.float64] | None]:
         """Return the predictions, and the values of the columns."""

@@ -105,9 +105,15 @@ def serve(
             elif model is not None:
                 service.add(name, _definition.from_file(model))
             elif like is not None:
+                stream = settings.open(like)
+                if stream.task == "regression":
+                    raise ValueError(
+                        f"{stream.name}: the target has numbers, but the service predicts classes; choose "
+                        "another target, or give --task classification if these are classes"
+                    )
                 spec = choose_learner(learner, memory, budget is not None or gamma is not None)
                 (fresh,) = learners_of([spec], [budget or DEFAULT_BUDGET], [gamma or "scale"], seed)
-                service.add(name, _definition.like_stream(fresh, settings.open(like)))
+                service.add(name, _definition.like_stream(fresh, stream))
         except Exception as error:
             service.log.close()
             raise ValueError(str(error)) if type(error).__name__ == "Problem" else error from None

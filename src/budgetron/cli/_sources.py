@@ -41,8 +41,15 @@ def _digits() -> Arrays:
     return X[order] / 16.0, y[order]
 
 
+def _friedman() -> Arrays:
+    from sklearn.datasets import make_friedman1  # takes long to import
+
+    X, y = make_friedman1(20_000, noise=1.0, random_state=0)
+    return X, y
+
+
 class Bundled(NamedTuple):
-    """A data set that is part of the package or generated."""
+    """A data set that is part of the package or generated. It has 0 classes if numbers are predicted."""
 
     rows: int
     features: int
@@ -60,7 +67,11 @@ BUNDLED = {
         "the papers' two Gaussians, 10 % of the labels flipped",
         lambda: streams.two_gaussians(20_000, random_state=0),
     ),
+    "friedman": Bundled(20_000, 10, 0, "Friedman's function of five features, for regression", _friedman),
 }
+
+# With more classes that are whole numbers, a remark says that they may be a quantity.
+MANY_CLASSES = 20
 
 
 @dataclass(frozen=True)
@@ -68,6 +79,7 @@ class Source:
     """How to read the rows; `takes_rows` turns the fields into options."""
 
     target: opt.Target = None
+    task: opt.TaskOption = None
     format: opt.FileFormat = None
     classes: opt.Classes = None
     categorical: opt.Categorical = None
@@ -106,11 +118,14 @@ class Source:
         Without `scan`, the first rows decide the classes.
         """
         if name.startswith("data:"):
-            return open_named(name)
+            return open_named(name, self.task or "auto")
         check_path(name)
+        if self.task == "regression" and self.classes is not None:
+            raise ValueError("--classes are labels, but --task is regression; leave one of them out")
         stream = streams.read(
             name,
             self.target,
+            task=self.task or "auto",
             format=self.format,
             classes=_split(self.classes),
             scan=scan,
@@ -131,7 +146,8 @@ class Source:
             zero_based=self.zero_based,
             limit=limit,
         )
-        _check_labels(stream)
+        if self.task is None:
+            _check_labels(stream)
         return stream
 
 
@@ -145,6 +161,8 @@ def description(stream: Stream) -> str:
     features = f"{stream.n_features:,} features"
     if stream.encoder is not None:
         features += f": {stream.encoder.summary()}"
+    if stream.task == "regression":
+        return f"{stream.name}: {features}; regression: the target has numbers"
     labels = [] if stream.classes is None else [str(label) for label in stream.classes.tolist()]
     shown = ", ".join(labels if len(labels) <= 10 else [*labels[:9], "..."])
     return f"{stream.name}: {features}; {len(labels)} classes: {shown}"
@@ -160,6 +178,12 @@ def print_reading(stream: Stream) -> None:
 def remarks(stream: Stream) -> list[str]:
     """Return a line for each column that is read in a way that may surprise, with the option to change it."""
     lines = []
+    classes = stream.classes
+    if classes is not None and classes.dtype.kind in "iu" and len(classes) > MANY_CLASSES:
+        lines.append(
+            f"the target has {len(classes)} different whole numbers, which are read as classes; if they are "
+            "a quantity, give --task regression"
+        )
     for column in [] if stream.encoder is None else stream.encoder.columns:
         if column.kind == "none":
             lines.append(f'column "{column.name}" is not used: {column.reason}; give --keep to use it')
@@ -191,7 +215,7 @@ def takes_rows(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def open_named(name: str) -> Stream:
+def open_named(name: str, task: str = "auto") -> Stream:
     """Open `data:NAME`, a bundled or a known data set."""
     key = name.removeprefix("data:")
     loaders = _loaders()
@@ -200,7 +224,7 @@ def open_named(name: str) -> Stream:
         hint = f"did you mean data:{near[0]}?" if near else f"the data sets are {', '.join(loaders)}"
         raise ValueError(f"there is no data set {key!r}; {hint}")
     X, y = loaders[key]()
-    return streams.arrays(X, y, name=key)
+    return streams.arrays(X, y, name=key, task=task)
 
 
 def check_path(name: str) -> None:
@@ -219,14 +243,14 @@ def _loaders() -> dict[str, Callable[[], Arrays]]:
 
 
 def _check_labels(stream: Stream) -> None:
-    """Raise `ValueError` if the labels have decimals: a quantity is not a class."""
+    """Raise `ValueError` if labels after the first rows, which were whole numbers, have decimals."""
     labels = [] if stream.classes is None else stream.classes.tolist()
     decimal = next((label for label in labels if isinstance(label, float) and label % 1), None)
     if decimal is not None:
         column = "the first column" if stream.target is None else f'column "{stream.target}"'
         raise ValueError(
-            f"{stream.name}: {column} has decimals, like {decimal:g}, so it cannot be the label of a "
-            "classifier; choose another column, or bin it into classes first"
+            f"{stream.name}: {column} has decimals, like {decimal:g}, but none in the first 1,000 rows; give "
+            "--task regression to predict numbers, or --task classification to use all values as classes"
         )
 
 

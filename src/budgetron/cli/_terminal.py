@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, TypeAlias
 
 from rich import box
 from rich.progress import (
@@ -21,16 +21,19 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from budgetron._base.kernel_classifier import KernelClassifier
+from budgetron._base.kernel_estimator import KernelEstimator
 from budgetron._evaluation.coverage import coverage_of
 from budgetron._evaluation.ranking import rare_classes
 from budgetron._util.atomic import check_target
 from budgetron._util.units import format_bytes
 from budgetron.cli._console import LiteralColumn
 from budgetron.cli._messages import err
-from budgetron.evaluate import Comparison, Result
+from budgetron.evaluate import Comparison, RegressionComparison, RegressionResult, Result
 
-__all__ = ["check_output", "progress", "rare_table", "results_table", "sets_table", "short"]
+__all__ = ["check_output", "learners_table", "progress", "rare_table", "results_table", "sets_table", "short"]
+
+# The columns of errors in a table: their headings, and functions that return the text for a result
+Columns: TypeAlias = dict[str, Callable[[Any], str]]
 
 WIDE = 120  # columns of a terminal for the whole progress line
 LONGEST_TITLE = 30
@@ -61,8 +64,16 @@ class _Rows(Protocol):
 
 
 @contextmanager
-def progress(rows: _Rows, title: str, comparison: Comparison) -> Iterator[Callable[[], None]]:
-    """On a terminal, show a line with error, supports and rate; yield the function that updates it."""
+def progress(
+    rows: _Rows,
+    title: str,
+    comparison: Comparison | RegressionComparison,
+    figures_of: Callable[[Result | RegressionResult, bool], str],
+) -> Iterator[Callable[[], None]]:
+    """On a terminal, show a line with error, supports and rate; yield the function that updates it.
+
+    `figures_of` returns the error of a result in words, with more words on a wide terminal.
+    """
     before = comparison[0].rounds  # of the run that this one continues
     wide = err.width >= WIDE
     title = title if len(title) <= LONGEST_TITLE else f"...{title[3 - LONGEST_TITLE :]}"
@@ -79,9 +90,8 @@ def progress(rows: _Rows, title: str, comparison: Comparison) -> Iterator[Callab
             best = comparison.best()
             seconds = bar.tasks[0].elapsed or 1e-9
             done = best.rounds if rows.n_rows else rows.position
-            figures = f"{best.rounds:,} rounds, {100 * best.error_rate:.2f} % error"
-            if wide:
-                figures += f" ({100 * best.window_error:.1f} recently), {best.supports:,} supports"
+            figures = f"{best.rounds:,} rounds, {figures_of(best, wide)}"
+            figures += f", {best.supports:,} supports" if wide else ""
             figures += f", {short((best.rounds - before) / seconds)}/s"
             bar.update(task, completed=done, figures=figures)
 
@@ -94,12 +104,33 @@ def results_table(results: Sequence[Result], title: str) -> Table:
     most, baseline = results[0].classes[counts.argmax()], results[0].baseline_error
     title += f"; always predicting {most} has {100 * baseline:.2f} % error"
     many = len(counts) > 2 and any(result.supports for result in results)
-    kernel_models = [result.model for result in results if isinstance(result.model, KernelClassifier)]
-    widths = sorted({f"{model.gamma_:.4g}" for model in kernel_models})
-    notes = [f"gamma {', '.join(widths)}."] if widths else []
-    notes += ["The budget is per class; supports are those of all classes."] if many else []
+    notes = ["The budget is per class; supports are those of all classes."] if many else []
     worse = [result.name for result in results if result.error_rate > baseline]
     notes += [f"! is worse than always predicting {most}."] if worse else []
+    recent = f"last\n{results[0].window:,}"
+    columns: Columns = {
+        "error\n%": lambda r: f"{'! ' if r.name in worse else ''}{100 * r.error_rate:.2f}",
+        recent: lambda r: f"{100 * r.window_error:.2f}",
+        "bal.\nacc. %": lambda r: f"{100 * r.balanced_accuracy:.2f}",
+    }
+    ordered = sorted(results, key=lambda result: result.error_rate)
+    return learners_table(ordered, title, columns, notes)
+
+
+def learners_table(
+    results: Sequence[Result] | Sequence[RegressionResult],
+    title: str,
+    columns: Columns,
+    notes: Sequence[str],
+    name_width: int = 26,
+) -> Table:
+    """Return a table of learners in the given order: errors, then supports, memory and speed.
+
+    Names are at least `name_width` wide, so that columns of several tables have the same places.
+    """
+    kernel_models = [result.model for result in results if isinstance(result.model, KernelEstimator)]
+    widths = sorted({f"{model.gamma_:.4g}" for model in kernel_models})
+    notes = [*([f"gamma {', '.join(widths)}."] if widths else []), *notes]
     table = Table(
         caption=" ".join(notes) or None,
         caption_justify="left",
@@ -109,16 +140,13 @@ def results_table(results: Sequence[Result], title: str) -> Table:
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
     )
-    table.add_column("learner", overflow="fold", min_width=26)
-    recent = f"last\n{results[0].window:,}"
-    for column in ("error\n%", recent, "bal.\nacc. %", "\nsupports", "\nmemory", "rounds/\nsecond"):
+    table.add_column("learner", overflow="fold", min_width=name_width)
+    for column in (*columns, "\nsupports", "\nmemory", "rounds/\nsecond"):
         table.add_column(Text(column), justify="right", no_wrap=True)
-    for result in sorted(results, key=lambda result: result.error_rate):
+    for result in results:
         table.add_row(
             result.name,
-            f"{'! ' if result.name in worse else ''}{100 * result.error_rate:.2f}",
-            f"{100 * result.window_error:.2f}",
-            f"{100 * result.balanced_accuracy:.2f}",
+            *(text_of(result) for text_of in columns.values()),
             f"{result.supports:,}" if result.supports else "-",
             format_bytes(result.nbytes) if result.nbytes else "-",
             short(result.rounds_per_second),

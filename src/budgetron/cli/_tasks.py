@@ -1,0 +1,156 @@
+"""What depends on the task: how results of classifiers and regressors are made, named and shown.
+
+This is the only module of the command line that distinguishes the two kinds of results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+from rich.table import Table
+
+from budgetron._evaluation.by_name import DEFAULTS, REGRESSION_DEFAULTS, Learners, scales_rows
+from budgetron._evaluation.regressor import TargetScale
+from budgetron.cli._prefix import LabelArray, Prefix, Rows
+from budgetron.cli._terminal import learners_table, rare_table, results_table, sets_table
+from budgetron.evaluate import Comparison, RegressionComparison, RegressionResult, Result
+
+__all__ = ["AnyComparison", "AnyResult", "Classification", "Regression", "Task", "target_scale", "task_of"]
+
+AnyComparison: TypeAlias = Comparison | RegressionComparison
+AnyResult: TypeAlias = Result | RegressionResult
+
+# The targets of this number of rows determine their center and scale.
+SCALED_BY = 100
+
+
+class Classification:
+    """The targets are classes."""
+
+    name: ClassVar[str] = "classification"
+    defaults: ClassVar[Sequence[str]] = DEFAULTS
+    kernel_learner: ClassVar[str] = "forgetron"
+    error_name: ClassVar[str] = "error_rate"  # in JSON
+    error_title: ClassVar[str] = "error %"
+
+    def comparison(
+        self, models: Learners, blocks: Prefix, window: int, delay: int
+    ) -> Comparison | RegressionComparison:
+        """Return a comparison of the learners before its first round."""
+        assert blocks.classes is not None
+        names = blocks.stream.feature_names
+        return Comparison(models, blocks.classes, window=window, delay=delay, feature_names=names)
+
+    def traced(self, model: Any, X: Rows, y: LabelArray, blocks: Prefix) -> tuple[Any, LabelArray]:
+        """Learn rows, and return the trace with its ledger, and the targets as the model got them."""
+        return model.progressive_fit(X, y, classes=blocks.classes, ledger=True), y
+
+    def figures(self, best: Any, wide: bool) -> str:
+        """Return the error of a learner, for the progress line."""
+        recent = f" ({100 * best.window_error:.1f} recently)" if wide else ""
+        return f"{100 * best.error_rate:.2f} % error{recent}"
+
+    def tables(self, results: Sequence[Any], title: str) -> list[Table]:
+        """Return the tables of results."""
+        more = (rare_table(results), sets_table(results))
+        return [results_table(results, title), *(table for table in more if table is not None)]
+
+    def error(self, result: Any, weights: Mapping[object, float]) -> float:
+        """Return the error rate, in which each round has the weight of its class; 1 if it has none."""
+        if not weights:
+            return float(result.error_rate)
+        of_class = np.array([weights.get(label, 1.0) for label in result.classes.tolist()])
+        rounds = result.confusion.sum(axis=1)
+        right = np.diag(result.confusion)
+        return float(of_class @ (rounds - right) / max(of_class @ rounds, 1e-300))
+
+    def cell(self, error: float) -> str:
+        """Return an error for a cell of a table."""
+        return f"{100 * error:.2f}"
+
+    def words(self, error: float) -> str:
+        """Return an error in words."""
+        return f"{100 * error:.2f} % error"
+
+
+class Regression(Classification):
+    """The targets are numbers."""
+
+    name = "regression"
+    defaults = REGRESSION_DEFAULTS
+    kernel_learner = "secondorder"
+    error_name = "rmse"
+    error_title = "RMSE"
+
+    def comparison(
+        self, models: Learners, blocks: Prefix, window: int, delay: int
+    ) -> Comparison | RegressionComparison:
+        scale = blocks.target_scale
+        scaled = {} if scale is None else {n: scale for n, model in models.items() if not scales_rows(model)}
+        return RegressionComparison(
+            models,
+            window=window,
+            delay=delay,
+            feature_names=blocks.stream.feature_names,
+            target_scales=scaled,
+        )
+
+    def traced(self, model: Any, X: Rows, y: LabelArray, blocks: Prefix) -> tuple[Any, LabelArray]:
+        scale = blocks.target_scale
+        targets = y if scale is None or scales_rows(model) else scale.to_learner(y)
+        return model.progressive_fit(X, targets, ledger=True), targets
+
+    def figures(self, best: Any, wide: bool) -> str:
+        recent = f" ({best.window_rmse:.4g} recently)" if wide else ""
+        return f"RMSE {best.rmse:.4g}{recent}"
+
+    def tables(self, results: Sequence[Any], title: str) -> list[Table]:
+        return [_regression_table(results, title)]
+
+    def error(self, result: Any, weights: Mapping[object, float]) -> float:
+        return float(result.rmse)
+
+    def cell(self, error: float) -> str:
+        return f"{error:.4g}"
+
+    def words(self, error: float) -> str:
+        return f"RMSE {error:.4g}"
+
+
+Task: TypeAlias = Classification
+_TASKS: dict[str, Task] = {task.name: task for task in (Classification(), Regression())}
+
+
+def task_of(name: str) -> Task:
+    """Return a task by its name."""
+    return _TASKS[name]
+
+
+def target_scale(y: LabelArray) -> TargetScale:
+    """Return the mean and the standard deviation of the first targets; the latter 1 if they are equal."""
+    first = np.asarray(y[:SCALED_BY], np.float64)
+    deviation = float(first.std())
+    equal = not deviation > 1e-9 * float(np.abs(first).max())
+    return TargetScale(float(first.mean()), 1.0 if equal else deviation)
+
+
+def _regression_table(results: Sequence[RegressionResult], title: str) -> Table:
+    """Return a table of the regressors, the best first; the title has the errors of the baselines."""
+    baselines = results[0].baselines
+    title += f"; the mean so far has RMSE {baselines['mean']:.4g}, the last target {baselines['last']:.4g}"
+    worse = [result.name for result in results if result.rmse > min(baselines.values())]
+    notes = ["! is worse than predicting the mean so far, or the last target."] if worse else []
+    levels = sorted({result.level for result in results if result.coverage is not None and result.level})
+    wanted = ", ".join(f"{100 * level:g} %" for level in levels)
+    notes += [f"Intervals should contain {wanted} of the targets."] if wanted else []
+    recent = f"last\n{results[0].window:,}"
+    columns = {
+        "\nRMSE": lambda r: f"{'! ' if r.name in worse else ''}{r.rmse:.4g}",
+        recent: lambda r: f"{r.window_rmse:.4g}",
+        "\nMAE": lambda r: f"{r.mae:.4g}",
+        "cover-\nage %": lambda r: "-" if r.coverage is None else f"{100 * r.coverage:.1f}",
+    }
+    ordered = sorted(results, key=lambda result: result.loss)
+    return learners_table(ordered, title, columns, notes, name_width=20)
