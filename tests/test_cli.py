@@ -513,11 +513,12 @@ def test_datasets_and_help():
     done = budgetron_command("datasets", "--json")
     output = json.loads(done.stdout)
     assert {"adult", "mnist", "vehicle"} <= {entry["name"] for entry in output["datasets"]}
-    assert {"digits", "two-gaussians"} == {entry["name"] for entry in output["bundled"]}
+    assert {"digits", "two-gaussians", "friedman"} == {entry["name"] for entry in output["bundled"]}
     assert {"name", "rows", "features", "classes", "description"} == set(output["bundled"][0])
     for entry in output["bundled"]:
         X, y = BUNDLED[entry["name"]].load()
-        assert (entry["rows"], entry["features"], entry["classes"]) == (*X.shape, len(np.unique(y)))
+        classes = 0 if entry["name"] == "friedman" else len(np.unique(y))  # numbers are predicted
+        assert (entry["rows"], entry["features"], entry["classes"]) == (*X.shape, classes)
     assert " 1,797 " in budgetron_command("datasets").stdout.decode()
     listed = budgetron_command("--help").stdout.decode()
     for command in ("run", "compare", "predict", "tune", "reproduce", "datasets"):
@@ -610,7 +611,10 @@ def test_bad_files(name, tmp_path):
             ["run", "t.csv"],
             'no target column given; the columns are "age", "city", "income", "label"; give --target',
         ),
-        (["run", "t.csv", "-t", "income"], 'column "income": more than 1000 different labels'),
+        (
+            ["run", "t.csv", "-t", "income", "--task", "classification"],
+            'column "income": more than 1000 different labels',
+        ),
         (["predict", "t.csv", "t.csv"], "t.csv"),
         (["tune", "t.csv", "-t", "label", "-l", "arow"], "no width to tune"),
         (
@@ -727,13 +731,13 @@ def test_texts_for_one_row_and_several_classes(rows_and_models):
 
 
 def test_a_quantity_is_not_a_class(rows_and_models, tmp_path):
-    done = budgetron_command("run", "t.csv", "-t", "a", cwd=rows_and_models)
+    done = budgetron_command("run", "t.csv", "-t", "a", "--task", "classification", cwd=rows_and_models)
     assert done.returncode == 2
     assert 't.csv: column "a" has decimals, like -0.5, so it cannot be the label of a classifier; ' in (
         done.stderr.decode()
     )
     (tmp_path / "a.libsvm").write_text("1.5 1:1\n2 1:2\n")
-    done = budgetron_command("run", "a.libsvm", cwd=tmp_path)
+    done = budgetron_command("run", "a.libsvm", "--task", "classification", cwd=tmp_path)
     assert done.returncode == 2
     assert (
         "a.libsvm: the first column has decimals, like 1.5, so it cannot be the label of a classifier"

@@ -16,7 +16,6 @@ from typing import Any, TypeAlias
 from numpy.typing import NDArray
 
 from budgetron import kernelized, linear
-from budgetron._base.online_regressor import OnlineRegressor
 from budgetron.portfolio import BudgetClassifier, BudgetRegressor
 from budgetron.streams import Encoder
 
@@ -26,6 +25,7 @@ __all__ = [
     "REGRESSION_DEFAULTS",
     "Learner",
     "Learners",
+    "WrongTaskError",
     "choose_learner",
     "has_class_weight",
     "learners_of",
@@ -95,14 +95,21 @@ REGRESSION_ALIASES = {
     "linear.arow": "linear.arowregressor",
     "linear.pa": "linear.paregressor",
 }
+ALL_ALIASES = {"classification": ALIASES, "regression": REGRESSION_ALIASES}
 
 
-def names() -> dict[str, type]:
-    """Return every learner by its name on the command line."""
-    others = [*kernelized.learners(), *kernelized.regressors(), BudgetClassifier, BudgetRegressor]
-    kernel: dict[str, type] = {cls.__name__.lower(): cls for cls in others}
-    both = [*linear.learners(), *linear.regressors()]
-    return kernel | {f"linear.{cls.__name__.lower()}": cls for cls in both}
+class WrongTaskError(ValueError):
+    """A learner that predicts something else than the target has."""
+
+
+def names(task: str = "classification") -> dict[str, type]:
+    """Return every learner of a task by its name on the command line."""
+    others: list[type] = [*kernelized.learners(), BudgetClassifier]
+    simple: list[type] = [*linear.learners()]
+    if task == "regression":
+        others, simple = [*kernelized.regressors(), BudgetRegressor], [*linear.regressors()]
+    kernel = {cls.__name__.lower(): cls for cls in others}
+    return kernel | {f"linear.{cls.__name__.lower()}": cls for cls in simple}
 
 
 def scales_rows(learner: Learner) -> bool:
@@ -242,25 +249,19 @@ def _key(name: str, aliases: Mapping[str, str]) -> str:
 
 def _parse(spec: str, task: str) -> tuple[type[Learner], dict[str, Parameter]]:
     name, _, rest = spec.partition(":")
-    aliases = ALIASES if task == "classification" else REGRESSION_ALIASES
-    known = names()
-    fitting = {key: cls for key, cls in known.items() if _task_of(cls) == task}
-    key = _key(name, aliases)
-    if key in fitting:
-        return fitting[key], _parameters(rest)
-    if key in known or _key(name, ALIASES) in known or _key(name, REGRESSION_ALIASES) in known:
-        predicted = PREDICTS["regression" if task == "classification" else "classification"]
-        raise ValueError(
-            f"{name} predicts {predicted}, but the target has {PREDICTS[task]}; the learners of "
-            f"{PREDICTS[task]} are {', '.join(sorted(fitting))}; or change what the target is by --task"
+    key, known = _key(name, ALL_ALIASES[task]), names(task)
+    if key in known:
+        return known[key], _parameters(rest)
+    listed = ", ".join(sorted(known))
+    other = "regression" if task == "classification" else "classification"
+    if _key(name, ALL_ALIASES[other]) in names(other):
+        raise WrongTaskError(
+            f"{name} predicts {PREDICTS[other]}, but the target has {PREDICTS[task]}; the learners of "
+            f"{PREDICTS[task]} are {listed}; or give --task {other}"
         )
-    near = get_close_matches(key, [*fitting, *aliases], 1)
-    hint = f"did you mean {near[0]}?" if near else f"the learners are {', '.join(sorted(fitting))}"
+    near = get_close_matches(key, [*known, *ALL_ALIASES[task]], 1)
+    hint = f"did you mean {near[0]}?" if near else f"the learners are {listed}"
     raise ValueError(f"there is no learner {name!r}; {hint}")
-
-
-def _task_of(cls: type) -> str:
-    return "regression" if issubclass(cls, OnlineRegressor) else "classification"
 
 
 def _parameters(text: str) -> dict[str, Parameter]:

@@ -14,7 +14,7 @@ from budgetron._evaluation.regressor import Predicted, Regressor
 from budgetron._evaluation.run_result import Curve, RunResult
 from budgetron._util.types import Floats, Ints
 
-__all__ = ["RegressionResult", "RegressionResultState"]
+__all__ = ["RegressionResult", "RegressionResultState", "error_text"]
 
 # The names of the numbers in a summary
 FIGURES = (
@@ -31,6 +31,17 @@ FIGURES = (
 )
 COUNTS = ("round", "supports", "nbytes")  # columns of the curve that are integers
 VALUES = ("rmse", "window_rmse", "window_coverage", "prediction", "residual")
+
+
+def error_text(value: float) -> str:
+    """Format an error with about four digits.
+
+    Examples
+    --------
+    >>> error_text(1234.5678), error_text(0.0123456)
+    ('1,235', '0.01235')
+    """
+    return f"{value:,.0f}" if 1000 <= value < 1e7 else f"{value:.4g}"
 
 
 class RegressionResultState(TypedDict):

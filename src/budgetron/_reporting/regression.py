@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from budgetron._evaluation import plots
 from budgetron._evaluation import regression_plots as drawings
 from budgetron._evaluation.regression_comparison import RegressionComparison
-from budgetron._evaluation.regression_result import RegressionResult
+from budgetron._evaluation.regression_result import RegressionResult, error_text
 from budgetron._reporting.page import escape, percent, rounds_text
 from budgetron._reporting.sections import COSTS, Chart, Figure, figures, round_by_round, table_of_learners
 from budgetron._util.units import format_bytes
 
-__all__ = ["READING", "charts", "learners", "number", "residuals", "summary"]
+__all__ = ["READING", "charts", "learners", "residuals", "summary"]
 
 # The learners whose residuals are shown
 MOST_RESIDUALS = 4
@@ -25,27 +25,16 @@ width is the mean of the recent rounds. Supports and bytes are those of the mode
 second include predicting and learning.</p>"""
 
 
-def number(value: float) -> str:
-    """Format an error.
-
-    Examples
-    --------
-    >>> number(1234.5678), number(0.0123456)
-    ('1,235', '0.01235')
-    """
-    return f"{value:,.0f}" if 1000 <= value < 1e7 else f"{value:.4g}"
-
-
 def _share(value: float | None) -> str:
     return "-" if value is None else percent(value)
 
 
 COLUMNS = (
-    Figure("RMSE", "rmse", number, min),
-    Figure("Last {}", "window_rmse", number, min),
-    Figure("MAE", "mae", number, min),
+    Figure("RMSE", "rmse", error_text, min),
+    Figure("Last {}", "window_rmse", error_text, min),
+    Figure("MAE", "mae", error_text, min),
     Figure("Coverage&nbsp;%", "coverage", _share, None),
-    Figure("Interval width", "window_width", number, None),
+    Figure("Interval width", "window_width", error_text, None),
     *COSTS,
 )
 
@@ -56,7 +45,7 @@ def summary(comparison: RegressionComparison, results: Sequence[RegressionResult
     claim = f"<strong>{escape(best.name)}</strong> "
     if len(results) > 1:
         claim += f"has the smallest error of {len(results)} learners: "
-    claim += f"{'RMSE' if len(results) > 1 else 'has an RMSE of'} <strong>{number(best.rmse)}</strong> "
+    claim += f"{'RMSE' if len(results) > 1 else 'has an RMSE of'} <strong>{error_text(best.rmse)}</strong> "
     claim += f"in {rounds_text(best.rounds)}"
     contents = [f"{best.supports:,} support{'' if best.supports == 1 else 's'}"] if best.supports else []
     contents += [format_bytes(best.nbytes)] if best.nbytes else []
@@ -64,7 +53,7 @@ def summary(comparison: RegressionComparison, results: Sequence[RegressionResult
     if best.coverage is not None:
         wanted = "" if best.level is None else f", and should contain {percent(best.level)} %"
         claim += f" Its intervals contain <strong>{percent(best.coverage)} %</strong> of the targets{wanted}."
-    mean, last = (number(best.baselines[name]) for name in ("mean", "last"))
+    mean, last = (error_text(best.baselines[name]) for name in ("mean", "last"))
     facts = f"Predicting the mean of the targets so far has RMSE {mean}, and predicting the last one {last}."
     if comparison.delay:
         facts += f" Targets arrived {rounds_text(comparison.delay)} late."
@@ -82,10 +71,10 @@ def learners(results: Sequence[RegressionResult], numbers: Mapping[str, int]) ->
 def charts(results: Sequence[RegressionResult], numbers: Mapping[str, int], ident: str) -> str:
     """Return the plots of errors, coverage and supports over rounds, and of errors over time and memory."""
     window, rounds = results[0].window, results[0].rounds
-    ends = {r.name: number(r.rmse) for r in results}
+    ends = {r.name: error_text(r.rmse) for r in results}
     drawn = [Chart(drawings.errors, "RMSE", "of all rounds so far", ends)]
     if rounds > window:
-        recent = {r.name: number(r.window_rmse) for r in results}
+        recent = {r.name: error_text(r.window_rmse) for r in results}
         heading = f"RMSE of the last {window:,} rounds"
         drawn.append(Chart(drawings.window_errors, heading, "recent error of each learner", recent))
     if any(r.coverage is not None for r in results):
@@ -97,11 +86,11 @@ def charts(results: Sequence[RegressionResult], numbers: Mapping[str, int], iden
         stored = {r.name: f"{r.supports:,}" for r in results}
         drawn.append(Chart(plots.supports, "Supports", "rows stored after each round", stored))
     if any(r.seconds for r in results):
-        rates = {r.name: f"{number(r.rmse)} with {r.rounds_per_second:,.0f} rounds/s" for r in results}
+        rates = {r.name: f"{error_text(r.rmse)} with {r.rounds_per_second:,.0f} rounds/s" for r in results}
         nearer = "nearer to the lower left is better"
         drawn.append(Chart(drawings.time_trade_off, "RMSE against time", nearer, rates))
     if any(r.nbytes for r in results):
-        sizes = {r.name: f"{number(r.rmse)} with {r.nbytes:,} bytes" for r in results if r.nbytes}
+        sizes = {r.name: f"{error_text(r.rmse)} with {r.nbytes:,} bytes" for r in results if r.nbytes}
         nearer = "nearer to the lower left is better"
         drawn.append(Chart(drawings.trade_off, "RMSE against memory", nearer, sizes))
     return round_by_round(drawn, results, numbers, ident)
@@ -111,13 +100,13 @@ def residuals(results: Sequence[RegressionResult], numbers: Mapping[str, int], i
     """Return plots of the residuals of the learners with the smallest errors."""
     parts = ["<h3>Residuals</h3>"]
     for i, result in enumerate(results[:MOST_RESIDUALS]):
-        end = {result.name: f"RMSE {number(result.rmse)}"}
+        end = {result.name: f"RMSE {error_text(result.rmse)}"}
         sample = "" if len(result.curve["round"]) == result.rounds else ", at evenly spaced rounds"
         drawn = [
             Chart(drawings.residuals, "Target minus prediction", f"over rounds{sample}", end),
             Chart(drawings.residuals_by_prediction, "Target minus prediction", "over predictions", end),
         ]
-        head = f"{escape(result.name)}, RMSE {number(result.rmse)}"
+        head = f"{escape(result.name)}, RMSE {error_text(result.rmse)}"
         content = figures(drawn, [result], numbers, f"{ident}-residuals-{i + 1}")
         if i == 0:
             parts.append(f"<h4>{head}</h4>\n{content}")

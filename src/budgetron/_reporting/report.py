@@ -20,7 +20,7 @@ from budgetron._certify.certificate import Certificate
 from budgetron._evaluation.base_comparison import BaseComparison, R
 from budgetron._evaluation.comparison import Comparison
 from budgetron._evaluation.regression_comparison import RegressionComparison
-from budgetron._evaluation.regression_result import RegressionResult
+from budgetron._evaluation.regression_result import RegressionResult, error_text
 from budgetron._evaluation.result import Result
 from budgetron._reporting import regression, sections
 from budgetron._reporting.coverage import prediction_sets
@@ -182,7 +182,7 @@ def _overview(streams: Mapping[str, AnyComparison]) -> str:
 
 def _error(result: Result | RegressionResult) -> str:
     if isinstance(result, RegressionResult):
-        return f"RMSE {regression.number(result.rmse)}"
+        return f"RMSE {error_text(result.rmse)}"
     return f"{percent(result.error_rate)} %"
 
 

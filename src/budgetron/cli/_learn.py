@@ -246,7 +246,8 @@ def _check_options(
     task: Task, class_weight: str | None, average: bool = False, coverage: float | None = None
 ) -> None:
     """Raise `ValueError` if an option is not for this task."""
-    given = {"--average": average, "--class-weight": class_weight is not None, "--coverage": coverage is not None}
+    given = {"--average": average, "--class-weight": class_weight is not None}
+    given["--coverage"] = coverage is not None
     if task.name == "regression" and any(given.values()):
         option = next(name for name, is_given in given.items() if is_given)
         raise ValueError(f"{option} is for classes, but the target has numbers; leave it out")

@@ -8,6 +8,7 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from budgetron._evaluation.regression_result import error_text
 from budgetron._evaluation.regressor import TargetScale
 from budgetron.cli._models import SavedModel
 from budgetron.cli._prefix import LabelArray, Rows
@@ -47,7 +48,8 @@ class Errors:
         """Return the errors on the rows with targets, and the coverage of the intervals."""
         if not self._known:
             return ""
-        text = f", RMSE {sqrt(self._squares / self._known):.4g}, MAE {self._sizes / self._known:.4g}"
+        rmse, mae = sqrt(self._squares / self._known), self._sizes / self._known
+        text = f", RMSE {error_text(rmse)}, MAE {error_text(mae)}"
         text += " on the rows with targets"
         if self._intervals:
             text += f"; {100 * self._covered / self._intervals:.1f} % of them are in their intervals"

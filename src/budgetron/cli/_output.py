@@ -97,7 +97,8 @@ def _plain_certificate(certificate: Certificate) -> dict[str, object]:
 
 def suggest_tuning(best: AnyResult, source: str, options: Sequence[str]) -> None:
     """Suggest how to tune the best learner, if it has something to tune."""
-    name = {cls: name for name, cls in names().items()}.get(type(best.model))
+    known = names() | names("regression")
+    name = {cls: name for name, cls in known.items()}.get(type(best.model))
     if name is not None and "gamma" in best.model.get_params() and source != "-":
         suggest(["tune", source, *options, "--learner", name], "finds a width and a budget for it")
 

@@ -15,7 +15,14 @@ from sklearn.base import clone
 
 from budgetron._base.kernel_estimator import KernelEstimator
 from budgetron._base.linear_classifier import LinearClassifier
-from budgetron._evaluation.by_name import Learner, Learners, only_numbers, scales_rows, set_class_weight
+from budgetron._evaluation.by_name import (
+    Learner,
+    Learners,
+    WrongTaskError,
+    only_numbers,
+    scales_rows,
+    set_class_weight,
+)
 from budgetron._evaluation.parallel import Jobs
 from budgetron.cli._interrupts import interrupts
 from budgetron.cli._memory import give_needed_memory, refuse_large, without_large
@@ -148,7 +155,7 @@ def check_learners(make: MakeLearners, settings: Source) -> None:
             return
         except ValueError as error:
             errors.append(error)
-    raise errors[0]
+    raise next((error for error in errors if not isinstance(error, WrongTaskError)), errors[0])
 
 
 def _only_linear(make: MakeLearners, settings: Source) -> bool:

@@ -146,8 +146,7 @@ class Source:
             zero_based=self.zero_based,
             limit=limit,
         )
-        if self.task is None:
-            _check_labels(stream)
+        _check_labels(stream)
         return stream
 
 
@@ -243,14 +242,17 @@ def _loaders() -> dict[str, Callable[[], Arrays]]:
 
 
 def _check_labels(stream: Stream) -> None:
-    """Raise `ValueError` if labels after the first rows, which were whole numbers, have decimals."""
+    """Raise `ValueError` if the labels have decimals: a quantity is not a class.
+
+    If the first rows have decimals, this is regression, unless the user wants classes.
+    """
     labels = [] if stream.classes is None else stream.classes.tolist()
     decimal = next((label for label in labels if isinstance(label, float) and label % 1), None)
     if decimal is not None:
         column = "the first column" if stream.target is None else f'column "{stream.target}"'
         raise ValueError(
-            f"{stream.name}: {column} has decimals, like {decimal:g}, but none in the first 1,000 rows; give "
-            "--task regression to predict numbers, or --task classification to use all values as classes"
+            f"{stream.name}: {column} has decimals, like {decimal:g}, so it cannot be the label of a "
+            "classifier; give --task regression to predict numbers, or bin it into classes first"
         )
 
 

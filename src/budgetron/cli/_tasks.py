@@ -12,6 +12,7 @@ import numpy as np
 from rich.table import Table
 
 from budgetron._evaluation.by_name import DEFAULTS, REGRESSION_DEFAULTS, Learners, scales_rows
+from budgetron._evaluation.regression_result import error_text
 from budgetron._evaluation.regressor import TargetScale
 from budgetron.cli._prefix import LabelArray, Prefix, Rows
 from budgetron.cli._terminal import learners_table, rare_table, results_table, sets_table
@@ -103,8 +104,8 @@ class Regression(Classification):
         return model.progressive_fit(X, targets, ledger=True), targets
 
     def figures(self, best: Any, wide: bool) -> str:
-        recent = f" ({best.window_rmse:.4g} recently)" if wide else ""
-        return f"RMSE {best.rmse:.4g}{recent}"
+        recent = f" ({error_text(best.window_rmse)} recently)" if wide else ""
+        return f"RMSE {error_text(best.rmse)}{recent}"
 
     def tables(self, results: Sequence[Any], title: str) -> list[Table]:
         return [_regression_table(results, title)]
@@ -113,10 +114,10 @@ class Regression(Classification):
         return float(result.rmse)
 
     def cell(self, error: float) -> str:
-        return f"{error:.4g}"
+        return error_text(error)
 
     def words(self, error: float) -> str:
-        return f"RMSE {error:.4g}"
+        return f"RMSE {error_text(error)}"
 
 
 Task: TypeAlias = Classification
@@ -139,18 +140,19 @@ def target_scale(y: LabelArray) -> TargetScale:
 def _regression_table(results: Sequence[RegressionResult], title: str) -> Table:
     """Return a table of the regressors, the best first; the title has the errors of the baselines."""
     baselines = results[0].baselines
-    title += f"; the mean so far has RMSE {baselines['mean']:.4g}, the last target {baselines['last']:.4g}"
+    mean, last = (error_text(baselines[name]) for name in ("mean", "last"))
+    title += f"; the mean so far has RMSE {mean}, the last target {last}"
     worse = [result.name for result in results if result.rmse > min(baselines.values())]
     notes = ["! is worse than predicting the mean so far, or the last target."] if worse else []
     levels = sorted({result.level for result in results if result.coverage is not None and result.level})
     wanted = ", ".join(f"{100 * level:g} %" for level in levels)
-    notes += [f"Intervals should contain {wanted} of the targets."] if wanted else []
+    notes += [f"cov.: the share of the targets in their intervals, which aim at {wanted}."] if wanted else []
     recent = f"last\n{results[0].window:,}"
     columns = {
-        "\nRMSE": lambda r: f"{'! ' if r.name in worse else ''}{r.rmse:.4g}",
-        recent: lambda r: f"{r.window_rmse:.4g}",
-        "\nMAE": lambda r: f"{r.mae:.4g}",
-        "cover-\nage %": lambda r: "-" if r.coverage is None else f"{100 * r.coverage:.1f}",
+        "\nRMSE": lambda r: f"{'! ' if r.name in worse else ''}{error_text(r.rmse)}",
+        recent: lambda r: error_text(r.window_rmse),
+        "\nMAE": lambda r: error_text(r.mae),
+        "cov.\n%": lambda r: "-" if r.coverage is None else f"{100 * r.coverage:.1f}",
     }
     ordered = sorted(results, key=lambda result: result.loss)
     return learners_table(ordered, title, columns, notes, name_width=20)
