@@ -80,7 +80,7 @@ def _visible_messages() -> Iterator[None]:
 
 app = typer.Typer(
     cls=_Commands,
-    help="Classify endless streams in fixed memory.",
+    help="Learn endless streams in fixed memory: predict classes or numbers.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -108,7 +108,7 @@ def _root(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Classify endless streams in fixed memory."""
+    """Learn endless streams in fixed memory: predict classes or numbers."""
 
 
 def main() -> None:

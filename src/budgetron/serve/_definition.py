@@ -14,6 +14,7 @@ from sklearn.base import clone
 from budgetron._base.access import bytes_needed, check_parameters
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._evaluation.by_name import Learner, learners_of, only_numbers, scales_rows, with_memory
+from budgetron._evaluation.regressor import is_regressor
 from budgetron._persistence.archive import load_with_extras
 from budgetron._util.memory import available_bytes
 from budgetron._util.units import format_bytes
@@ -46,6 +47,8 @@ def from_file(path: Path) -> ServedModel:
     Columns of a file of `budgetron.save` are called as in the data frame that the model learned, or x1, x2...
     """
     model, extras = load_with_extras(path)
+    if is_regressor(model):
+        raise ValueError(f"{path}: the model predicts numbers, but the service predicts classes")
     classes = getattr(model, "classes_", None)
     extras = extras or {}
     if extras.get("encoder") is not None:
