@@ -417,6 +417,27 @@ def test_decimal_commas_of_a_saved_model(tmp_path):
     assert f"MAE {error_text(error)} on the rows with targets" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"target_scale": [0.0]}, "how targets are scaled"),
+        ({"target_scale": [0.0, -1.0]}, "how targets are scaled"),
+        ({"target_scale": [float("nan"), 1.0]}, "how targets are scaled"),
+        ({"target_scale": "ab"}, "how targets are scaled"),
+        ({"targets": {"form": "abc", "unit": ""}}, "how targets are written"),
+        ({"targets": {"form": ""}}, "how targets are written"),
+        ({"targets": [1]}, "how targets are written"),
+    ],
+)
+def test_a_damaged_model_file(numbers, tmp_path, changed, message):
+    path = tmp_path / "m"
+    command("run", numbers, "-t", "y", "-l", "arow", "--rows", 100, "--save", path)
+    extras = budgetron.files.load_extras(path)
+    assert set(changed) < set(extras)
+    budgetron.save(budgetron.load(path), path, extras=extras | changed)
+    assert f"the model file does not say {message}" in refused("predict", path, numbers)
+
+
 def test_a_bundled_stream():
     (found,) = results_of("run", "data:friedman", "--rows", 300, "-l", "arow").values()
     assert found["rounds"] == 300

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import budgetron
 from budgetron import evaluate, linear, streams
-from budgetron.cli import COMMANDS, _console, _load, _terminal, app
+from budgetron.cli import COMMANDS, _console, _load, _tasks, _terminal, app
 
 SLOW = ("numpy", "scipy", "sklearn", "pyarrow", "matplotlib", "pandas")
 
@@ -98,7 +98,8 @@ def test_an_unknown_width_is_80_columns(monkeypatch, columns, width):
 
 
 @pytest.mark.parametrize("width", [80, 160])
-def test_the_progress_line_is_one_line(comparison, monkeypatch, width):
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_the_progress_line_is_one_line(comparison, monkeypatch, width, task):
     console = _console.SafeConsole(stderr=True)
     console.size = (width, 25)
     monkeypatch.setattr(_terminal, "err", console)
@@ -110,8 +111,12 @@ def test_the_progress_line_is_one_line(comparison, monkeypatch, width):
             bars.append(self)
 
     monkeypatch.setattr(_terminal, "Progress", Progress)
+    if task == "regression":
+        X = np.random.default_rng(0).normal(size=(3000, 2))
+        comparison = evaluate.compare([linear.AROWRegressor()], (X, 1e5 * X[:, 0]))
     rows = SimpleNamespace(n_rows=3000, size=None, position=0)
-    with _terminal.progress(rows, "/a/very/long/path/to/a/file/with/a/long/name.csv", comparison) as show:
+    title, figures = "/a/very/long/path/to/a/file/with/a/long/name.csv", _tasks.task_of(task).figures
+    with _terminal.progress(rows, title, comparison, figures) as show:
         show()
         (line,) = printed(bars[0].get_renderable(), width)
     assert "long/name.csv" in line

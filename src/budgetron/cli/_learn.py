@@ -42,7 +42,7 @@ from budgetron.cli._pass import (
 )
 from budgetron.cli._prefix import Prefix, State, open_stream
 from budgetron.cli._sources import Source, takes_rows
-from budgetron.cli._tasks import Task, target_scale, task_of
+from budgetron.cli._tasks import Task, task_of
 from budgetron.cli._terminal import check_output
 from budgetron.kernels import resolve_gamma
 
@@ -91,7 +91,7 @@ def run(
         def make(task: Task) -> Learners:
             if saved is not None:
                 return named_learners([saved.model])
-            _check_options(task, class_weight, average, coverage)
+            task.check_options(class_weight, average, coverage)
             kernel_options = budget is not None or gamma is not None or average
             name = choose_learner(learner, memory, kernel_options, task.name)
             (model,) = learners_of([name], [budget or DEFAULT_BUDGET], [gamma or "scale"], seed, task.name)
@@ -191,7 +191,7 @@ def compare(
         check_coverage(coverage, delay)
 
         def make(task: Task) -> Learners:
-            _check_options(task, class_weight, coverage=coverage)
+            task.check_options(class_weight, coverage=coverage)
             specs = [with_memory(name, memory) for name in learner or task.defaults]
             made = learners_of(specs, budget or [DEFAULT_BUDGET], gamma or ["scale"], seed, task.name)
             models = named_learners(made)
@@ -242,17 +242,6 @@ def _print_unweighted(models: Learners) -> None:
     err.print(f"not compared, because they have no class weights: {others}")
 
 
-def _check_options(
-    task: Task, class_weight: str | None, average: bool = False, coverage: float | None = None
-) -> None:
-    """Raise `ValueError` if an option is not for this task."""
-    given = {"--average": average, "--class-weight": class_weight is not None}
-    given["--coverage"] = coverage is not None
-    if task.name == "regression" and any(given.values()):
-        option = next(name for name, is_given in given.items() if is_given)
-        raise ValueError(f"{option} is for classes, but the target has numbers; leave it out")
-
-
 @takes_rows
 def tune(
     source: Annotated[str, typer.Argument(help=opt.SOURCE)],
@@ -275,9 +264,7 @@ def tune(
     with friendly():
         blocks = Prefix(open_stream(source, settings, rows), rows, settings.constant)
         task = task_of(blocks.stream.task)
-        _check_options(task, class_weight)
-        if task.name == "regression" and settings.scale:
-            blocks.target_scale = target_scale(blocks.first.y)
+        task.check_options(class_weight)
         learner = learner or task.kernel_learner
         budgets = sorted(set(budget or [50, 100, 200, 500, 1000]))
         middle = resolve_gamma("scale", blocks.first.X)
@@ -295,6 +282,7 @@ def tune(
         if "budget" not in parameters:
             budgets, models = [0], {(0, g): models[budgets[0], g] for g in widths}
         named = {f"budget {b}, gamma {g}": model for (b, g), model in models.items()}
+        task.prepare(blocks, named, settings.scale)
         weights: dict[object, float] = {}
         if class_weight is not None and blocks.classes is not None:
             set_class_weight(named, class_weight, blocks.classes)

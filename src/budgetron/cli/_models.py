@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from math import isfinite, nan
 from pathlib import Path
 
 from budgetron import streams
@@ -42,7 +43,15 @@ class SavedModel:
     def target_scale(self) -> TargetScale | None:
         """How the targets of a regressor were scaled."""
         stored = self.extras.get("target_scale")
-        return None if stored is None else TargetScale(*map(float, stored))
+        if stored is None:
+            return None
+        try:
+            center, scale = map(float, stored)
+        except (TypeError, ValueError):
+            center, scale = nan, nan
+        if not (isfinite(center) and isfinite(scale) and scale > 0.0):
+            raise ValueError("the model file does not say how targets are scaled; save the model again")
+        return TargetScale(center, scale)
 
     @property
     def constant(self) -> bool:
@@ -73,7 +82,7 @@ class SavedModel:
                 source,
                 target or self.extras.get("target"),  # rows to predict need not have it
                 task=self.task,
-                targets=Targets(**self.extras["targets"]) if self.extras.get("targets") else None,
+                targets=self._targets(),
                 format=format,
                 classes=classes,
                 encoder=encoder,
@@ -100,6 +109,18 @@ class SavedModel:
             optional_labels=not learn,
             limit=limit,
         )
+
+    def _targets(self) -> Targets | None:
+        """Return how numbers to predict are written; None if the model predicts classes."""
+        stored = self.extras.get("targets")
+        if stored is None:
+            return None
+        try:
+            return Targets(stored["form"], stored["unit"])
+        except (KeyError, TypeError, ValueError):
+            raise ValueError(
+                "the model file does not say how targets are written; save the model again"
+            ) from None
 
     def _encoder(self) -> streams.Encoder:
         try:

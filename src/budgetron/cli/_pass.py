@@ -30,7 +30,7 @@ from budgetron.cli._messages import err
 from budgetron.cli._models import SavedModel
 from budgetron.cli._prefix import Block, Prefix, Rows, open_stream
 from budgetron.cli._sources import Source, print_reading
-from budgetron.cli._tasks import AnyComparison, Task, target_scale, task_of
+from budgetron.cli._tasks import AnyComparison, Task, task_of
 from budgetron.cli._terminal import progress
 from budgetron.conformal import ConformalClassifier
 from budgetron.streams import Advice, Stream, StreamError
@@ -191,8 +191,8 @@ def _learn_once(source: str, settings: Source, make: MakeLearners, options: Pass
     clones = models if saved is not None else {name: clone(model) for name, model in models.items()}
     if saved is not None:
         blocks.target_scale = saved.target_scale
-    elif stream.task == "regression" and settings.scale and not all(map(scales_rows, models.values())):
-        blocks.target_scale = target_scale(blocks.first.y)
+    else:
+        task_of(stream.task).prepare(blocks, models, settings.scale)
     if options.class_weight is not None and blocks.classes is not None:
         set_class_weight(clones, options.class_weight, blocks.classes)
     if checkpoint is not None:

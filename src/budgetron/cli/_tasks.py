@@ -1,10 +1,11 @@
-"""What depends on the task: how results of classifiers and regressors are made, named and shown.
+"""What commands that learn do differently for classes and for numbers.
 
-This is the only module of the command line that distinguishes the two kinds of results.
+No other module of the command line distinguishes results of classifiers and of regressors.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
@@ -18,7 +19,7 @@ from budgetron.cli._prefix import LabelArray, Prefix, Rows
 from budgetron.cli._terminal import learners_table, rare_table, results_table, sets_table
 from budgetron.evaluate import Comparison, RegressionComparison, RegressionResult, Result
 
-__all__ = ["AnyComparison", "AnyResult", "Classification", "Regression", "Task", "target_scale", "task_of"]
+__all__ = ["AnyComparison", "AnyResult", "Task", "task_of"]
 
 AnyComparison: TypeAlias = Comparison | RegressionComparison
 AnyResult: TypeAlias = Result | RegressionResult
@@ -27,34 +28,84 @@ AnyResult: TypeAlias = Result | RegressionResult
 SCALED_BY = 100
 
 
-class Classification:
+class Task(ABC):
+    """What is predicted."""
+
+    name: ClassVar[str]
+    defaults: ClassVar[Sequence[str]]  # the learners of `compare`
+    kernel_learner: ClassVar[str]  # of `tune`, and of `run` with options of kernels
+    error_name: ClassVar[str]  # in JSON
+    error_title: ClassVar[str]
+
+    @abstractmethod
+    def check_options(
+        self, class_weight: str | None, average: bool = False, coverage: float | None = None
+    ) -> None:
+        """Raise `ValueError` if an option was given that is not for this task."""
+
+    @abstractmethod
+    def prepare(self, blocks: Prefix, models: Learners, scale: bool) -> None:
+        """Decide how learners get the targets of new rows; `scale` is the option of this name."""
+
+    @abstractmethod
+    def comparison(self, models: Learners, blocks: Prefix, window: int, delay: int) -> AnyComparison:
+        """Return a comparison of the learners before its first round."""
+
+    @abstractmethod
+    def traced(self, model: Any, X: Rows, y: LabelArray, blocks: Prefix) -> tuple[Any, LabelArray]:
+        """Learn rows, and return the trace with its ledger, and the targets as the model got them."""
+
+    @abstractmethod
+    def figures(self, best: Any, wide: bool) -> str:
+        """Return the error of a result, for the progress line."""
+
+    @abstractmethod
+    def tables(self, results: Sequence[Any], title: str) -> list[Table]:
+        """Return the tables of results."""
+
+    @abstractmethod
+    def error(self, result: Any, weights: Mapping[object, float]) -> float:
+        """Return the error of a result; classes may have weights."""
+
+    @abstractmethod
+    def cell(self, error: float) -> str:
+        """Return an error for a cell of a table."""
+
+    @abstractmethod
+    def words(self, error: float) -> str:
+        """Return an error in words."""
+
+
+class Classification(Task):
     """The targets are classes."""
 
-    name: ClassVar[str] = "classification"
-    defaults: ClassVar[Sequence[str]] = DEFAULTS
-    kernel_learner: ClassVar[str] = "forgetron"
-    error_name: ClassVar[str] = "error_rate"  # in JSON
-    error_title: ClassVar[str] = "error %"
+    name = "classification"
+    defaults = DEFAULTS
+    kernel_learner = "forgetron"
+    error_name = "error_rate"
+    error_title = "error %"
 
-    def comparison(
-        self, models: Learners, blocks: Prefix, window: int, delay: int
-    ) -> Comparison | RegressionComparison:
-        """Return a comparison of the learners before its first round."""
+    def check_options(
+        self, class_weight: str | None, average: bool = False, coverage: float | None = None
+    ) -> None:
+        """All options are for classes."""
+
+    def prepare(self, blocks: Prefix, models: Learners, scale: bool) -> None:
+        """Learners get classes as they are."""
+
+    def comparison(self, models: Learners, blocks: Prefix, window: int, delay: int) -> AnyComparison:
         assert blocks.classes is not None
         names = blocks.stream.feature_names
         return Comparison(models, blocks.classes, window=window, delay=delay, feature_names=names)
 
     def traced(self, model: Any, X: Rows, y: LabelArray, blocks: Prefix) -> tuple[Any, LabelArray]:
-        """Learn rows, and return the trace with its ledger, and the targets as the model got them."""
         return model.progressive_fit(X, y, classes=blocks.classes, ledger=True), y
 
     def figures(self, best: Any, wide: bool) -> str:
-        """Return the error of a learner, for the progress line."""
         recent = f" ({100 * best.window_error:.1f} recently)" if wide else ""
         return f"{100 * best.error_rate:.2f} % error{recent}"
 
     def tables(self, results: Sequence[Any], title: str) -> list[Table]:
-        """Return the tables of results."""
         more = (rare_table(results), sets_table(results))
         return [results_table(results, title), *(table for table in more if table is not None)]
 
@@ -68,16 +119,14 @@ class Classification:
         return float(of_class @ (rounds - right) / max(of_class @ rounds, 1e-300))
 
     def cell(self, error: float) -> str:
-        """Return an error for a cell of a table."""
         return f"{100 * error:.2f}"
 
     def words(self, error: float) -> str:
-        """Return an error in words."""
         return f"{100 * error:.2f} % error"
 
 
-class Regression(Classification):
-    """The targets are numbers."""
+class Regression(Task):
+    """The targets are numbers. Learners that do not scale targets get scaled ones."""
 
     name = "regression"
     defaults = REGRESSION_DEFAULTS
@@ -85,17 +134,25 @@ class Regression(Classification):
     error_name = "rmse"
     error_title = "RMSE"
 
-    def comparison(
-        self, models: Learners, blocks: Prefix, window: int, delay: int
-    ) -> Comparison | RegressionComparison:
+    def check_options(
+        self, class_weight: str | None, average: bool = False, coverage: float | None = None
+    ) -> None:
+        given = {"--average": average, "--class-weight": class_weight is not None}
+        given["--coverage"] = coverage is not None
+        for option, is_given in given.items():
+            if is_given:
+                raise ValueError(f"{option} is for classes, but the target has numbers; leave it out")
+
+    def prepare(self, blocks: Prefix, models: Learners, scale: bool) -> None:
+        if scale and not all(map(scales_rows, models.values())):
+            blocks.target_scale = _scale_of(blocks.first.y)
+
+    def comparison(self, models: Learners, blocks: Prefix, window: int, delay: int) -> AnyComparison:
         scale = blocks.target_scale
         scaled = {} if scale is None else {n: scale for n, model in models.items() if not scales_rows(model)}
+        names = blocks.stream.feature_names
         return RegressionComparison(
-            models,
-            window=window,
-            delay=delay,
-            feature_names=blocks.stream.feature_names,
-            target_scales=scaled,
+            models, window=window, delay=delay, feature_names=names, target_scales=scaled
         )
 
     def traced(self, model: Any, X: Rows, y: LabelArray, blocks: Prefix) -> tuple[Any, LabelArray]:
@@ -120,7 +177,6 @@ class Regression(Classification):
         return f"RMSE {error_text(error)}"
 
 
-Task: TypeAlias = Classification
 _TASKS: dict[str, Task] = {task.name: task for task in (Classification(), Regression())}
 
 
@@ -129,7 +185,7 @@ def task_of(name: str) -> Task:
     return _TASKS[name]
 
 
-def target_scale(y: LabelArray) -> TargetScale:
+def _scale_of(y: LabelArray) -> TargetScale:
     """Return the mean and the standard deviation of the first targets; the latter 1 if they are equal."""
     first = np.asarray(y[:SCALED_BY], np.float64)
     deviation = float(first.std())

@@ -134,7 +134,9 @@ class Table(Stream):
                 labels = self._find_labels(first, classes, scan)
                 self._labels, self.classes = labels, labels.classes
             else:
-                self.task, self._labels = "regression", replace(self.targets, optional=not self._learn)
+                self.task = "regression"
+                missing = frozenset(encoder.na_values)
+                self._labels = replace(self.targets, missing=missing, optional=not self._learn)
                 if reader.typed and is_number(schema[self.target]):  # later rows may have decimals
                     self._types[self.target] = reader.read_as(schema[self.target], True)
         if not known:
