@@ -124,15 +124,24 @@ def test_the_progress_line_is_one_line(comparison, monkeypatch, width, task):
     assert "…" not in line
 
 
+UNUSED = (
+    "budgetron.datasets",
+    "numpy.f2py.f2py2e",
+    "pandas",
+    "scipy.optimize",
+    "scipy.special._ufuncs",
+    "scipy.stats._stats_py",
+)
 COMMAND = """
-import sys
+import gc, sys
 from budgetron.__main__ import main
 sys.argv = ["budgetron", *{arguments}]
 try:
     main()
 except SystemExit as end:
     assert not end.code, end.code
-print([name for name in ("scipy.stats._stats_py", "numpy.f2py.f2py2e", "pandas") if name in sys.modules])
+assert gc.isenabled()
+print([name for name in {unused} if name in sys.modules])
 """
 
 
@@ -142,7 +151,7 @@ def test_a_run_does_not_import_what_it_does_not_use(tmp_path, suffix):
     (tmp_path / f"rows.{suffix}").write_text(text)
     arguments = ["run", str(tmp_path / f"rows.{suffix}"), "-l", "linear.pa"]
     arguments += ["-t", "y"] if suffix == "csv" else []
-    program = COMMAND.format(arguments=arguments)
+    program = COMMAND.format(arguments=arguments, unused=UNUSED)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
     assert done.stdout.splitlines()[-1] == "[]"
 
@@ -151,12 +160,14 @@ POSTPONED = """
 import sys
 from budgetron.cli._startup import avoid_slow_imports
 avoid_slow_imports({arguments})
-import scipy.stats, numpy.f2py
+import scipy.special, scipy.stats, numpy.f2py
+assert "scipy.special._ufuncs" not in sys.modules
 assert "scipy.stats._stats_py" not in sys.modules
 import scipy.stats.distributions
 from scipy.stats import norm
 assert norm.cdf(0.0) == 0.5 and scipy.stats.norm is norm and sys.modules["scipy.stats"].norm is norm
 assert callable(numpy.f2py.get_include)
+assert scipy.special.expit(0.0) == 0.5
 try:
     import pandas
     print("pandas")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import expit
+from scipy import special
 
 from budgetron._base.access import predicts_as_it_learns
 from budgetron._base.learner_wrapper import LearnerWrapper
@@ -158,7 +158,7 @@ def observe(numbers: Floats, margins: Floats, codes: Codes) -> None:
 def probabilities(odds: Floats) -> Floats:
     """Return the probability of each class, given log-odds of shape (n,) or (n, n_classes)."""
     if odds.ndim == 1:
-        return np.column_stack([expit(-odds), expit(odds)])
-    values: Floats = expit(odds)
+        return np.column_stack([special.expit(-odds), special.expit(odds)])
+    values: Floats = special.expit(odds)
     values /= values.sum(axis=1, keepdims=True)
     return values

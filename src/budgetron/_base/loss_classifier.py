@@ -6,7 +6,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, softmax
+from scipy import special
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from budgetron._base.weighted_classifier import CLASS_WEIGHT, WeightedClassifier
@@ -80,8 +80,8 @@ class LossClassifier(WeightedClassifier):
         """Return the probability of each class, given margins of shape (n,) or (n, n_classes)."""
         self._require_probabilities()
         if margins.ndim == 1:
-            return np.column_stack([expit(-margins), expit(margins)])
-        probabilities: Floats = softmax(margins, axis=1)
+            return np.column_stack([special.expit(-margins), special.expit(margins)])
+        probabilities: Floats = special.softmax(margins, axis=1)
         return probabilities
 
     def _require_probabilities(self) -> None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
-from scipy.optimize import minimize
 
 from budgetron import bounds
 from budgetron._util.types import Floats
@@ -123,6 +122,7 @@ def _ridge(run: RegressionRun, penalty: float) -> Floats:
 
 def _smallest(run: RegressionRun, epsilon: float, factors: Floats) -> Floats:
     """Return the u with the smallest ||u||^2 + sum of factor max(0, |y - u . x| - epsilon)^2 over rows."""
+    from scipy.optimize import minimize  # takes long to import
 
     def objective(u: Floats) -> tuple[float, Floats]:
         residuals = run.y - run.X @ u

@@ -15,7 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 from budgetron.cli._console import visible
 from budgetron.cli._interrupts import interrupts
 from budgetron.cli._messages import explained, interruptible
-from budgetron.cli._startup import avoid_slow_imports
+from budgetron.cli._startup import avoid_slow_imports, postpone_collection, resume_collection
 
 __all__ = ["COMMANDS", "app", "main"]
 
@@ -46,7 +46,10 @@ class _Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command to run, with its options."""
         name, command, rest = super().resolve_command(ctx, args)
-        return name, _load(name) if name in COMMANDS else command, rest
+        if name in COMMANDS:
+            command = _load(name)
+        resume_collection()
+        return name, command, rest
 
     def make_context(self, *args: Any, **options: Any) -> Any:
         with interruptible(), interrupts.held(), _visible_messages():
@@ -116,6 +119,7 @@ def main() -> None:
     for stream in ("stdin", "stdout", "stderr"):
         if getattr(sys, stream) is None:  # closed by the caller, as in `budgetron ... >&-`
             setattr(sys, stream, open(os.devnull, "r" if stream == "stdin" else "w"))  # noqa: SIM115
+    postpone_collection()
     avoid_slow_imports(sys.argv[1:])
     try:
         with explained():  # for what is outside of the commands: arguments, help

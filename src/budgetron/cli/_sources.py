@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias, get_type_hints
 import numpy as np
 from numpy.typing import ArrayLike
 
-from budgetron import datasets, streams
+from budgetron import streams
 from budgetron.cli import _options as opt
 from budgetron.cli._messages import err
 from budgetron.streams import Stream
@@ -237,6 +237,8 @@ def check_path(name: str) -> None:
 
 
 def _loaders() -> dict[str, Callable[[], Arrays]]:
+    from budgetron import datasets  # takes long to import
+
     bundled = {name: stream.load for name, stream in BUNDLED.items()}
     return bundled | {record.name: getattr(datasets, record.loader) for record in datasets.available()}
 
