@@ -314,14 +314,14 @@ def linear_learners(bench: Any) -> Section:
     )
     sgd = SGDClassifier(loss="perceptron", penalty=None, random_state=0)
     for learner in (
-        linear.Perceptron(),
-        linear.VotedPerceptron(),
-        linear.MarginPerceptron(),
-        linear.PassiveAggressive(C=0.01),
-        linear.OnlineSVM(),
+        linear.Perceptron(fit_intercept=False),
+        linear.VotedPerceptron(fit_intercept=False),
+        linear.MarginPerceptron(fit_intercept=False),
+        linear.PassiveAggressive(C=0.01, fit_intercept=False),
+        linear.OnlineSVM(fit_intercept=False),
         linear.Winnow(balanced=True),
-        linear.AROW(covariance="diagonal"),
-        linear.AROW(),
+        linear.AROW(covariance="diagonal", fit_intercept=False),
+        linear.AROW(fit_intercept=False),
         bt.Forgetron(1500, gamma=0.02),
         bt.RandomizedBudgetPerceptron(1500, gamma=0.02, random_state=0),
     ):
