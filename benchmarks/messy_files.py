@@ -57,7 +57,7 @@ ENCODINGS: list[dict[str, object]] = [
 
 def error(path: Path, target: str, options: dict[str, object]) -> float:
     """Return the error in percent with these options."""
-    stream = streams.read(path, target, constant=True, **options)  # type: ignore[arg-type]  # of different types
+    stream = streams.read(path, target, **options)  # type: ignore[arg-type]  # of different types
     return 100.0 * evaluate.progressive(linear.AROW(), stream).error_rate
 
 

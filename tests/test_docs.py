@@ -142,7 +142,7 @@ def test_examples_of_the_pages(path, tmp_path, monkeypatch):
         assert printed.getvalue() == output
 
 
-@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("[!_]*.py")), ids=lambda path: path.stem)
 def test_the_gallery(example, tmp_path):
     picture = tmp_path / "picture.png"
     run = subprocess.run(
