@@ -433,4 +433,16 @@ def test_learners_that_cost_less_are_named():
     share = 100 * comparison["cheap"].nbytes / comparison["best"].nbytes
     text = Page(render(comparison)).text
     assert f"cheap 4.00 % in 5.0 % of the time and {share:.0f} % of the memory" in text
+    assert "learners that take less time or less memory: cheap" in text
     assert "bad 6.00 %" not in text
+
+
+def test_ticks_of_memory_are_round_sizes():
+    X, y = streams.two_gaussians(500, random_state=0)
+    comparison = compare({"a": Forgetron(80), "b": Forgetron(10), "c": Forgetron(200)}, (X, y))
+    figure = comparison.plot()
+    figure.draw_without_rendering()
+    (axis,) = (axis for axis in figure.axes if axis.get_xlabel() == "memory at the end")
+    labels = [tick.get_text() for tick in axis.get_xticklabels()]
+    assert len(labels) >= 2
+    assert all(float(label.split()[0]).is_integer() for label in labels), labels

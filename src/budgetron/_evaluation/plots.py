@@ -121,8 +121,9 @@ def over_memory(
 ) -> None:
     """Plot errors over bytes at the end, one point per learner of known size."""
     _points(axis, results, [float(result.nbytes) for result in results], errors, numbers)
+    axis.xaxis.set_major_locator(_log_ticks(base=2.0))  # 1 kB is 2^10 bytes
     axis.xaxis.set_major_formatter(lambda value, _: format_bytes(round(value)))
-    finish_axis(axis, "bytes at the end")
+    finish_axis(axis, "memory at the end")
 
 
 def over_time(
@@ -131,6 +132,10 @@ def over_time(
     """Plot errors over the time of a round, one point per learner."""
     times = [1e6 * result.seconds / max(1, result.rounds) for result in results]
     _points(axis, results, times, errors, numbers)
+    known = [time for time in times if time] or [1.0]
+    span = max(known) / min(known)
+    subs = (1.0,) if span > 1000 else (1.0, 3.0) if span > 30 else (1.0, 2.0, 5.0)
+    axis.xaxis.set_major_locator(_log_ticks(subs=subs))
     axis.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")
     finish_axis(axis, "microseconds per round")
 
@@ -151,15 +156,13 @@ def _points(
     axis.set(xscale="log", xlim=(min(known) / 1.6, 1.6 * max(known)))
     shown = [error for error, cost in zip(errors, costs, strict=True) if cost]
     axis.set_ylim(0, 1.1 * max(shown, default=0.0) or 1.0)
-    axis.xaxis.set_major_locator(_log_ticks(max(known) / min(known)))
     axis.xaxis.set_minor_formatter(lambda value, _: "")
 
 
-def _log_ticks(span: float) -> LogLocator:
+def _log_ticks(base: float = 10.0, subs: Sequence[float] = (1.0,)) -> LogLocator:
     from matplotlib.ticker import LogLocator
 
-    subs = (1.0,) if span > 1000 else (1.0, 3.0) if span > 30 else (1.0, 2.0, 5.0)
-    return LogLocator(subs=subs, numticks=8)
+    return LogLocator(base=base, subs=subs, numticks=8)
 
 
 def comparison(results: Sequence[Result]) -> Figure:

@@ -31,7 +31,7 @@ from budgetron._util.units import format_bytes
 
 __all__ = ["render", "write"]
 
-# Learners that are named because they cost less than the best one
+# Learners that are named because they take less time or less memory than the best one
 MOST_CHEAPER = 4
 
 Certificates = Mapping[str, Certificate | str]
@@ -270,7 +270,7 @@ def _cheaper(comparison: Comparison, best: Result) -> str:
         if result.nbytes and best.nbytes:
             costs.append(f"{_share(result.nbytes, best.nbytes)} of the memory")
         parts.append(f"{escape(result.name)} {percent(result.error_rate)} % in {' and '.join(costs)}")
-    return f"<p>Errors of learners that cost less: {'; '.join(parts)}.</p>\n"
+    return f"<p>Errors of learners that take less time or less memory: {'; '.join(parts)}.</p>\n"
 
 
 def _share(cost: float, of: float) -> str:
