@@ -498,3 +498,33 @@ def test_messy_tables_are_read_as_their_columns_are_meant(tmp_path, name):
         assert forms["Umsatz"] == forms["Temperatur"] == ",."
     if name == "visits":
         assert (forms["started"], forms["epoch_ms"], forms["spent"]) == ("month/day/year", "ms", ".,")
+
+
+BAD_ROWS = {
+    "a date": ("1.5,someday,x,yes", "someday"),
+    "another date": ("1.5,2024-13-01,x,yes", "2024-13-01"),
+    "a number": ("much,2024-01-05,x,yes", "much"),
+    "a number that is too large": ("1e300,2024-01-05,x,yes", "1e+300"),
+    "a label": ("1.5,2024-01-05,x,perhaps", "perhaps"),
+    "a missing label": ("1.5,2024-01-05,x,", "the label is missing"),
+    "too few fields": ("1.5,2024-01-05,x", "3 fields"),
+}
+
+
+@pytest.mark.parametrize("second", BAD_ROWS)
+@pytest.mark.parametrize("first", BAD_ROWS)
+def test_of_two_bad_rows_the_first_is_reported(tmp_path, first, second):
+    good = [f"{i}.5,2024-01-{1 + i % 28:02},{'xyz'[i % 3]},{'no' if i % 2 else 'yes'}" for i in range(40)]
+    path = tmp_path / "good.csv"
+    path.write_text("\n".join(["a,d,c,y", *good]) + "\n")
+    stream = read(path, "y")
+    list(stream)
+    rows = good.copy()
+    rows[10], rows[20] = BAD_ROWS[first][0], BAD_ROWS[second][0]
+    rows[5] += "\n"  # a blank line counts
+    bad = tmp_path / "bad.csv"
+    bad.write_text("\n".join(["a,d,c,y", *rows]) + "\n")
+    with pytest.raises(StreamError) as raised:
+        list(read(bad, "y", classes=["no", "yes"], encoder=stream.encoder, update_encoder=True))
+    assert "bad.csv:13: " in str(raised.value)
+    assert BAD_ROWS[first][1] in str(raised.value)

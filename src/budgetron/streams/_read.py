@@ -307,6 +307,9 @@ def _format(source: Source, head: bytes) -> str:
     suffix = source.suffixes[-1] if source.suffixes else ""
     if head.startswith(b"PAR1"):
         return "parquet"
+    if head.startswith(b"PK\x03\x04"):
+        what = "a saved model" if suffix == "budgetron" else "a zip archive (Excel files are, too)"
+        raise StreamError(f"{source.name}: this is {what}; give a CSV, JSON lines, Parquet or LIBSVM file")
     if suffix in _SUFFIXES:
         return _SUFFIXES[suffix]
     line = _first_line(head)

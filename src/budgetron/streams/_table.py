@@ -29,6 +29,7 @@ from budgetron.streams._decide import Wishes, decide
 from budgetron.streams._encoder import Encoder
 from budgetron.streams._errors import Advice, Fault, StreamError
 from budgetron.streams._labels import Labels
+from budgetron.streams._names import find_target, listed, no_column
 from budgetron.streams._running import Floats
 from budgetron.streams._targets import Targets, find_targets
 
@@ -112,7 +113,7 @@ class Table(Stream):
         self._reader, self._learn, self._block, self._limit = reader, learn, int(block), limit
         self.name, self.size, self.n_rows = reader.name, reader.size, reader.n_rows
         schema = reader.schema()
-        self.target = _find_target(reader.name, target, list(schema), optional=optional_target)
+        self.target = find_target(reader.name, target, list(schema), optional=optional_target)
         columns = encoder.columns if known else self._decide(schema, wishes, _names(ignore), encoder)
         self._used = [column for column in columns if column.kind != "none"]
         self._na_values = frozenset(encoder.na_values)
@@ -140,7 +141,11 @@ class Table(Stream):
                 if reader.typed and is_number(schema[self.target]):  # later rows may have decimals
                     self._types[self.target] = reader.read_as(schema[self.target], True)
         if not known:
-            encoder.start(self._columns(first._replace(table=first.table.slice(0, FIRST_ROWS))), columns)
+            try:
+                values = self._columns(first._replace(table=first.table.slice(0, FIRST_ROWS)))
+            except Fault as fault:
+                raise fault.at(first.locate(fault.row)) from None
+            encoder.start(values, columns)
         self._start, self.encoder = encoder, encoder
         self.n_rows = self.n_rows if limit is None or self.n_rows is None else min(limit, self.n_rows)
         self.feature_names = encoder.feature_names
@@ -165,31 +170,53 @@ class Table(Stream):
             if remaining is not None:  # before encoding, which updates the encoder
                 piece = piece._replace(table=piece.table.slice(0, remaining))
                 remaining -= piece.table.num_rows
-            columns = self._columns(piece)
-            labels = None if self.target is None else label_codes(piece, self.target)
-            for rows in row_blocks(piece.table.num_rows, step):
-                part = {name: _slice(values, rows) for name, values in columns.items()}
-                try:
-                    y = None
-                    if labels is not None and self._labels is not None:
-                        y = self._labels.lookup(labels[0][rows], labels[1])
-                    if with_unscaled:
-                        X, unscaled = encoder.transform_both(part, learn=self._learn)
-                    else:
-                        X = unscaled = encoder.transform(part, learn=self._learn)
-                except Fault as fault:
-                    raise fault.at(piece.locate(rows.start + fault.row)) from None
+            for X, unscaled, y in self._encoded(piece, encoder, step, with_unscaled):
                 for block in row_blocks(X.shape[0], size):
                     yield X[block], unscaled[block], None if y is None else y[block]
             if remaining == 0:
                 break
         self.position = self._reader.position
 
+    def _encoded(
+        self, piece: Piece, encoder: Encoder, step: int, with_unscaled: bool
+    ) -> Iterator[tuple[Rows, Rows, LabelArray | None]]:
+        """Yield the features and labels of a piece, `step` rows at a time.
+
+        If several rows are wrong, the error is that of the first one.
+        """
+        try:
+            columns = self._columns(piece)
+        except Fault as fault:
+            if fault.row > 0:  # these rows may have unknown labels, or numbers that are too large
+                before = piece._replace(table=piece.table.slice(0, fault.row))
+                yield from self._encoded(before, encoder, step, with_unscaled)
+            raise fault.at(piece.locate(fault.row)) from None
+        labels = None if self.target is None else label_codes(piece, self.target)
+        for rows in row_blocks(piece.table.num_rows, step):
+            part = {name: _slice(values, rows) for name, values in columns.items()}
+            y, faults = None, []
+            try:
+                if labels is not None and self._labels is not None:
+                    y = self._labels.lookup(labels[0][rows], labels[1])
+            except Fault as fault:
+                faults.append(fault)
+            try:
+                if with_unscaled:
+                    X, unscaled = encoder.transform_both(part, learn=self._learn)
+                else:
+                    X = unscaled = encoder.transform(part, learn=self._learn)
+            except Fault as fault:
+                faults.append(fault)
+            if faults:
+                first = min(faults, key=lambda fault: fault.row)
+                raise first.at(piece.locate(rows.start + first.row))
+            yield X, unscaled, y
+
     def _decide(self, schema: Schema, wishes: Wishes, ignore: list[str], encoder: Encoder) -> list[Column]:
         """Decide from the first rows how each column is read."""
         for name in [*wishes.categorical, *wishes.numeric, *wishes.keep, *ignore]:
             if name not in schema:
-                raise StreamError(f'{self.name}: no column "{name}"; the columns are {_list(schema)}')
+                raise no_column(self.name, name, schema)
         chosen = [name for name in schema if name != self.target and name not in ignore]
         if not chosen:
             raise StreamError(f"{self.name}: no column besides the target; at least one feature is needed")
@@ -203,10 +230,19 @@ class Table(Stream):
         except Fault as fault:
             raise fault.at(first.locate(fault.row)) from None
 
+    def count_missing(self) -> tuple[int, dict[str, int]]:
+        first = self._reader.first(self._types)
+        first = first._replace(table=first.table.slice(0, FIRST_ROWS))
+        counts = {}
+        for name, values in self._columns(first).items():
+            gone = np.isnan(values) if isinstance(values, np.ndarray) else values[0] < 0
+            counts[name] = int(gone.sum())
+        return first.table.num_rows, counts
+
     def _type(self, column: Column, schema: Schema) -> ArrowType:
         """Return the type to read a column as; raise an error if the file does not have the column."""
         if column.name not in schema:
-            problem = f'{self.name}: column "{column.name}" is missing; the columns are {_list(schema)}'
+            problem = f'{self.name}: column "{column.name}" is missing; the columns are {listed(schema)}'
             raise StreamError(problem, Advice.SAME_COLUMNS)
         _check_type(self.name, column.name, schema[column.name])
         plain = column.kind == "number" and not column.form and not column.unit
@@ -258,10 +294,17 @@ class Table(Stream):
         return len(labels_in(first, self.target)) > 1
 
     def _columns(self, piece: Piece) -> Columns:
-        try:
-            return {column.name: self._values(piece, column) for column in self._used}
-        except Fault as fault:
-            raise fault.at(piece.locate(fault.row)) from None
+        """Return the values of all columns; raise the `Fault` of the first bad row."""
+        found: Columns = {}
+        faults: list[Fault] = []
+        for column in self._used:
+            try:
+                found[column.name] = self._values(piece, column)
+            except Fault as fault:
+                faults.append(fault)
+        if faults:
+            raise min(faults, key=lambda fault: fault.row)
+        return found
 
     def _values(self, piece: Piece, column: Column) -> Floats | Category:
         """Return the numbers, days or categories of a column."""
@@ -326,30 +369,8 @@ def check_columns(name: str, count: int) -> None:
         )
 
 
-def _find_target(name: str, target: str | int | None, columns: list[str], optional: bool) -> str | None:
-    if target is None:
-        if optional:
-            return None
-        problem = f"{name}: no target column given; the columns are {_list(columns)}"
-        raise StreamError(problem, Advice.NAME_TARGET)
-    if str(target) in columns:  # names go first, because the columns of a data frame may be called 0, 1...
-        return str(target)
-    try:
-        number = int(target)
-        return columns[number - 1 if number > 0 else number if number < 0 else len(columns)]
-    except (ValueError, IndexError):
-        if optional:
-            return None
-        raise StreamError(f'{name}: no column "{target}"; the columns are {_list(columns)}') from None
-
-
 def _names(given: Iterable[str] | None) -> list[str]:
     return [given] if isinstance(given, str) else list(given or ())
-
-
-def _list(names: Iterable[str]) -> str:
-    shown = [f'"{name}"' for name in names]
-    return ", ".join(shown if len(shown) <= 12 else [*shown[:11], "...", shown[-1]])
 
 
 def _check_type(name: str, column: str, kind: ArrowType) -> None:

@@ -31,6 +31,14 @@ _NULL = re.compile(rb"\s*null")
 _NO_MARKS = bytes(set(range(256)) - set(b'[]{}"'))
 
 
+class _UnreadableError(StreamError):
+    """A line that cannot be read, and the lines before it in the same chunk."""
+
+    def __init__(self, problem: str, advice: Advice | None, before: Chunk) -> None:
+        super().__init__(problem, advice)
+        self.before = before
+
+
 class Text(Reader):
     """The common part of CSV and JSON lines.
 
@@ -58,7 +66,7 @@ class Text(Reader):
             self._pipe, self._opened = chain([self._first], chunks), opened
 
     def first(self, columns: Schema) -> Piece:
-        return self._piece(self._first, columns)
+        return next(self._pieces_of(self._first, columns))
 
     def pieces(self, columns: Schema) -> Iterator[Piece]:
         if self._pipe is None:
@@ -71,7 +79,7 @@ class Text(Reader):
             for chunk in chunks:
                 self.position = opened.position
                 for part in self._parts(chunk, len(columns)):
-                    yield self._piece(part, columns)
+                    yield from self._pieces_of(part, columns)
         finally:
             opened.close()
 
@@ -82,6 +90,16 @@ class Text(Reader):
     def _parts(self, chunk: Chunk, n_columns: int) -> Iterator[Chunk]:
         """Cut a chunk whose table would take much more memory than its text."""
         yield chunk
+
+    def _pieces_of(self, chunk: Chunk, columns: Schema) -> Iterator[Piece]:
+        """Yield the rows; if a line cannot be read, first those before it, in which values may be wrong."""
+        try:
+            piece = self._piece(chunk, columns)
+        except _UnreadableError as error:
+            if _NOT_BLANK.search(error.before.data):
+                yield self._piece(error.before, columns)
+            raise
+        yield piece
 
     def _piece(self, chunk: Chunk, columns: Schema | None) -> Piece:
         import pyarrow as pa
@@ -104,7 +122,7 @@ class Text(Reader):
         # Several JSON objects may be on one line, or one on several: then only the chunk is known.
         return next(islice(records(chunk, self.delimiter), row, None), (chunk.line, b""))[0]
 
-    def _explain(self, chunk: Chunk, columns: Schema) -> StreamError:
+    def _explain(self, chunk: Chunk, columns: Schema) -> _UnreadableError:
         """Find the first line that does not parse, by bisection, and return the error."""
         import pyarrow as pa
 
@@ -118,7 +136,11 @@ class Text(Reader):
             except pa.ArrowException:
                 bad = middle
         number, line = lines[good]
-        return self._fault(line.decode(), columns).at(f"{self.name}:{number}")
+        fault = self._fault(line.decode(), columns)
+        before = b"".join(islice(BytesIO(chunk.data), number - chunk.line))
+        return _UnreadableError(
+            f"{self.name}:{number}: {fault.problem}", fault.advice, Chunk(before, chunk.line)
+        )
 
     def _parse(self, data: bytes, columns: Schema | None) -> ArrowTable:
         """Return an arrow table; without columns, their types are inferred."""
