@@ -359,6 +359,24 @@ def test_tune_gives_a_command_that_runs(table):
     assert model.progressive_fit(X, y).error_rate == advice["error_rate"]
 
 
+def test_tune_says_why_it_chose_a_budget(tmp_path):
+    X, y = streams.two_gaussians(3000, random_state=0)
+    lines = [f"{a:.6f},{b:.6f},{label:g}" for (a, b), label in zip(X, y, strict=True)]
+    (tmp_path / "rows.csv").write_text("\n".join(["a,b,y", *lines]) + "\n")
+    base = ["tune", tmp_path / "rows.csv", "-t", "y", "-g", 1.0, "-g", 2.0]
+    base += [word for budget in (150, 200, 300, 3000) for word in ("-b", budget)]
+    output = json.loads(budgetron_command(*base, "--json").stdout)
+    least = min(entry["error_rate"] for entry in output["tried"])
+    assert output["advice"]["error_rate"] > least, "the test needs a budget that is smaller than the best"
+    shown = " ".join(budgetron_command(*base).stderr.decode().split())
+    advice = output["advice"]
+    command = f"--budget {advice['budget']} --gamma {advice['gamma']} --save model.budgetron"
+    reason = f"{100 * advice['error_rate']:.2f} % error on these rows; the smallest budget within 5 % of the "
+    assert f"{command} ({reason}least, {100 * least:.2f} % error)" in shown
+    shown = " ".join(budgetron_command(*base[:8], "-b", advice["budget"]).stderr.decode().split())
+    assert "% error on these rows)" in shown
+
+
 def test_certify(tmp_path):
     X, y, _ = streams.separable(400, 5, 0.2, random_state=0)
     lines = [

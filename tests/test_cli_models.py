@@ -149,7 +149,7 @@ def test_errors_of_continued_runs_advise_no_option_that_is_refused(tmp_path):
     for text, message in (
         ("a,y\n1,maybe\n", "the model does not have this class"),
         ("b,y\n1,yes\n", "give the columns that the model learned"),
-        ("a,y\nx,yes\n", "the model learned numbers in this column"),
+        ("a,y\nx,yes\n", "write values as in the rows that the model learned"),
     ):
         (tmp_path / "b.csv").write_text(text)
         assert message in " ".join(command("run", tmp_path / "b.csv", "--from", model, code=2).stderr.split())
@@ -338,6 +338,59 @@ def test_inspect(parts):
     assert found["classes"] == ["no", "yes"]
     kept = command("inspect", parts / "first.csv", "-t", "returned", "--keep", "transaction_id", "--json")
     assert json.loads(kept.stdout)["features"] > found["features"]
+
+
+def test_inspect_counts_missing_values(parts):
+    base = ["inspect", parts / "first.csv", "-t", "returned"]
+    found = json.loads(command(*base, "--json").stdout)
+    table = pd.read_csv(parts / "first.csv", keep_default_na=False, dtype=str)
+    known = {row["column"]: row["missing"] for row in found["columns"]}
+    assert found["first_rows"] == len(table) == 4096
+    assert known.pop("transaction_id") is None  # not used
+    missing = {"", "?", "-", "NA", "N/A", "NaN", "null", "None"}
+    assert known == {name: int(table[name].isin(missing).sum()) for name in known}
+    assert sum(known.values()) > 100
+    shown = command(*base).stdout
+    assert "Missing values are counted in the first 4,096 rows." in shown
+    assert f"{known['age']:,}" in next(line for line in shown.splitlines() if line.split()[:1] == ["age"])
+
+
+def test_inspect_says_what_a_model_file_is(parts, tmp_path):
+    model = tmp_path / "model.budgetron"
+    command("run", parts / "first.csv", "-t", "returned", "-l", "arow", "--save", model)
+    assert "this is a saved model" in command("inspect", model, code=2).stderr
+    (tmp_path / "book.xlsx").write_bytes(model.read_bytes())
+    assert "this is a zip archive" in command("inspect", tmp_path / "book.xlsx", code=2).stderr
+
+
+def test_options_accept_names_with_commas(tmp_path):
+    lines = [f'{i}.5,{i % 7},{i % 3},"{"no, thanks" if i % 2 else "yes"}"' for i in range(40)]
+    text = "\n".join(['"size, cm","""quoted""",c,y', *lines]) + "\n"
+    (tmp_path / "t.csv").write_text(text)
+    base = ["inspect", tmp_path / "t.csv", "-t", "y", "--json"]
+
+    def read_as(*options):
+        return {
+            row["column"]: row["read_as"]
+            for row in json.loads(command(*base, *options).stdout)["columns"]
+            if row["features"]
+        }
+
+    assert set(read_as()) == {"size, cm", '"quoted"', "c"}
+    assert set(read_as("--ignore", '"size, cm", c')) == {'"quoted"'}
+    assert set(read_as("--ignore", '"""quoted""",c')) == {"size, cm"}
+    assert read_as("--categorical", '"size, cm"')["size, cm"].startswith("category")
+    found = json.loads(command(*base, "--classes", 'yes,"no, thanks",maybe').stdout)
+    assert found["classes"] == ["maybe", "no, thanks", "yes"]
+    assert "not a list of names" in command(*base, "--ignore", "a\nb", code=2).stderr
+
+
+def test_names_that_are_nearly_right_are_recognised(parts):
+    for name in ("return", "RETURNED", "retruned"):
+        stderr = " ".join(command("inspect", parts / "first.csv", "-t", name, code=2).stderr.split())
+        assert 'did you mean "returned"? The columns are "transaction_id"' in stderr
+    stderr = " ".join(command("run", parts / "first.csv", "-t", "nosuch", code=2).stderr.split())
+    assert 'no column "nosuch"; the columns are' in stderr
 
 
 def test_wide_rows_get_the_memory_that_they_need(tmp_path):

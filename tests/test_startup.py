@@ -56,6 +56,13 @@ def test_the_list_of_commands_has_the_first_line_of_each_help():
         assert CliRunner().invoke(app, [name, "--help"]).exit_code == 0
 
 
+@pytest.mark.parametrize("arguments", [[], ["run"], ["predict"], ["tune"], ["serve"]])
+def test_help_shows_no_type_for_options_without_a_value(arguments):
+    text = CliRunner().invoke(app, [*arguments, "--help"], env={"COLUMNS": "200"}).stdout
+    assert "--help" in text
+    assert "bool" not in text.lower()
+
+
 @pytest.fixture(scope="module")
 def comparison():
     X, y = streams.two_gaussians(3000, random_state=0)

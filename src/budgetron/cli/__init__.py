@@ -33,7 +33,22 @@ COMMANDS = {
 }
 
 
-class _Commands(TyperGroup):
+class _Flags:
+    """A command whose help shows no type for options that take no value."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]  # of typer's class
+        for param in params:
+            if getattr(param, "is_flag", False):
+                param.metavar = ""
+        return params
+
+
+class _Command(_Flags, TyperCommand):
+    pass
+
+
+class _Commands(_Flags, TyperGroup):
     """The commands. Errors in the arguments, which typer prints, show control characters as escapes."""
 
     def list_commands(self, ctx: Any) -> list[str]:

@@ -33,7 +33,7 @@ MODEL_ADVICE = OPTIONS | {
     Advice.CORRECT_TARGET: "correct it; the model predicts numbers",
     Advice.ZERO_BASED: "the model learned rows whose indices count from 1",
     Advice.SET_FEATURES: "the model does not have this feature; remove it",
-    Advice.CATEGORICAL: "the model learned numbers in this column",
+    Advice.CATEGORICAL: "write values as in the rows that the model learned",
     Advice.DECIMAL: "write numbers as in the rows that the model learned",
     Advice.DATE_ORDER: "write dates as in the rows that the model learned",
     Advice.IGNORE_COLUMN: "give the column in the form that the model learned",

@@ -41,7 +41,9 @@ def inspect(
 
 
 def _plain(stream: Stream) -> dict[str, object]:
-    columns = [] if stream.encoder is None else stream.encoder.describe()
+    rows, missing = stream.count_missing()
+    described = [] if stream.encoder is None else stream.encoder.describe()
+    columns = [row | {"missing": missing.get(str(row["column"]))} for row in described]
     classes = [] if stream.classes is None else stream.classes.tolist()
     return {
         "stream": stream.name,
@@ -49,23 +51,31 @@ def _plain(stream: Stream) -> dict[str, object]:
         "task": stream.task,
         "classes": classes,
         "features": stream.n_features,
+        "first_rows": rows,
         "columns": columns,
     }
 
 
 def _table(stream: Stream) -> Table:
     assert stream.encoder is not None
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    rows, missing = stream.count_missing()
+    caption = f"Missing values are counted in the first {rows:,} rows." if any(missing.values()) else None
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), caption=caption, caption_justify="left")
     table.add_column("column", overflow="fold")
     table.add_column("read as", overflow="fold")
     table.add_column("features", justify="right", no_wrap=True)
+    table.add_column("missing", justify="right", no_wrap=True)
     table.add_column("remark", overflow="fold")
     if stream.target is not None:
         labels = 0 if stream.classes is None else len(stream.classes)
         numbers = stream.task == "regression"
         read_as = "number to predict" if numbers else f"label, {labels} classes in the first rows"
         remark = "give --task classification for classes" if numbers else ""
-        table.add_row(stream.target, read_as, "-", remark)
+        table.add_row(stream.target, read_as, "-", "-", remark)
     for row in stream.encoder.describe():
-        table.add_row(*(str(row[name]) for name in ("column", "read_as", "features", "remark")))
+        gone = missing.get(str(row["column"]))
+        shown = "-" if gone is None else f"{gone:,}"
+        table.add_row(
+            str(row["column"]), str(row["read_as"]), str(row["features"]), shown, str(row["remark"])
+        )
     return table

@@ -257,7 +257,8 @@ def tune(
 ) -> None:
     """Find a width and a budget by one pass over the first rows of a stream.
 
-    With --class-weight, mistakes are weighted, too.
+    Suggests the smallest budget whose error is at most 1.05 times the least error that was found, and the
+    best width for it. With --class-weight, mistakes are weighted, too.
 
     budgetron tune data.csv --target label
     """
@@ -308,5 +309,8 @@ def tune(
             words = ["run", source, *settings.typed(), "--learner", learner]
             words += [] if class_weight is None else ["--class-weight", class_weight]
             words += ["--budget", str(enough)] if enough else []
-            suggest([*words, "--gamma", str(width)], f"{task.words(error)} on these rows")
+            reason = f"{task.words(error)} on these rows"
+            if error > least:
+                reason += f"; the smallest budget within 5 % of the least, {task.words(least)}"
+            suggest([*words, "--gamma", str(width), "--save", "model.budgetron"], reason)
     exit_if_interrupted(done.complete, done.comparison)

@@ -104,7 +104,12 @@ Classes = Annotated[
     ),
 ]
 Categorical = Annotated[
-    str | None, _rows("--categorical", text="Columns to treat as categories, separated by commas.")
+    str | None,
+    _rows(
+        "--categorical",
+        text="Columns to treat as categories, separated by commas. A name that contains a comma is quoted, "
+        "here and below: --ignore '\"size, cm\",colour'.",
+    ),
 ]
 Numeric = Annotated[str | None, _rows("--numeric", text="Columns to treat as numbers, separated by commas.")]
 Keep = Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -259,4 +260,11 @@ def _check_labels(stream: Stream) -> None:
 
 
 def _split(text: str | None) -> list[str] | None:
-    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
+    """Return the parts of a list with commas; a part that has a comma is quoted, as in a CSV file."""
+    if text is None:
+        return None
+    try:
+        parts = next(csv.reader([text], skipinitialspace=True), [])
+    except csv.Error as error:
+        raise ValueError(f"{text!r} is not a list of names with commas: {error}") from None
+    return [part.strip() for part in parts if part.strip()]

@@ -130,7 +130,7 @@ def learners_table(
     """
     kernel_models = [result.model for result in results if isinstance(result.model, KernelEstimator)]
     widths = sorted({f"{model.gamma_:.4g}" for model in kernel_models})
-    notes = [*([f"gamma {', '.join(widths)}."] if widths else []), *notes]
+    notes = [*([f"Kernel learners used gamma {', '.join(widths)}."] if widths else []), *notes]
     table = Table(
         caption=" ".join(notes) or None,
         caption_justify="left",
