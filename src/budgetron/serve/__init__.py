@@ -12,6 +12,16 @@ until a signal. The command line is the usual way to start it. Needs the extra `
 # `_openapi` and `_metrics` describe the service to programs, `_page` and `_panel` to people. `_server` runs
 # uvicorn with `_protocol`.
 
+try:
+    import httptools  # noqa: F401 - only whether they are there
+    import prometheus_client  # noqa: F401
+    import starlette  # noqa: F401
+    import uvicorn  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        f"budgetron.serve needs {error.name}: pip install 'budgetron[serve]'", name=error.name
+    ) from None
+
 from budgetron.serve._api import application
 from budgetron.serve._problems import Problem
 from budgetron.serve._server import run
