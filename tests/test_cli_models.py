@@ -386,7 +386,7 @@ def test_options_accept_names_with_commas(tmp_path):
 
 
 def test_names_that_are_nearly_right_are_recognised(parts):
-    for name in ("return", "RETURNED", "retruned"):
+    for name in ("return", "RETURNED", "was_returned"):
         stderr = " ".join(command("inspect", parts / "first.csv", "-t", name, code=2).stderr.split())
         assert 'did you mean "returned"? The columns are "transaction_id"' in stderr
     stderr = " ".join(command("run", parts / "first.csv", "-t", "nosuch", code=2).stderr.split())

@@ -44,10 +44,6 @@ class _Flags:
         return params
 
 
-class _Command(_Flags, TyperCommand):
-    pass
-
-
 class _Commands(_Flags, TyperGroup):
     """The commands. Errors in the arguments, which typer prints, show control characters as escapes."""
 
@@ -75,7 +71,7 @@ class _Commands(_Flags, TyperGroup):
             return super().invoke(ctx)
 
 
-class _Command(TyperCommand):
+class _Command(_Flags, TyperCommand):
     """A command. A signal waits until its arguments are read.
 
     Typer reads them with a library whose compiled code prints the exception of a signal and goes on.

@@ -43,7 +43,9 @@ def inspect(
 def _plain(stream: Stream) -> dict[str, object]:
     rows, missing = stream.count_missing()
     described = [] if stream.encoder is None else stream.encoder.describe()
-    columns = [row | {"missing": missing.get(str(row["column"]))} for row in described]
+    columns: list[dict[str, object]] = [
+        {**row, "missing": missing.get(str(row["column"]))} for row in described
+    ]
     classes = [] if stream.classes is None else stream.classes.tolist()
     return {
         "stream": stream.name,
