@@ -3,10 +3,10 @@
     python benchmarks/serve.py [--requests 1000000] [--minutes 60]    measure; write docs/serve/results.json
 
 Each server is a process of its own, and so is the load: raw HTTP over 128 connections on the loopback
-interface. The empty endpoint is Starlette on uvicorn, with the same protocol, and returns a constant. Empty
-endpoint, predictions and durable learns are measured in turns, so that the load of the machine affects all
-alike. The model is SecondOrderProjectron(100) on rows of 20 numbers. Processor times are those of the server
-process, with all threads. Write the page with benchmarks/generated.py.
+interface. The empty endpoint is Starlette on uvicorn, with httptools as in the service, and returns a
+constant. Empty endpoint, predictions and durable learns are measured in turns, so that the load of the
+machine affects all alike. The model is SecondOrderProjectron(100) on rows of 20 numbers. Processor times are
+those of the server process, with all threads. Write the page with benchmarks/generated.py.
 """
 
 from __future__ import annotations
@@ -45,8 +45,6 @@ def serve_empty() -> None:
     from starlette.responses import Response
     from starlette.routing import Route
 
-    from budgetron.serve._protocol import TimedProtocol
-
     async def empty(request: Request) -> Response:
         await request.body()
         return Response(b"{}", media_type="application/json")
@@ -57,7 +55,7 @@ def serve_empty() -> None:
             print(self.servers[0].sockets[0].getsockname()[1], flush=True)
 
     app = Starlette(routes=[Route("/empty", empty, methods=["POST"])])
-    options: dict[str, Any] = {"http": TimedProtocol, "log_level": "warning", "access_log": False}
+    options: dict[str, Any] = {"http": "httptools", "log_level": "warning", "access_log": False}
     Server(uvicorn.Config(app, port=0, server_header=False, backlog=2048, **options)).run()
 
 

@@ -75,6 +75,7 @@ def running(folder, models=None, token=None, **settings):
     config = uvicorn.Config(
         application(service, token),
         port=0,
+        ws="none",
         http=timed_protocol(service.settings.request_seconds),
         log_level="warning",
         lifespan="on",

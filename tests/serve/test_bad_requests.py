@@ -195,6 +195,17 @@ def test_a_slow_client_is_disconnected(service, sent):
     assert state(service) == before
 
 
+def test_a_client_whose_second_request_is_slow_is_disconnected(service):
+    with socket.create_connection(("127.0.0.1", service.port)) as connection:
+        connection.settimeout(60)
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET /health")
+        answer = b""
+        while part := connection.recv(4096):
+            answer += part
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert answer.count(b"HTTP/1.1 408 ") == 1
+
+
 def test_requests_that_are_no_http(service):
     for sent in (
         b"\x00\x01\x02\x03\r\n\r\n",

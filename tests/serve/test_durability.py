@@ -13,7 +13,7 @@ from budgetron import files
 from budgetron.serve import open_service
 from budgetron.serve._definition import from_file
 from budgetron.serve._log import Log, Record
-from budgetron.serve._model import ServedModel
+from budgetron.serve._model import LEAST_BLOCK, ServedModel
 from budgetron.serve._waiting import Batch, Limits, Waiting
 from budgetron.streams._objects import PlainRows
 
@@ -69,8 +69,9 @@ def test_rows_and_records_are_the_same_after_writing_and_reading():
         np.arange(5),
         np.array([-1, 0, 1, 0, 1]),
         np.array([np.nan, 1, 2, 3, 4]),
+        64,
     )
-    again = Record.from_bytes(7.5, record.to_bytes())
+    again = Record.from_bytes(7.5, 64, record.to_bytes())
     assert again.to_bytes() == record.to_bytes()
     assert again.ids == record.ids
     assert rows.take([4, 0]).texts == (["level 4", None],)
@@ -116,7 +117,8 @@ def test_a_batch_is_dropped_when_it_has_all_labels():
 
 def test_a_transaction_is_written_completely_or_not_at_all(tmp_path):
     log = Log(tmp_path / "log.sqlite")
-    record = Record(1.0, ["x"], plain(1), np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1))
+    zero = np.zeros(1, np.int64)
+    record = Record(1.0, ["x"], plain(1), zero, zero, np.zeros(1), 32)
     with log.transaction():
         log.append("m", record)
 
@@ -170,6 +172,32 @@ def test_a_restart_gives_the_same_bits(tmp_path, learner):
     assert stopped.entries["m"].unsaved == 0
     assert bits(stopped.entries["m"].model) == live
     stopped.log.close()
+
+
+def test_a_restart_learns_in_blocks_of_the_same_sizes(tmp_path, monkeypatch):
+    """Blocks grow while learning is fast; the log keeps the size that each record was learned with."""
+    learned = []
+    learn = ServedModel._learn_block
+
+    def noted(self, record, rows):
+        learned.append(rows.stop - rows.start)
+        return learn(self, record, rows)
+
+    monkeypatch.setattr(ServedModel, "_learn_block", noted)
+    monkeypatch.setattr("budgetron.serve._model.BLOCK_SECONDS", 60.0)
+    with running(tmp_path / "a", {"m": new_model()}) as service:
+        for k in range(3):
+            service.learn(*range(200 * k, 200 * k + 200))
+        live, sizes = bits(service.service.entries["m"].model), list(learned)
+        killed(tmp_path / "a", tmp_path / "b")
+    assert sizes == [32] * 6 + [8] + [64] * 3 + [8, 128, 72]
+    learned.clear()
+    monkeypatch.setattr("budgetron.serve._model.BLOCK_SECONDS", 1e-9)
+    again = open_service(tmp_path / "b")
+    again.log.close()
+    assert learned == sizes
+    assert bits(again.entries["m"].model) == live
+    assert again.entries["m"].model.block == LEAST_BLOCK  # blocks shrink when learning is slow
 
 
 def test_a_repeated_id_changes_nothing_and_says_so(tmp_path):

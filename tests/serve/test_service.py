@@ -18,7 +18,7 @@ import budgetron
 from budgetron import files
 from budgetron.client import Client, ServiceError
 from budgetron.serve._definition import from_file
-from budgetron.serve._model import BLOCK
+from budgetron.serve._model import LEAST_BLOCK
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -95,7 +95,7 @@ def test_rows_are_read_as_those_of_a_file(tmp_path):
 def test_learning_is_that_of_the_command_line(tmp_path):
     """A model that continues in the service has the bits of one that continues with `run --from`."""
     data, more = table(tmp_path / "a.csv", 200), tmp_path / "b.csv"
-    lines = table(tmp_path / "all.csv", 200 + BLOCK).read_text().splitlines()
+    lines = table(tmp_path / "all.csv", 200 + LEAST_BLOCK).read_text().splitlines()
     more.write_text("\n".join([lines[0], *lines[201:]]) + "\n")
     first, second = tmp_path / "first.budgetron", tmp_path / "second.budgetron"
     subprocess.run(command("run", data, "-t", "answer", "-l", "arow", "--save", first), check=True)
@@ -253,14 +253,14 @@ def test_a_prediction_waits_for_one_block_at_most(tmp_path, monkeypatch):
     monkeypatch.setattr(model, "_play", slow)
     with running(tmp_path, {"m": model}) as service, service.client() as client:
         client.learn([example(0)])
-        thread = threading.Thread(target=lambda: service.learn(*range(1, 1 + 20 * BLOCK)))
+        thread = threading.Thread(target=lambda: service.learn(*range(1, 1 + 20 * LEAST_BLOCK)))
         thread.start()
         rounds = []
         while thread.is_alive():
             rounds.append(client.predict(example(5)[0], keep=False)["round"])
         thread.join()
-        assert len({r for r in rounds if 1 < r < 1 + 20 * BLOCK}) >= 3
-        assert {(r - 1) % BLOCK for r in rounds} == {0}
+        assert len({r for r in rounds if 1 < r < 1 + 20 * LEAST_BLOCK}) >= 3
+        assert {(r - 1) % LEAST_BLOCK for r in rounds} == {0}
 
 
 def test_the_client_sends_again_what_was_not_answered(tmp_path):

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
 
+from budgetron._util.numbers import largest
 from budgetron._util.sparse import check_sparse
 from budgetron._util.types import Codes, Floats, Ints, Label, Labels, Matrix, Rows
 
@@ -99,6 +100,8 @@ def validated(
     Sparse rows are returned as a CSR matrix in canonical form. Their index arrays are checked before
     scikit-learn and SciPy use them.
     """
+    if _need_no_conversion(model, X, y, **options):
+        return X if isinstance(y, str) else (X, y)
     ordered = issparse(X) and check_sparse(X)
     # A value too large for the type becomes infinite, and infinite values are refused.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -107,6 +110,32 @@ def validated(
     if issparse(rows):
         rows = canonical(rows, ordered if rows is X else check_sparse(rows))
     return (rows, found[1]) if isinstance(found, tuple) else rows
+
+
+def _need_no_conversion(
+    model: object,
+    X: Rows,
+    y: ArrayLike | Literal["no_validation"],
+    *,
+    reset: bool = True,
+    dtype: Any = None,
+    order: str | None = None,
+    **options: Any,
+) -> bool:
+    """Return whether rows and labels are arrays that `validate_data` would return as they are.
+
+    scikit-learn's checks take as long as fifty rounds of a fast learner. This is the frequent case: later
+    batches of plain arrays. Everything else, and everything that is wrong, is left to scikit-learn.
+    """
+    if reset or order != "C" or options or type(X) is not np.ndarray or X.ndim != 2 or X.dtype != dtype:
+        return False
+    if hasattr(model, "feature_names_in_") or X.shape[1] != getattr(model, "n_features_in_", None):
+        return False
+    if not len(X) or not X.flags.c_contiguous or not largest(X) < np.inf:
+        return False
+    if isinstance(y, str):
+        return True
+    return type(y) is np.ndarray and y.shape == (len(X),) and y.dtype.kind in "iubU"
 
 
 def canonical(X: Matrix, ordered: bool) -> Matrix:

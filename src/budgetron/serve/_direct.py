@@ -17,7 +17,7 @@ from budgetron.serve._access import Access
 from budgetron.serve._bodies import read_body, require_json
 from budgetron.serve._problems import Problem, internal_problem
 from budgetron.serve._requests import read_learn, read_predict
-from budgetron.serve._responses import problem_response, to_json
+from budgetron.serve._responses import problem_response
 from budgetron.serve._service import Service
 
 __all__ = ["Direct"]
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 # Longer bodies are parsed outside of the event loop.
 SHORT_BODY = 1 << 15
-JSON_HEADERS = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
+JSON = (b"content-type", b"application/json")
 
 
 class Direct:
@@ -72,7 +72,7 @@ class Direct:
             await problem_response(internal_problem())(scope, receive, send)
             return
         length = (b"content-length", str(len(body)).encode())
-        await send({"type": "http.response.start", "status": 200, "headers": [*JSON_HEADERS, length]})
+        await send({"type": "http.response.start", "status": 200, "headers": [JSON, length]})
         await send({"type": "http.response.body", "body": body})
 
     async def _predict(self, name: str, headers: dict[bytes, bytes], receive: Receive) -> bytes:
@@ -89,7 +89,7 @@ class Direct:
         entry = service.entry(name)
         body = await self._body(headers, receive)
         examples = await _parsed(read_learn, entry, body, service.settings.max_rows)
-        return to_json(await service.learn(entry, examples))
+        return await service.learn(entry, examples)
 
     async def _body(self, headers: dict[bytes, bytes], receive: Receive) -> bytes:
         require_json(headers)

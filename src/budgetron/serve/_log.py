@@ -23,11 +23,12 @@ from budgetron.streams._objects import PlainRows
 
 __all__ = ["DiskFullError", "Log", "Record"]
 
-VERSION = 1
+VERSION = 2
 _TABLES = """
 CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS records (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, model TEXT NOT NULL, time REAL NOT NULL, content BLOB NOT NULL);
+    number INTEGER PRIMARY KEY AUTOINCREMENT, model TEXT NOT NULL, time REAL NOT NULL, block INTEGER NOT NULL,
+    content BLOB NOT NULL);
 CREATE INDEX IF NOT EXISTS records_of_model ON records (model, number);
 CREATE TABLE IF NOT EXISTS waiting (
     model TEXT NOT NULL, first INTEGER NOT NULL, time REAL NOT NULL, content BLOB NOT NULL,
@@ -64,6 +65,9 @@ class Record:
         Indices of classes. `predicted` is -1 for rows that nothing was predicted for.
     delays : ndarray of shape (n_rows,)
         Seconds from prediction to label, or NaN.
+    block : int
+        How many rows are learned at a time. The log keeps it, because sums over blocks of other sizes may be
+        rounded differently.
     """
 
     time: float
@@ -72,16 +76,17 @@ class Record:
     labels: Ints
     predicted: Ints
     delays: Floats
+    block: int
 
     def to_bytes(self) -> bytes:
-        """Return everything except the time as bytes."""
+        """Return everything except the time and the block as bytes."""
         ids = json.dumps(self.ids, separators=(",", ":")).encode()
         arrays = [self.labels.astype("<i4"), self.predicted.astype("<i4"), self.delays.astype("<f8")]
         parts = [_HEADER.pack(len(self.labels), len(ids)), ids, *(array.tobytes() for array in arrays)]
         return b"".join([*parts, self.rows.to_bytes()])
 
     @classmethod
-    def from_bytes(cls, time: float, data: bytes) -> Record:
+    def from_bytes(cls, time: float, block: int, data: bytes) -> Record:
         """Return the record that `to_bytes` was called for."""
         n, length = _HEADER.unpack_from(data)
         place = _HEADER.size
@@ -90,7 +95,7 @@ class Record:
         codes = np.frombuffer(data, "<i4", 2 * n, place).astype(np.int64)
         delays = np.frombuffer(data, "<f8", n, place + 8 * n).astype(np.float64)
         rows = PlainRows.from_bytes(data[place + 16 * n :])
-        return cls(time, ids, rows, codes[:n], codes[n:], delays)
+        return cls(time, ids, rows, codes[:n], codes[n:], delays, block)
 
 
 def _batch_bytes(batch: Batch) -> bytes:
@@ -170,8 +175,8 @@ class Log:
     def append(self, model: str, record: Record) -> int:
         """Add a record; return its number. Its ids are remembered."""
         number = self._db.execute(
-            "INSERT INTO records (model, time, content) VALUES (?, ?, ?)",
-            (model, record.time, record.to_bytes()),
+            "INSERT INTO records (model, time, block, content) VALUES (?, ?, ?, ?)",
+            (model, record.time, record.block, record.to_bytes()),
         ).lastrowid
         assert number is not None
         rows: list[tuple[Any, ...]] = [(model, id) for id in record.ids if isinstance(id, int)]
@@ -184,14 +189,14 @@ class Log:
         """Yield the records of a model after this number, in order."""
         while True:
             found = self._db.execute(
-                "SELECT number, time, content FROM records WHERE model = ? AND number > ? "
+                "SELECT number, time, block, content FROM records WHERE model = ? AND number > ? "
                 "ORDER BY number LIMIT 1",
                 (model, after),
             ).fetchone()
             if found is None:
                 return
             after = found[0]
-            yield after, Record.from_bytes(found[1], found[2])
+            yield after, Record.from_bytes(*found[1:])
 
     def learned(self, model: str, rows: list[int], ids: list[str]) -> set[int | str]:
         """Return which rows, by number, and which ids were learned already."""

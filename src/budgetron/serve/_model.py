@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,10 @@ from budgetron.streams._objects import ObjectReader, PlainRows
 
 __all__ = ["Predictions", "ServedModel"]
 
-# Rows that are learned at a time. Predictions wait for at most one block. The size is part of the log's
-# meaning: sums over blocks of other sizes may be rounded differently.
-BLOCK = 32
+# Rows that are learned at a time: as many as take about so many seconds, within limits. Predictions wait for
+# at most one block. Each call of a learner checks its arguments, which takes as long as several rows.
+BLOCK_SECONDS = 0.004
+LEAST_BLOCK, MOST_BLOCK = 32, 512
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,7 @@ class ServedModel:
         self.record, self.rejected = record, rejected
         self.fitted = getattr(model, "classes_", None) is not None
         self.rounds = int(getattr(model, "rounds_", 0)) if self.fitted else 0
+        self.block = LEAST_BLOCK
         self._lock = threading.Lock()
 
     # ------------------------------------------------------------------ predictions
@@ -144,12 +147,21 @@ class ServedModel:
     def learn(self, record: Record, number: int) -> list[int]:
         """Learn a record of the log; return the places of rows that could not be learned."""
         rejected: list[int] = []
-        for rows in row_blocks(len(record.labels), BLOCK):
+        for rows in row_blocks(len(record.labels), record.block):
+            begin = time.thread_time()
             bad = self._learn_block(record, rows)
             rejected += [rows.start + place for place in bad]
+            self._adapt_block(rows.stop - rows.start, time.thread_time() - begin)
         self.record = number
         self.rejected += len(rejected)
         return rejected
+
+    def _adapt_block(self, rows: int, seconds: float) -> None:
+        """Halve the size of later blocks if a block took too long; double it if there is time for that."""
+        if seconds > BLOCK_SECONDS:
+            self.block = max(LEAST_BLOCK, min(self.block, rows) // 2)
+        elif rows == self.block and 3 * seconds < BLOCK_SECONDS:
+            self.block = min(MOST_BLOCK, 2 * self.block)
 
     def _learn_block(self, record: Record, rows: slice) -> list[int]:
         plain, labels = record.rows.take(rows), record.labels[rows]

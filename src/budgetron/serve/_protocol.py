@@ -17,21 +17,28 @@ class TimedProtocol(HttpToolsProtocol):
     """Answer 408, and close the connection, if a request does not arrive completely in time.
 
     uvicorn closes idle connections only between two requests. Without this limit, clients that send one byte
-    at a time could use up all connections.
+    at a time could use up all connections. A request that arrives at once needs no timer.
     """
 
     seconds: ClassVar[float] = 30.0
     _deadline: asyncio.TimerHandle | None = None
+    _receiving = False  # whether a request has begun to arrive, and is not complete
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._start_deadline()
 
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._receiving and self._deadline is None:
+            self._start_deadline()
+
     def on_message_begin(self) -> None:
-        self._start_deadline()
+        self._receiving = True
         super().on_message_begin()
 
     def on_message_complete(self) -> None:
+        self._receiving = False
         self._end_deadline()
         super().on_message_complete()
 
@@ -40,8 +47,7 @@ class TimedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def _start_deadline(self) -> None:
-        if self._deadline is None:
-            self._deadline = self.loop.call_later(self.seconds, self._end)
+        self._deadline = self.loop.call_later(self.seconds, self._end)
 
     def _end_deadline(self) -> None:
         if self._deadline is not None:
@@ -52,7 +58,8 @@ class TimedProtocol(HttpToolsProtocol):
         self._deadline = None
         if self.transport.is_closing():
             return
-        if self.cycle is None or not self.cycle.response_started:
+        cycle = self.cycle  # of this request, or of the last one if the head is not complete
+        if cycle is None or not cycle.response_started or cycle.response_complete:
             problem = Problem(408, "too-slow", f"the request did not arrive within {self.seconds:g} seconds")
             body = json.dumps(problem.document()).encode()
             head = "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n"

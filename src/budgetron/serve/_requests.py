@@ -9,7 +9,7 @@ from budgetron.serve._definition import from_columns
 from budgetron.serve._entries import Entry
 from budgetron.serve._model import ServedModel
 from budgetron.serve._problems import Problem, of_fault
-from budgetron.serve._writer import Example
+from budgetron.serve._writer import Examples
 from budgetron.streams._errors import Fault
 from budgetron.streams._objects import PlainRows
 
@@ -18,6 +18,8 @@ __all__ = ["MAX_ID", "MAX_LABEL", "MAX_LEARNER", "parse", "read_definition", "re
 MAX_ID = 200
 MAX_LEARNER = 500
 MAX_LABEL = 1000
+_LABEL_TYPES = (str, int, float)
+_ROW_AND_LABEL = {"row", "label"}
 
 
 def parse(body: bytes) -> dict[str, Any]:
@@ -52,25 +54,26 @@ def read_predict(entry: Entry, body: bytes, max_rows: int) -> tuple[PlainRows, b
     return read, _flag(given, "keep", True), _flag(given, "durable", False)
 
 
-def read_learn(entry: Entry, body: bytes, max_rows: int) -> list[Example]:
+def read_learn(entry: Entry, body: bytes, max_rows: int) -> Examples:
     """Return the examples of a request."""
     given = parse(body)
     _refuse_unknown(given, "examples")
     examples = _list(given, "examples", max_rows)
     ids = [_example_id(place, example) for place, example in enumerate(examples)]
-    codes = [_code(entry, place, example) for place, example in enumerate(examples)]
+    codes = [_code(entry, place, example["label"]) for place, example in enumerate(examples)]
     places = [place for place, example in enumerate(examples) if "row" in example]
     try:
-        read = entry.model.reader.read([examples[place]["row"] for place in places])
-        entry.model.check(read)
+        rows = entry.model.reader.read([examples[place]["row"] for place in places])
+        entry.model.check(rows)
     except Fault as fault:
         raise of_fault(fault, places[fault.row]) from None
-    rows = {places[0]: read} if len(places) == 1 else {p: read.take([k]) for k, p in enumerate(places)}
-    return [Example(id, rows.get(place), codes[place]) for place, id in enumerate(ids)]
+    return Examples(ids, codes, rows, places)
 
 
 def _example_id(place: int, example: object) -> str | None:
     """Return the id of an example, after checking its members."""
+    if type(example) is dict and example.keys() == _ROW_AND_LABEL:  # the most frequent case
+        return None
     if not isinstance(example, dict):
         raise Problem(422, "bad-example", f"example {place} is not an object with a label", row=place)
     if extra := example.keys() - {"id", "row", "label"}:
@@ -89,9 +92,8 @@ def _example_id(place: int, example: object) -> str | None:
     return id
 
 
-def _code(entry: Entry, place: int, example: dict[str, Any]) -> int:
-    label = example["label"]
-    usable = isinstance(label, str | int | float) and len(str(label)[: MAX_LABEL + 1]) <= MAX_LABEL
+def _code(entry: Entry, place: int, label: object) -> int:
+    usable = isinstance(label, _LABEL_TYPES) and len(str(label)[: MAX_LABEL + 1]) <= MAX_LABEL
     code = entry.model.labels.code_of(label) if usable else -1
     if code < 0:
         shown = json.dumps(label)[:80]

@@ -17,7 +17,7 @@ from budgetron.serve._model import ServedModel
 from budgetron.serve._problems import Problem
 from budgetron.serve._reader import Predict, Reader
 from budgetron.serve._waiting import Limits
-from budgetron.serve._writer import Call, Example, Flush, Learn, Writer
+from budgetron.serve._writer import Call, Examples, Flush, Learn, Writer
 from budgetron.streams._objects import PlainRows
 
 __all__ = ["Service", "Settings", "open_service"]
@@ -122,10 +122,10 @@ class Service:
             await self.writer.do(Flush(entry))
         return body
 
-    async def learn(self, entry: Entry, examples: list[Example]) -> dict[str, Any]:
-        """Learn examples; return when they are on disk and learned."""
-        result: dict[str, Any] = await self.writer.do(Learn(entry, examples))
-        return result
+    async def learn(self, entry: Entry, examples: Examples) -> bytes:
+        """Learn examples; return the body of the response when they are on disk and learned."""
+        body: bytes = await self.writer.do(Learn(entry, examples))
+        return body
 
     async def create(self, name: str, model: ServedModel) -> Entry:
         """Add a model."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from budgetron.serve._problems import Problem
 from budgetron.serve._waiting import Batch
 from budgetron.streams._objects import PlainRows
 
-__all__ = ["Call", "Example", "Flush", "Learn", "Writer"]
+__all__ = ["Call", "Examples", "Flush", "Learn", "Writer"]
 
 logger = logging.getLogger("budgetron.serve")
 
@@ -28,29 +30,32 @@ SNAPSHOT_RETRY_SECONDS = 15.0
 
 
 @dataclass(frozen=True)
-class Example:
-    """A label with the row that it belongs to.
+class Examples:
+    """The examples of a request.
 
     Attributes
     ----------
-    id : str or None
-        The id of a predicted row, or of the client's choice for a row of its own.
-    row : PlainRows or None
-        One row; None if only the id was given.
-    code : int
-        The label's class.
+    ids : list of str or None
+        For each example the id of a predicted row, or one of the client's choice, or None.
+    codes : list of int
+        The class of each label.
+    rows : PlainRows
+        The rows that the request has.
+    places : list of int
+        Which examples these rows belong to, ascending.
     """
 
-    id: str | None
-    row: PlainRows | None
-    code: int
+    ids: list[str | None]
+    codes: list[int]
+    rows: PlainRows
+    places: list[int]
 
 
 class Learn(Job):
-    """Learn examples: all of them or none. The result is a dict for the response."""
+    """Learn examples: all of them or none. The result is the body of the response."""
 
-    def __init__(self, entry: Entry, examples: list[Example]) -> None:
-        super().__init__(len(examples))
+    def __init__(self, entry: Entry, examples: Examples) -> None:
+        super().__init__(len(examples.codes))
         self.entry, self.examples = entry, examples
 
 
@@ -70,16 +75,32 @@ class Call(Job):
         self.function = function
 
 
-@dataclass
-class _Found:
-    """An example of a request with its row."""
+@dataclass(frozen=True)
+class _Accepted:
+    """What is learned of a request.
+
+    Attributes
+    ----------
+    job : Learn
+    repeated : list of str
+        The ids of examples that had been learned before.
+    places : list of int
+        The examples that are learned. The other lists have an entry for each of them.
+    ids : list of int, str or None
+        As in `Record`.
+    rows : PlainRows
+    codes : list of int
+    batches : list of Batch or None
+        Where a predicted row waits.
+    """
 
     job: Learn
-    place: int
-    id: int | str | None
-    row: PlainRows
-    code: int
-    batch: Batch | None
+    repeated: list[str]
+    places: Sequence[int]
+    ids: Sequence[int | str | None]
+    rows: PlainRows
+    codes: list[int]
+    batches: Sequence[Batch | None]
 
 
 class Writer(Worker[Job]):
@@ -132,7 +153,7 @@ class Writer(Worker[Job]):
             groups.setdefault(id(job.entry), []).append(job)
         now = time.time()
         found = [(group[0].entry, self._collect(group)) for group in groups.values()]
-        records = {id(entry): _record(examples, now) for entry, examples in found if examples}
+        records = {id(entry): _record(entry, parts, now) for entry, parts in found if _rows_of(parts)}
         try:
             numbers = self._commit([(entry, records.get(id(entry))) for entry, _ in found])
         except DiskFullError as error:
@@ -144,38 +165,37 @@ class Writer(Worker[Job]):
             for job in jobs:
                 job.error = job.error or problem
             return
-        for entry, examples in found:
-            record = records.get(id(entry))
+        for entry, parts in found:
+            record, rejected = records.get(id(entry)), []
             if record is not None:
-                self._learn(entry, examples, record, numbers[id(entry)])
+                rejected = self._learn(entry, parts, record, numbers[id(entry)])
+            _answer(entry, parts, rejected)
         for job in jobs:
-            if job.error is None:
-                job.result = job.result or {"learned": 0, "repeated": [], "rejected": []}
-                job.result |= {"model": job.entry.name, "round": job.entry.model.rounds}
+            if isinstance(job, Flush):
+                job.result = True
 
-    def _collect(self, jobs: Sequence[Learn | Flush]) -> list[_Found]:
+    def _collect(self, jobs: Sequence[Learn | Flush]) -> list[_Accepted]:
         """Return the examples to learn; set the error of requests that cannot be accepted."""
         entry = jobs[0].entry
         entry.waiting.seal()
         learns = [job for job in jobs if isinstance(job, Learn)]
-        ids = [example.id for job in learns for example in job.examples if example.id is not None]
+        ids = [id for job in learns for id in job.examples.ids if id is not None]
         numbers = {id: number for id in ids if (number := entry.number_of(id)) is not None}
         known = self._log.learned(
             entry.model.uid, list(numbers.values()), [i for i in ids if i not in numbers]
         )
-        collected: list[_Found] = []
+        collected: list[_Accepted] = []
         for job in learns:
             try:
                 if entry.deleted:
                     raise Problem(404, "unknown-model", f'the model "{entry.name}" was deleted')
-                accepted, repeated = _resolve(job, entry, numbers, known)
+                accepted = _resolve(job, entry, numbers, known)
             except Problem as problem:
                 job.error = problem
                 continue
-            known.update(example.id for example in accepted if example.id is not None)
-            entry.repeated += len(repeated)
-            job.result = {"learned": len(accepted), "repeated": repeated, "rejected": []}
-            collected += accepted
+            known.update(id for id in accepted.ids if id is not None)
+            entry.repeated += len(accepted.repeated)
+            collected.append(accepted)
         return collected
 
     def _commit(self, records: Sequence[tuple[Entry, Record | None]]) -> dict[int, int]:
@@ -206,16 +226,16 @@ class Writer(Worker[Job]):
             entry.waiting.stored(batches)
         return numbers
 
-    def _learn(self, entry: Entry, examples: list[_Found], record: Record, number: int) -> None:
-        rejected = set(entry.model.learn(record, number))
-        for place, example in enumerate(examples):
-            if example.batch is not None:
-                assert isinstance(example.id, int)
-                entry.waiting.label(example.id, example.batch)
-            if place in rejected:
-                example.job.result["rejected"].append(example.place)
-                example.job.result["learned"] -= 1
-        entry.note_learned(len(examples))
+    def _learn(self, entry: Entry, parts: list[_Accepted], record: Record, number: int) -> list[int]:
+        """Learn a record of the log; return the places of rows that could not be learned."""
+        rejected = entry.model.learn(record, number)
+        for part in parts:
+            for id, batch in zip(part.ids, part.batches, strict=True):
+                if batch is not None:
+                    assert isinstance(id, int)
+                    entry.waiting.label(id, batch)
+        entry.note_learned(len(record.labels))
+        return rejected
 
     # ------------------------------------------------------------------ maintenance
 
@@ -264,52 +284,79 @@ class Writer(Worker[Job]):
         self._log.close()
 
 
-def _resolve(
-    job: Learn, entry: Entry, numbers: dict[str, int], known: set[int | str]
-) -> tuple[list[_Found], list[str]]:
+def _resolve(job: Learn, entry: Entry, numbers: dict[str, int], known: set[int | str]) -> _Accepted:
     """Return the examples of a request that are new, and the ids of those that were learned already."""
-    accepted: list[_Found] = []
+    examples = job.examples
+    if not any(examples.ids):  # rows without ids
+        none = [None] * job.size
+        return _Accepted(job, [], range(job.size), none, examples.rows, examples.codes, none)
+    given = {place: k for k, place in enumerate(examples.places)}  # from an example to its row
     repeated: list[str] = []
+    places: list[int] = []
+    ids: list[int | str | None] = []
+    rows: list[PlainRows] = []
+    batches: list[Batch | None] = []
     seen: set[int | str] = set()
-    for place, example in enumerate(job.examples):
-        key = None if example.id is None else numbers.get(example.id, example.id)
-        if key is not None and example.id is not None and (key in known or key in seen):
-            repeated.append(example.id)
-            continue
-        if key is not None:
+    for place, id in enumerate(examples.ids):
+        key = None if id is None else numbers.get(id, id)
+        if id is not None and key is not None:
+            if key in known or key in seen:
+                repeated.append(id)
+                continue
             seen.add(key)
         batch = entry.waiting.find(key) if isinstance(key, int) else None
         if batch is not None and isinstance(key, int):
-            offset = key - batch.first
-            accepted.append(_Found(job, place, key, batch.rows.take([offset]), example.code, batch))
-        elif example.row is not None:
-            accepted.append(_Found(job, place, key, example.row, example.code, None))
+            rows.append(batch.rows.take([key - batch.first]))
+        elif place in given:
+            rows.append(examples.rows.take([given[place]]))
         elif isinstance(key, int) and key < entry.waiting.next_row:
             detail = (
-                f"example {place}: the row of id {example.id!r} no longer waits for a label: it expired, or "
+                f"example {place}: the row of id {id!r} no longer waits for a label: it expired, or "
                 "newer rows needed its place; send the row with the label"
             )
-            raise Problem(410, "expired-id", detail, row=place, id=example.id)
+            raise Problem(410, "expired-id", detail, row=place, id=id)
         else:
-            detail = f"example {place}: the id {example.id!r} is not known; send the row with the label"
-            raise Problem(404, "unknown-id", detail, row=place, id=example.id)
-    return accepted, repeated
+            detail = f"example {place}: the id {id!r} is not known; send the row with the label"
+            raise Problem(404, "unknown-id", detail, row=place, id=id)
+        places.append(place)
+        ids.append(key)
+        batches.append(batch)
+    codes = [examples.codes[place] for place in places]
+    joined = PlainRows.joined(rows) if rows else examples.rows.take([])
+    return _Accepted(job, repeated, places, ids, joined, codes, batches)
 
 
-def _record(examples: list[_Found], now: float) -> Record:
-    predicted = [-1 if e.batch is None else _offset(e.batch.predicted, e) for e in examples]
-    delays = [np.nan if e.batch is None else max(0.0, now - e.batch.time) for e in examples]
-    return Record(
-        now,
-        [example.id for example in examples],
-        PlainRows.joined([example.row for example in examples]),
-        np.array([example.code for example in examples], np.int64),
-        np.array(predicted, np.int64),
-        np.array(delays, np.float64),
-    )
+def _rows_of(parts: list[_Accepted]) -> int:
+    return sum(len(part.places) for part in parts)
 
 
-def _offset(values: Any, example: _Found) -> int:
-    assert example.batch is not None
-    assert isinstance(example.id, int)
-    return int(values[example.id - example.batch.first])
+def _record(entry: Entry, parts: list[_Accepted], now: float) -> Record:
+    """Return the record that has the examples of all requests, in their order."""
+    parts = [part for part in parts if part.places]
+    ids = list(chain.from_iterable(part.ids for part in parts))
+    n = len(ids)
+    predicted, delays = np.full(n, -1, np.int64), np.full(n, np.nan)
+    for place, batch in enumerate(chain.from_iterable(part.batches for part in parts)):
+        if batch is not None:
+            id = ids[place]
+            assert isinstance(id, int)
+            predicted[place] = batch.predicted[id - batch.first]
+            delays[place] = max(0.0, now - batch.time)
+    codes = np.array(list(chain.from_iterable(part.codes for part in parts)), np.int64)
+    rows = PlainRows.joined([part.rows for part in parts])
+    return Record(now, ids, rows, codes, predicted, delays, entry.model.block)
+
+
+def _answer(entry: Entry, parts: list[_Accepted], rejected: list[int]) -> None:
+    """Set the responses of requests; `rejected` are places in the record."""
+    name, start = json.dumps(entry.name), 0
+    for part in parts:
+        count = len(part.places)
+        bad = [part.places[place - start] for place in rejected if start <= place < start + count]
+        start += count
+        # Written without the help of a JSON encoder, which would take longer than everything else here.
+        repeated = json.dumps(part.repeated) if part.repeated else "[]"
+        part.job.result = (
+            f'{{"model":{name},"round":{entry.model.rounds},"learned":{count - len(bad)},'
+            f'"repeated":{repeated},"rejected":{bad}}}'
+        ).encode()

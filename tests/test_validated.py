@@ -1,0 +1,71 @@
+"""Arrays that need no conversion skip scikit-learn's checks, with the same results and the same errors."""
+
+from contextlib import nullcontext
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import budgetron
+from budgetron._base import batches
+
+RNG = np.random.default_rng(0)
+ROWS = RNG.normal(size=(6, 3))
+LABELS = np.array([0, 1, 0, 1, 1, 0])
+NAN, INFINITE = ROWS.copy(), ROWS.copy()
+NAN[2, 1], INFINITE[4, 0] = np.nan, np.inf
+CASES = {
+    "plain": (ROWS, LABELS),
+    "labels as a list": (ROWS, LABELS.tolist()),
+    "labels as floats": (ROWS, LABELS.astype(float)),
+    "labels as a column": (ROWS, LABELS.reshape(-1, 1)),
+    "labels with NaN": (ROWS, np.array([0, 1, np.nan, 1, 1, 0])),
+    "too few labels": (ROWS, LABELS[:-1]),
+    "no rows": (ROWS[:0], LABELS[:0]),
+    "one row as a vector": (ROWS[0], LABELS[:1]),
+    "three dimensions": (ROWS[None], LABELS[:1]),
+    "more columns": (np.hstack([ROWS, ROWS]), LABELS),
+    "Fortran order": (np.asfortranarray(ROWS), LABELS),
+    "float32": (ROWS.astype(np.float32), LABELS),
+    "big-endian": (ROWS.astype(">f8"), LABELS),
+    "integers": (ROWS.round().astype(int), LABELS),
+    "a frame": (pd.DataFrame(ROWS, columns=list("abc")), LABELS),
+    "a masked array": (np.ma.masked_array(ROWS), LABELS),
+    "NaN": (NAN, LABELS),
+    "infinity": (INFINITE, LABELS),
+}
+
+
+def outcome(name, checked, names=None):
+    """Return what learning gives: the state as bytes, or the error."""
+    X, y = CASES[name]
+    with pytest.MonkeyPatch.context() as patch:
+        if not checked:
+            patch.setattr(batches, "_need_no_conversion", lambda *given, **options: False)
+        model = budgetron.SecondOrderProjectron(budget=4)
+        start = ROWS if names is None else pd.DataFrame(ROWS, columns=names)
+        with pytest.warns(UserWarning, match="feature names") if names else nullcontext():
+            model.partial_fit(start, LABELS, classes=[0, 1])
+            try:
+                model.partial_fit(X, y)
+                values = model.decision_function(X).tolist()
+            except ValueError as error:
+                return type(error), str(error)
+    return budgetron.files.to_bytes(model), values
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", CASES)
+def test_results_and_errors_are_those_of_scikit_learn(name):
+    assert outcome(name, True) == outcome(name, False)
+
+
+def test_arrays_without_the_names_of_the_columns_still_cause_a_warning():
+    assert outcome("plain", True, list("abc")) == outcome("plain", False, list("abc"))
+
+
+def test_later_plain_arrays_are_not_checked_again(monkeypatch):
+    model = budgetron.SecondOrderProjectron(budget=4).partial_fit(ROWS, LABELS, classes=[0, 1])
+    monkeypatch.setattr(batches, "validate_data", lambda *given, **options: pytest.fail("checked again"))
+    model.partial_fit(ROWS, LABELS)
+    model.decision_function(ROWS)
