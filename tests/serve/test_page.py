@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import shutil
 from contextlib import contextmanager
 from pathlib import Path
@@ -77,9 +78,25 @@ def test_the_numbers_change_while_one_looks(service):
         )
         page.wait_for_function("() => document.querySelector('svg line.change') !== null")
         assert int(value(page, "waiting-for-labels")) == int(waiting) + 7
-        assert page.locator(".experts tbody tr").count() == 6
-        assert "It holds." in page.locator(".certificate").inner_text()
+        shares = [float(text.removesuffix("%")) for text in page.locator(".share").all_inner_texts()]
+        assert len(shares) == 7  # six experts, and all others together
+        assert sum(shares) == pytest.approx(100, abs=0.5)
+        assert "it holds." in page.locator(".certificate").inner_text()
+        memory = page.locator('div:has(> [data-key="memory"]) .note').inner_text()
+        assert re.fullmatch(r"of 32.6 MB: model .* kB of 6.. kB; waiting rows .* of 32 MB", memory.strip())
         shot(page, "changed")
+
+
+def test_the_page_says_that_nothing_was_learned_yet(tmp_path):
+    with running(tmp_path, {"m": new_model()}) as service, browser_page() as page:
+        page.goto(service.url)
+        assert page.get_by_text("no label was learned yet").count() == 3
+        assert page.get_by_text("No certificate: nothing was learned yet.").count() == 1
+        assert "no limit in bytes" in page.locator('div:has(> [data-key="memory"]) .note').inner_text()
+        shot(page, "start")
+        service.learn(*range(40))
+        page.get_by_text("No certificate: the bounds of SecondOrderProjectron compare").wait_for()
+        assert value(page, "recent-error").endswith("%")
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no scripts"])

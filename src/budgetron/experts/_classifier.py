@@ -355,6 +355,17 @@ class ExpertClassifier(MetaEstimatorMixin, ClassifierMixin, StatefulEstimator):
         return max(algorithm.regret_ for algorithm in self.algorithms_)
 
     @property
+    def regret_bound_(self) -> float:
+        """Upper bound of `regret_`; only for "exponential"."""
+        check_is_fitted(self)
+        bounds = [a.regret_bound_ for a in self.algorithms_ if isinstance(a, ExponentialWeights)]
+        if not bounds:
+            raise AttributeError(
+                f'combine="{self.combine}" has no bound of the regret; "exponential" has one'
+            )
+        return max(bounds)
+
+    @property
     def weights_(self) -> Floats:
         """The learners' shares of the vote, of shape (n_outputs, n_learners)."""
         check_is_fitted(self)

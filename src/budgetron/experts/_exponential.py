@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from budgetron import bounds
 from budgetron.experts._base import (
     BLOCK,
     LOSSES,
@@ -73,6 +74,16 @@ class ExponentialWeights(ExpertAlgorithm):
     def _start(self) -> None:
         # Losses since the first round, or since the first round of the period.
         self._totals = np.zeros(self.n_experts_)
+
+    @property
+    def regret_bound_(self) -> float:
+        """Upper bound of `regret_`, for convex losses in [0, 1]."""
+        experts, rounds = len(self.expert_losses_), self.rounds_
+        if self.eta == "anytime":
+            return bounds.exponential_weights_anytime(experts, rounds)
+        if self.eta == "doubling":
+            return bounds.exponential_weights_doubling(experts, rounds)
+        return bounds.exponential_weights(experts, rounds, float(self.eta))
 
     def _block_rounds(self, rounds: int) -> int:
         if self.eta != "doubling":

@@ -14,12 +14,14 @@ __all__ = ["describe", "health", "memory_of", "summary"]
 def memory_of(entry: Entry) -> dict[str, int | None]:
     """Return the bytes that a model takes now, and the most that it may take; None without a limit."""
     model, waiting = entry.model.nbytes, entry.waiting.nbytes
-    limit = entry.model.memory_limit
+    limit, waiting_limit = entry.model.memory_limit, entry.waiting.limits.bytes
     return {
         "model": model,
+        "model_limit": limit,
         "waiting": waiting,
+        "waiting_limit": waiting_limit,
         "total": model + waiting,
-        "limit": None if limit is None else limit + entry.waiting.limits.bytes,
+        "limit": None if limit is None else limit + waiting_limit,
     }
 
 
@@ -37,6 +39,7 @@ def describe(entry: Entry) -> dict[str, Any]:
     """Return all about a model."""
     model, waiting, statistics = entry.model, entry.waiting, entry.model.statistics
     oldest = waiting.oldest_time
+    certificate, reason = model.certificate()
     return {
         **summary(entry),
         "learner": repr(model.model),
@@ -70,7 +73,8 @@ def describe(entry: Entry) -> dict[str, Any]:
         "rejected": model.rejected,
         "experts": model.experts(),
         "changes": [{"label": int(label), "time": when} for label, when in statistics.changes],
-        "certificate": model.certificate(),
+        "certificate": certificate,
+        "no_certificate": reason,
     }
 
 

@@ -17,6 +17,7 @@ from budgetron._persistence.archive import load_with_extras, to_bytes
 from budgetron._util.blocks import row_blocks
 from budgetron._util.types import Floats, Ints
 from budgetron._util.units import parse_bytes
+from budgetron.serve._certificates import certificate_of, why_no_certificate
 from budgetron.serve._log import Record
 from budgetron.serve._statistics import Statistics
 from budgetron.streams import Encoder
@@ -227,15 +228,10 @@ class ServedModel:
             for expert in found
         ]
 
-    def certificate(self) -> dict[str, Any] | None:
-        """Return the learner's bound that can be evaluated without the stream, next to what it bounds."""
-        if not self.fitted or getattr(self.model, "class_weight", None):
-            return None
+    def certificate(self) -> tuple[dict[str, Any] | None, str | None]:
+        """Return the certificate of the learner, or None and why there is none."""
         with self._lock:
-            if not hasattr(self.model, "regret_bound_"):
-                return None
-            regret, bound = float(self.model.regret_), float(self.model.regret_bound_)
-        return {"theorem": "fixed_share", "regret": regret, "bound": bound, "holds": regret <= bound}
+            return certificate_of(self.model), why_no_certificate(self.model)
 
     # ------------------------------------------------------------------ files
 

@@ -150,7 +150,9 @@ SCHEMAS: dict[str, Schema] = {
             "memory": _object(
                 {
                     "model": _COUNT,
+                    "model_limit": {"type": ["integer", "null"]},
                     "waiting": _COUNT,
+                    "waiting_limit": _COUNT,
                     "total": _COUNT,
                     "limit": {"type": ["integer", "null"]},
                 }
@@ -160,7 +162,20 @@ SCHEMAS: dict[str, Schema] = {
             "rejected": _COUNT,
             "experts": _list({"type": "object"}),
             "changes": _list(_object({"label": _COUNT, "time": {"type": "number"}})),
-            "certificate": {"type": ["object", "null"]},
+            "certificate": {
+                "description": "A bound that the learner's theorem gives, and what it bounds.",
+                "oneOf": [{"type": "null"}, _ref("Certificate")],
+            },
+            "no_certificate": {"description": "Why there is none.", "type": ["string", "null"]},
+        }
+    ),
+    "Certificate": _object(
+        {
+            "theorem": {"type": "string"},
+            "rounds": _COUNT,
+            "regret": {"description": "Own loss minus that of the best expert.", "type": "number"},
+            "bound": {"description": "The largest regret that the theorem allows.", "type": "number"},
+            "holds": {"type": "boolean"},
         }
     ),
     "Models": _object({"models": _list(_ref("Summary"))}),

@@ -18,25 +18,26 @@ MOST_EXPERTS = 6
 def panel(model: dict[str, Any], curve: Sequence[Sequence[float]]) -> str:
     """Return the state of a model as HTML; `model` is what `describe` returns."""
     memory, waiting, rates = model["memory"], model["waiting"], model["rows_per_second"]
+    none = "" if model["labels"] else "no label was learned yet"
     tiles = [
-        _tile("recent error", _percent(model["recent_error"]), "last 1,000 labels"),
-        _tile("overall error", _percent(model["error"]), f"{model['labels']:,} labels"),
-        _tile("balanced accuracy", _percent(model["balanced_accuracy"]), "mean over the classes"),
+        _tile("recent error", _percent(model["recent_error"]), none or "last 1,000 labels"),
+        _tile("overall error", _percent(model["error"]), none or f"{model['labels']:,} labels"),
+        _tile("balanced accuracy", _percent(model["balanced_accuracy"]), none or "mean over the classes"),
         _tile("predicted", f"{rates['predicted']:,.1f}", "rows per second"),
         _tile("learned", f"{rates['learned']:,.1f}", f"rows per second · round {model['round']:,}"),
-        _tile("memory", format_bytes(memory["total"]), _of_limit(memory["total"], memory["limit"])),
+        _tile("memory", format_bytes(memory["total"]), _memory(memory)),
         _tile(
             "waiting for labels",
             f"{waiting['rows']:,}",
             _meter(waiting["rows"], waiting["limits"]["rows"], f"of {waiting['limits']['rows']:,} rows"),
         ),
-        _tile("label delay", _duration(waiting["label_delay_seconds"]), _dropped(waiting)),
+        _tile("label delay", _duration(waiting["label_delay_seconds"]), _delay(waiting)),
     ]
     parts = [_chart(curve, model["changes"]), _changes(model["changes"]), _experts(model["experts"])]
     return (
         f'<section class="model"><h2>{escape(model["name"])} <small>{escape(model["kind"])}, '
         f'{len(model["classes"])} classes</small></h2><dl class="tiles">{"".join(tiles)}</dl>'
-        f"{''.join(parts)}{_certificate(model['certificate'])}</section>"
+        f"{''.join(parts)}{_certificate(model['certificate'], model['no_certificate'])}</section>"
     )
 
 
@@ -50,12 +51,22 @@ def _meter(value: float, limit: float, text: str) -> str:
     return f'<meter max="{limit}" value="{value}">{value}</meter> {text}'
 
 
-def _of_limit(total: int, limit: int | None) -> str:
-    return "no limit" if limit is None else _meter(total, limit, f"of {format_bytes(limit)}")
+def _memory(memory: dict[str, Any]) -> str:
+    """Return what is included in the memory, and its limits."""
+    model, limit = format_bytes(memory["model"]), memory["model_limit"]
+    of_model = f"{model}, no limit in bytes" if limit is None else f"{model} of {format_bytes(limit)}"
+    waiting = f"{format_bytes(memory['waiting'])} of {format_bytes(memory['waiting_limit'])}"
+    parts = f"model {of_model}; waiting rows {waiting}"
+    if memory["limit"] is None:
+        return parts
+    return _meter(memory["total"], memory["limit"], f"of {format_bytes(memory['limit'])}: {parts}")
 
 
-def _dropped(waiting: dict[str, Any]) -> str:
-    return f"{waiting['expired']:,} rows expired, {waiting['displaced']:,} displaced"
+def _delay(waiting: dict[str, Any]) -> str:
+    dropped = f"{waiting['expired']:,} rows expired, {waiting['displaced']:,} displaced"
+    if waiting["label_delay_seconds"] is None:
+        return f"no label by id yet · {dropped}"
+    return f"from prediction to label · {dropped}"
 
 
 def _percent(value: float | None) -> str:
@@ -104,24 +115,32 @@ def _changes(changes: Sequence[dict[str, Any]]) -> str:
 def _experts(experts: Sequence[dict[str, Any]]) -> str:
     if not experts:
         return ""
-    active = [expert for expert in experts if expert.get("active", True)]
-    best = sorted(active, key=lambda expert: -float(expert["share"]))[:MOST_EXPERTS]
-    rows = "".join(
-        f'<tr><th scope="row">{escape(str(expert["name"]))}</th><td>{_meter(expert["share"], 1, "")}'
-        f"{_percent(expert['share'])}</td><td>{_percent(expert['error'])}</td></tr>"
-        for expert in best
-    )
+    ordered = sorted(experts, key=lambda expert: -float(expert["share"]))
+    best, others = ordered[:MOST_EXPERTS], ordered[MOST_EXPERTS:]
+    rows = [_expert(str(expert["name"]), expert["share"], _percent(expert["error"])) for expert in best]
+    if others:
+        name = f"{len(others)} other{'s' if len(others) > 1 else ''} together"
+        rows.append(_expert(name, sum(float(expert["share"]) for expert in others), ""))
     return (
-        '<table class="experts"><thead><tr><th scope="col">expert</th><th scope="col">weight</th>'
-        f'<th scope="col">error</th></tr></thead><tbody>{rows}</tbody></table>'
+        '<table class="experts"><caption>The prediction is a weighted vote of experts. All weights add up to '
+        '100 %.</caption><thead><tr><th scope="col">expert</th><th scope="col">weight in the vote</th>'
+        f'<th scope="col">its own error</th></tr></thead><tbody>{"".join(rows)}</tbody></table>'
     )
 
 
-def _certificate(certificate: dict[str, Any] | None) -> str:
+def _expert(name: str, share: float, error: str) -> str:
+    return (
+        f'<tr><th scope="row">{escape(name)}</th><td class="share">{_meter(share, 1, "")}{_percent(share)}'
+        f"</td><td>{error}</td></tr>"
+    )
+
+
+def _certificate(certificate: dict[str, Any] | None, reason: str | None) -> str:
     if certificate is None:
-        return ""
+        return f'<p class="note certificate">No certificate: {escape(reason or "")}.</p>'
     word = "holds" if certificate["holds"] else "does not hold"
     return (
-        f'<p class="certificate">Certificate: the loss exceeds that of the best expert by '
-        f"{certificate['regret']:,.1f}; the bound is {certificate['bound']:,.1f}. It {word}.</p>"
+        f'<p class="certificate">Certificate after {certificate["rounds"]:,} rounds: the loss of the vote '
+        f"minus that of its best expert is {certificate['regret']:,.1f}. The theorem allows at most "
+        f"{certificate['bound']:,.1f}; it {word}. <small>{escape(certificate['theorem'])}</small></p>"
     )

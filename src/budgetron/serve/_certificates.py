@@ -1,0 +1,50 @@
+"""The certificate of a served model: a bound that needs no record of the stream, next to what it bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from budgetron._base.access import theorems_of
+from budgetron._base.online_classifier import OnlineClassifier
+from budgetron.bounds import THEOREMS
+from budgetron.portfolio import BudgetClassifier
+
+__all__ = ["certificate_of", "why_no_certificate"]
+
+
+def certificate_of(model: Any) -> dict[str, Any] | None:
+    """Return the certificate of a learner; None if it has none, see `why_no_certificate`."""
+    if why_no_certificate(model) is not None:
+        return None
+    regret, bound = float(model.regret_), float(model.regret_bound_)
+    return {
+        "theorem": THEOREMS[_theorem(model)].source,
+        "rounds": int(model.rounds_),
+        "regret": regret,
+        "bound": bound,
+        "holds": regret <= bound,
+    }
+
+
+def _theorem(model: Any) -> str:
+    """Return the name in `bounds.THEOREMS` of the bound of a learner's regret."""
+    if isinstance(model, BudgetClassifier):
+        return "fixed_share"
+    return "exponential_weights" + (f"_{model.eta}" if isinstance(model.eta, str) else "")
+
+
+def why_no_certificate(model: Any) -> str | None:
+    """Return why there is no certificate; None if there is one."""
+    kind = type(model).__name__
+    if not getattr(model, "rounds_", 0):
+        return "nothing was learned yet"
+    if isinstance(model, BudgetClassifier) and model.class_weight is not None:
+        return "the bound that needs no record of the stream is for rows of equal weight"
+    if hasattr(model, "regret_bound_"):
+        return None
+    if isinstance(model, OnlineClassifier) and theorems_of(model, 1.0):
+        return (
+            f"the bounds of {kind} compare it with a function that is chosen for the whole stream, and the "
+            "service does not keep the stream; budgetron.certify evaluates them on rows that you recorded"
+        )
+    return f"{kind} has no bound that the service can evaluate"
