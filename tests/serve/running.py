@@ -11,7 +11,7 @@ import uvicorn
 from budgetron.client import Client
 from budgetron.serve import Settings, application, open_service
 from budgetron.serve._definition import from_columns
-from budgetron.serve._protocol import timed_protocol
+from budgetron.serve._protocol import limited_protocol
 
 COLUMNS = {"a": "number", "b": "number", "colour": ["blue", "green", "red"]}
 CLASSES = ["no", "yes"]
@@ -76,7 +76,7 @@ def running(folder, models=None, token=None, **settings):
         application(service, token),
         port=0,
         ws="none",
-        http=timed_protocol(service.settings.request_seconds),
+        http=limited_protocol(service.settings.request_seconds, service.settings.max_body),
         log_level="warning",
         lifespan="on",
         loop="asyncio",

@@ -206,6 +206,41 @@ def test_a_client_whose_second_request_is_slow_is_disconnected(service):
     assert answer.count(b"HTTP/1.1 408 ") == 1
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: ",
+        "GET /healthz HTTP/1.1\r\nHost: localhost\r\n",
+        "GET /",
+        f"{HEAD}Transfer-Encoding: chunked\r\n\r\n1\r\n{{\r\n0\r\nX: ",
+    ],
+    ids=["a header", "headers", "the address", "a trailer"],
+)
+def test_an_endless_head_is_not_read(service, head):
+    before = state(service)
+    most = 8 * service.service.settings.max_body + (1 << 20)
+    more = b"X: y\r\n" * 10_000 if head.endswith("\r\n") else b"y" * 60_000
+    with socket.create_connection(("127.0.0.1", service.port)) as connection:
+        connection.sendall(head.encode())
+        with pytest.raises(OSError):  # noqa: PT011 - the service closes the connection
+            connection.sendall(more * (2 + 10 * most // len(more)))
+    assert state(service) == before
+
+
+def test_a_request_may_follow_a_large_one_at_once(service):
+    """The head of the second request is in the same part of data as a body that is larger than a head."""
+    body = b'{"rows": [{"a": 1}]' + b" " * 200_000 + b"}"
+    first = f"{HEAD}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+    with socket.create_connection(("127.0.0.1", service.port)) as connection:
+        connection.sendall(first + b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n")
+        connection.sendall(b"Connection: close\r\n\r\n")
+        answer = b""
+        while part := connection.recv(4096):
+            answer += part
+    assert answer.startswith(b"HTTP/1.1 422 ")  # there are no examples
+    assert answer.endswith(b'{"status":"ok"}')
+
+
 def test_requests_that_are_no_http(service):
     for sent in (
         b"\x00\x01\x02\x03\r\n\r\n",

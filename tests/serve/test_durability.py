@@ -2,6 +2,7 @@
 
 import shutil
 import sqlite3
+import sys
 import time
 
 import numpy as np
@@ -356,3 +357,53 @@ def test_the_file_of_a_model_is_one_of_the_command_line(tmp_path):
         loaded = budgetron.load(tmp_path / "m.budgetron")
         assert loaded.rounds_ == 60
         assert files.to_bytes(loaded) == files.to_bytes(service.service.entries["m"].model.model)
+
+
+def test_a_deleted_model_stays_deleted_after_a_crash(tmp_path, monkeypatch):
+    """The process ends after the model was removed from the log, and before its file was."""
+    with running(tmp_path / "a", {"m": new_model(), "n": new_model()}) as service:
+        service.learn(*range(10))
+        monkeypatch.setattr(type(tmp_path), "unlink", lambda *given, **options: None)
+        assert service.request("DELETE", "/models/m")[0] == 204
+        killed(tmp_path / "a", tmp_path / "b")
+        monkeypatch.undo()
+    assert (tmp_path / "b" / "models" / "m.budgetron").exists()
+    again = open_service(tmp_path / "b")
+    again.log.close()
+    assert list(again.entries) == ["n"]
+    assert not (tmp_path / "b" / "models" / "m.budgetron").exists()
+
+
+def test_labels_of_a_model_without_a_file_are_reported(tmp_path, caplog):
+    with running(tmp_path / "a", {"m": new_model()}) as service:
+        service.learn(*range(10))
+        killed(tmp_path / "a", tmp_path / "b")
+    (tmp_path / "b" / "models" / "m.budgetron").unlink()
+    open_service(tmp_path / "b").log.close()
+    assert "the log has 1 records of a model whose file is not in the folder" in caplog.text
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="an open file cannot be removed")
+@pytest.mark.parametrize("name", ["log.sqlite", "log.sqlite-wal"])
+def test_nothing_is_acknowledged_if_the_log_was_removed(tmp_path, name):
+    with running(tmp_path, {"m": new_model()}) as service:
+        assert service.learn(*range(10))[0] == 200
+        (tmp_path / name).unlink()
+        status, _, problem = service.learn(*range(10, 20))
+        assert (status, problem["type"]) == (507, "urn:budgetron:problem:disk-full")
+        assert "was removed while the service runs" in problem["detail"]
+        assert service.predict(1)[2]["round"] == 10
+        assert service.request("GET", "/readyz")[0] == 503
+
+
+def test_a_change_of_the_clock_drops_no_rows(tmp_path, monkeypatch):
+    with running(tmp_path, {"m": new_model()}) as service:
+        service.learn(*range(10))
+        (found,) = service.predict(3)[2]["predictions"]
+        clock = time.time
+        monkeypatch.setattr(time, "time", lambda: clock() + 30 * 86400)
+        time.sleep(2.5)  # old rows are dropped once a second
+        assert service.request("GET", "/models/m")[2]["waiting"]["expired"] == 0
+        sent = {"examples": [{"id": found["id"], "label": "yes"}]}
+        assert service.request("POST", "/models/m/learn", sent)[2]["learned"] == 1
+        assert service.request("GET", "/models/m")[2]["waiting"]["label_delay_seconds"] < 86400

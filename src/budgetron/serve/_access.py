@@ -30,12 +30,14 @@ class Access:
     """
 
     def __init__(self, token: str | None) -> None:
+        if token is not None and not token:
+            raise ValueError("the token must not be empty")
         self._token = token
 
     def refusal(self, path: str, headers: dict[bytes, bytes]) -> Response | None:
         """Return the response to a request that is not allowed; None if it is."""
         if self._token is None:
-            host = headers.get(b"host", b"")
+            host = headers.get(b"host", b"").lower()
             if host.rpartition(b":")[0] in LOCAL or host in LOCAL:
                 return None
             detail = "without a token, the service answers only under localhost and 127.0.0.1"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 
 from budgetron._base.access import bytes_needed, check_parameters
 from budgetron._base.online_classifier import OnlineClassifier
@@ -48,7 +48,7 @@ def from_file(path: Path) -> ServedModel:
     """
     model, extras = load_with_extras(path)
     if is_regressor(model):
-        raise ValueError(f"{path}: the model predicts numbers, but the service predicts classes")
+        raise ValueError(f"{path}: {type(model).__name__} predicts numbers; the service serves classifiers")
     classes = getattr(model, "classes_", None)
     extras = extras or {}
     if extras.get("encoder") is not None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
+from budgetron.serve._clock import now
 from budgetron.serve._entries import Entry
 from budgetron.serve._service import Service
 
@@ -64,7 +64,7 @@ def describe(entry: Entry) -> dict[str, Any]:
                 "bytes": waiting.limits.bytes,
                 "seconds": waiting.limits.seconds,
             },
-            "oldest_seconds": None if oldest is None else max(0.0, time.time() - oldest),
+            "oldest_seconds": None if oldest is None else max(0.0, now() - oldest),
             "label_delay_seconds": statistics.delay,
             "expired": waiting.expired,
             "displaced": waiting.displaced,

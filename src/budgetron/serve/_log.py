@@ -7,6 +7,7 @@ connection holds an exclusive lock, so that no second process can serve the same
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import struct
 from collections.abc import Iterable, Iterator
@@ -47,7 +48,7 @@ _HEADER = struct.Struct("<II")
 
 
 class DiskFullError(Exception):
-    """The log cannot be written: the disk is full, or fails."""
+    """The log cannot be written: the disk is full or fails, or the file was removed."""
 
 
 @dataclass(frozen=True)
@@ -139,6 +140,8 @@ class Log:
                 raise ValueError(f"{path}: format {version}; this version of Budgetron reads {VERSION}")
             self.run = (self._value("run") or 0) + 1
             self._db.execute("INSERT OR REPLACE INTO about VALUES ('run', ?)", (self.run,))
+            # Open until the connection is closed: closing a file ends all locks that the process has on it.
+            self._open_files = [os.open(file, os.O_RDONLY) for file in self._files()]
         except sqlite3.OperationalError as error:
             self._db.close()
             if "locked" in str(error):
@@ -157,6 +160,8 @@ class Log:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Write everything in this context durably, or nothing; raises `DiskFullError`."""
+        if any(not os.fstat(file).st_nlink for file in self._open_files):
+            raise DiskFullError("a file of the log was removed while the service runs")
         try:
             self._db.execute("BEGIN IMMEDIATE")
             yield
@@ -255,17 +260,31 @@ class Log:
         self._db.execute("PRAGMA incremental_vacuum").fetchall()
 
     def forget(self, model: str) -> None:
-        """Remove everything of a model."""
+        """Remove everything of a model, and note that it was deleted."""
         for table in ("records", "waiting", "learned", "named"):
             self._db.execute(f"DELETE FROM {table} WHERE model = ?", (model,))
         self._db.execute("DELETE FROM about WHERE name = ?", (f"truncated {model}",))
+        self._db.execute("INSERT INTO about VALUES (?, 1)", (f"deleted {model}",))
+
+    def is_deleted(self, model: str) -> bool:
+        """Return whether `forget` was called for a model."""
+        return self._value(f"deleted {model}") is not None
+
+    def records_by_model(self) -> dict[str, int]:
+        """Return how many records there are of each model."""
+        return dict(self._db.execute("SELECT model, count(*) FROM records GROUP BY model"))
+
+    def _files(self) -> list[Path]:
+        return [self.path, self.path.with_name(self.path.name + "-wal")]
 
     @property
     def nbytes(self) -> int:
         """Bytes of the files on disk."""
-        files = (self.path, self.path.with_name(self.path.name + "-wal"))
-        return sum(file.stat().st_size for file in files if file.exists())
+        return sum(os.fstat(file).st_size for file in self._open_files)
 
     def close(self) -> None:
         """Close the file; what was committed is kept."""
         self._db.close()
+        for file in self._open_files:
+            os.close(file)
+        self._open_files = []

@@ -1,4 +1,4 @@
-"""The HTTP protocol of uvicorn, with a time limit for each request."""
+"""The HTTP protocol of uvicorn, with limits for requests that do not arrive completely."""
 
 from __future__ import annotations
 
@@ -10,32 +10,46 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from budgetron.serve._problems import Problem
 
-__all__ = ["TimedProtocol", "timed_protocol"]
+__all__ = ["limited_protocol"]
+
+MAX_HEAD = 1 << 16
 
 
-class TimedProtocol(HttpToolsProtocol):
-    """Answer 408, and close the connection, if a request does not arrive completely in time.
+class LimitedProtocol(HttpToolsProtocol):
+    """Answer 408 or 431, and close the connection, if a request takes too long, or too many bytes, to arrive.
 
-    uvicorn closes idle connections only between two requests. Without this limit, clients that send one byte
-    at a time could use up all connections. A request that arrives at once needs no timer.
+    uvicorn closes idle connections only between two requests. Without the limit of time, clients that send
+    one byte at a time could use up all connections. A request that arrives at once needs no timer. uvicorn
+    has no limit for heads and trailers of requests, either. The application limits the size of bodies.
     """
 
     seconds: ClassVar[float] = 30.0
+    most_bytes: ClassVar[int] = 1 << 30
     _deadline: asyncio.TimerHandle | None = None
     _receiving = False  # whether a request has begun to arrive, and is not complete
+    _bytes = 0  # how many bytes of it have arrived, besides those of the first part of data
+    _limit = MAX_HEAD
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._start_deadline()
 
     def data_received(self, data: bytes) -> None:
+        self._bytes += len(data)
         super().data_received(data)
-        if self._receiving and self._deadline is None:
-            self._start_deadline()
+        if self._receiving:
+            if self._bytes > self._limit:
+                self._refuse(431, "too-large", f"the head of a request may have {MAX_HEAD:,} bytes")
+            elif self._deadline is None:
+                self._start_deadline()
 
     def on_message_begin(self) -> None:
-        self._receiving = True
+        self._receiving, self._bytes, self._limit = True, 0, MAX_HEAD
         super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._limit = self.most_bytes
+        super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         self._receiving = False
@@ -56,18 +70,24 @@ class TimedProtocol(HttpToolsProtocol):
 
     def _end(self) -> None:
         self._deadline = None
+        self._refuse(408, "too-slow", f"the request did not arrive within {self.seconds:g} seconds")
+
+    def _refuse(self, status: int, kind: str, detail: str) -> None:
+        """Answer a request that did not arrive completely, and close the connection."""
         if self.transport.is_closing():
             return
         cycle = self.cycle  # of this request, or of the last one if the head is not complete
         if cycle is None or not cycle.response_started or cycle.response_complete:
-            problem = Problem(408, "too-slow", f"the request did not arrive within {self.seconds:g} seconds")
-            body = json.dumps(problem.document()).encode()
-            head = "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n"
+            problem = Problem(status, kind, detail).document()
+            body = json.dumps(problem).encode()
+            head = f"HTTP/1.1 {status} {problem['title']}\r\nConnection: close\r\n"
             head += f"Content-Type: application/problem+json\r\nContent-Length: {len(body)}\r\n\r\n"
             self.transport.write(head.encode() + body)
         self.transport.close()
 
 
-def timed_protocol(seconds: float) -> type[TimedProtocol]:
-    """Return the protocol with this limit."""
-    return type("TimedProtocol", (TimedProtocol,), {"seconds": seconds})
+def limited_protocol(seconds: float, max_body: int) -> type[LimitedProtocol]:
+    """Return the protocol with these limits."""
+    # A body in small parts takes several times its size.
+    limits = {"seconds": seconds, "most_bytes": MAX_HEAD + 8 * max_body}
+    return type("LimitedProtocol", (LimitedProtocol,), limits)

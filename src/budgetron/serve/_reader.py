@@ -8,6 +8,7 @@ from itertools import accumulate
 from typing import Any
 
 from budgetron._util.types import Ints
+from budgetron.serve._clock import now
 from budgetron.serve._entries import Entry
 from budgetron.serve._jobs import Job, Worker
 from budgetron.serve._model import Predictions
@@ -87,10 +88,10 @@ class Reader(Worker[Predict]):
 
 def _add_waiting(entry: Entry, jobs: Sequence[Predict], rows: PlainRows, codes: Ints) -> list[int | None]:
     """Let rows wait for labels; return the number of the first row of each request, None without."""
-    waiting, now = entry.waiting, time.time()
+    waiting, time_ = entry.waiting, now()
     limits = waiting.limits
     if all(job.keep for job in jobs) and 2 * len(rows) <= limits.rows and 4 * rows.nbytes <= limits.bytes:
-        first = waiting.add(rows, codes, now)
+        first = waiting.add(rows, codes, time_)
         return [first + before for before in accumulate((job.size for job in jobs[:-1]), initial=0)]
     found: list[int | None] = []
     start = 0
@@ -105,7 +106,7 @@ def _add_waiting(entry: Entry, jobs: Sequence[Predict], rows: PlainRows, codes: 
             job.error = Problem(413, "too-many-rows", detail)
             found.append(None)
         else:
-            found.append(waiting.add(job.rows, codes[start:stop], now))
+            found.append(waiting.add(job.rows, codes[start:stop], time_))
         start = stop
     return found
 

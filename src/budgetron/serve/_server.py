@@ -12,7 +12,7 @@ from types import FrameType
 import uvicorn
 
 from budgetron.serve._api import application
-from budgetron.serve._protocol import timed_protocol
+from budgetron.serve._protocol import limited_protocol
 from budgetron.serve._service import Service
 
 __all__ = ["run"]
@@ -75,7 +75,7 @@ def run(
         application(service, token),
         host=host,
         port=port,
-        http=timed_protocol(service.settings.request_seconds),
+        http=limited_protocol(service.settings.request_seconds, service.settings.max_body),
         ws="none",
         proxy_headers=False,
         log_level="warning",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,8 @@ from budgetron.serve._writer import Call, Examples, Flush, Learn, Writer
 from budgetron.streams._objects import PlainRows
 
 __all__ = ["Service", "Settings", "open_service"]
+
+logger = logging.getLogger("budgetron.serve")
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 SUFFIX = ".budgetron"
@@ -70,12 +72,10 @@ class Service:
     entries : dict of str to Entry
     stopping : bool
         Whether the service is about to end.
-    started : float
-        When it started, in seconds since 1970.
     """
 
     def __init__(self, folder: Path, settings: Settings) -> None:
-        self.folder, self.settings, self.stopping, self.started = folder, settings, False, time.time()
+        self.folder, self.settings, self.stopping = folder, settings, False
         self._models = folder / "models"
         self._models.mkdir(parents=True, exist_ok=True)
         self.log = Log(folder / "log.sqlite")
@@ -83,8 +83,12 @@ class Service:
         try:
             remove_temporary_files(self._models)
             for path in sorted(self._models.glob(f"*{SUFFIX}")):
-                name = path.name.removesuffix(SUFFIX)
-                self.entries[name] = open_entry(name, ServedModel.load(path), self.log, settings.waiting)
+                name, model = path.name.removesuffix(SUFFIX), ServedModel.load(path)
+                if self.log.is_deleted(model.uid):  # the process ended before the file was removed
+                    path.unlink()
+                else:
+                    self.entries[name] = open_entry(name, model, self.log, settings.waiting)
+            self._report_missing()
         except BaseException:
             self.log.close()
             raise
@@ -92,6 +96,17 @@ class Service:
         self.writer = Writer(
             self.log, self.entries, self._snapshot, settings.snapshot_rows, settings.snapshot_seconds
         )
+
+    def _report_missing(self) -> None:
+        known = {entry.model.uid for entry in self.entries.values()}
+        for uid, records in self.log.records_by_model().items():
+            if uid not in known:
+                logger.warning(
+                    "%s: the log has %d records of a model whose file is not in the folder; restore the file "
+                    "from a backup if you need them",
+                    self.folder,
+                    records,
+                )
 
     def start(self) -> None:
         """Start the threads."""

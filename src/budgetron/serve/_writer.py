@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from budgetron.serve._clock import now
 from budgetron.serve._entries import Entry
 from budgetron.serve._jobs import Job, Worker
 from budgetron.serve._log import DiskFullError, Log, Record
@@ -151,9 +152,9 @@ class Writer(Worker[Job]):
         groups: dict[int, list[Learn | Flush]] = {}
         for job in jobs:
             groups.setdefault(id(job.entry), []).append(job)
-        now = time.time()
+        time_ = now()
         found = [(group[0].entry, self._collect(group)) for group in groups.values()]
-        records = {id(entry): _record(entry, parts, now) for entry, parts in found if _rows_of(parts)}
+        records = {id(entry): _record(entry, parts, time_) for entry, parts in found if _rows_of(parts)}
         try:
             numbers = self._commit([(entry, records.get(id(entry))) for entry, _ in found])
         except DiskFullError as error:
@@ -241,23 +242,23 @@ class Writer(Worker[Job]):
 
     def idle(self) -> None:
         """Store new waiting rows, drop old ones, and write snapshots that are due."""
-        now = time.monotonic()
-        if now >= self._retry:
+        seconds = time.monotonic()
+        if seconds >= self._retry:
             changed = [(entry, None) for entry in self._entries.values() if entry.waiting.changed]
             if changed:
                 try:
                     self._commit(changed)
                 except DiskFullError as error:
                     logger.error("waiting rows could not be stored: %s", error)
-        if now >= self._next_expiry:
-            self._next_expiry = now + EXPIRE_SECONDS
+        if seconds >= self._next_expiry:
+            self._next_expiry = seconds + EXPIRE_SECONDS
             for entry in self._entries.values():
-                entry.waiting.expire(time.time())
-        if now >= self._snapshot_retry:
+                entry.waiting.expire(now())
+        if seconds >= self._snapshot_retry:
             for entry in list(self._entries.values()):
                 if entry.unsaved and (
                     entry.unsaved >= self._snapshot_rows
-                    or now - entry.unsaved_since >= self._snapshot_seconds
+                    or seconds - entry.unsaved_since >= self._snapshot_seconds
                 ):
                     self.snapshot(entry)
 
@@ -330,7 +331,7 @@ def _rows_of(parts: list[_Accepted]) -> int:
     return sum(len(part.places) for part in parts)
 
 
-def _record(entry: Entry, parts: list[_Accepted], now: float) -> Record:
+def _record(entry: Entry, parts: list[_Accepted], time_: float) -> Record:
     """Return the record that has the examples of all requests, in their order."""
     parts = [part for part in parts if part.places]
     ids = list(chain.from_iterable(part.ids for part in parts))
@@ -341,10 +342,10 @@ def _record(entry: Entry, parts: list[_Accepted], now: float) -> Record:
             id = ids[place]
             assert isinstance(id, int)
             predicted[place] = batch.predicted[id - batch.first]
-            delays[place] = max(0.0, now - batch.time)
+            delays[place] = max(0.0, time_ - batch.time)
     codes = np.array(list(chain.from_iterable(part.codes for part in parts)), np.int64)
     rows = PlainRows.joined([part.rows for part in parts])
-    return Record(now, ids, rows, codes, predicted, delays, entry.model.block)
+    return Record(time_, ids, rows, codes, predicted, delays, entry.model.block)
 
 
 def _answer(entry: Entry, parts: list[_Accepted], rejected: list[int]) -> None:
