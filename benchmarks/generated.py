@@ -130,8 +130,8 @@ def serve() -> str:
         f"({batches['learn']['per_processor_second']:,.0f}).",
         f"- Side by side, 64 connections each: {both['predict']:,.0f} predictions and {both['learn']:,.0f} "
         "durable learns per second.",
-        f"- 99 % of predictions take less than {p99['predict']:.1f} ms while 4 other connections learn. The empty "
-        f"endpoint, called in the same way, takes less than {p99['empty']:.1f} ms.",
+        f"- 99 % of predictions take less than {p99['predict']:.1f} ms while 4 other connections learn. "
+        f"The empty endpoint, called in the same way, takes less than {p99['empty']:.1f} ms.",
         f"- Memory of the process: {format_bytes(memory[1][1])} after {memory[1][0]:,} requests, "
         f"{format_bytes(memory[-1][1])} after {memory[-1][0]:,}.",
         f"- The load average of the machine, which had other work, was {found['load']:.0f} on two cores.",
