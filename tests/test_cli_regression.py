@@ -387,7 +387,7 @@ def test_options_of_classes(numbers, table, tmp_path):
     message = refused("serve", tmp_path / "folder", "--like", numbers, "-t", "y")
     assert "the target has numbers, but the service predicts classes" in message
     message = refused("serve", tmp_path / "folder", "--model", tmp_path / "m")
-    assert "the model predicts numbers, but the service predicts classes" in message
+    assert "predicts numbers; the service serves classifiers" in message
 
 
 @pytest.mark.parametrize(

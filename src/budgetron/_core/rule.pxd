@@ -10,7 +10,7 @@ from budgetron._core.projection cimport Projection
 from budgetron._core.supports cimport Supports
 
 cdef enum Entry:
-    NORM, REMOVED, PHI, PSI, Q, DELTA, THRESHOLD, TAU, BETA, GRAD_ERROR, Z, VARIANCE, STEP_NORM, ENTRIES
+    NORM, REMOVED, PHI, PSI, Q, DELTA, THRESHOLD, TAU, BETA, GRAD_ERROR, Z, VARIANCE, STEP_NORM, ERROR, ENTRIES
 
 
 cdef class Rule:
@@ -121,6 +121,10 @@ cdef class Rule:
     cdef int shrink(self, double phi) except? -1 nogil
     cdef int remove(self, Py_ssize_t position) except? -1 nogil
     cdef int shift(self, double c, double* d, double square) except? -1 nogil
+    cdef int move(self, double c, double* d) except? -1 nogil
+    cdef int change_coefficients(self, double c, double* d) except -1 nogil
     cdef Py_ssize_t draw(self, Py_ssize_t n) except? -1 nogil
+    cdef double draw_fraction(self) except? -1 nogil
+    cdef int require_generator(self) except -1 nogil
     cdef int keep_departed(self, Py_ssize_t slot) except -1 with gil
     cdef void note(self, Entry name, double value) noexcept nogil

@@ -26,7 +26,9 @@ and these operations:
     remove(p)        remove the support at position p
     shift(c, d, n)   f += c sum_j d_j k(x_j, .), where the sum is the projection of
                      k(x_t, .) onto the span of the supports and n its squared norm
+    move(c, d)       f += c sum_j d_j k(x_j, .), for any d over the slots that is 0 at free slots; not with tail
     draw(n)          a random whole number in 0 .. n-1
+    draw_fraction()  a random number in [0, 1)
     note(NAME, v)    enter v in the ledger
     prune_due        set to True, `exchange` is called before the next round
 
@@ -74,7 +76,7 @@ cdef double CANCELLED = 1e-7
 ENTRY_NAMES = {
     "norm": NORM, "removed": REMOVED, "phi": PHI, "psi": PSI, "Q": Q, "delta": DELTA,
     "threshold": THRESHOLD, "tau": TAU, "beta": BETA, "grad_error": GRAD_ERROR, "Z": Z, "variance": VARIANCE,
-    "step_norm": STEP_NORM,
+    "step_norm": STEP_NORM, "error": ERROR,
 }
 
 
@@ -515,6 +517,41 @@ cdef class Rule:
         return 0
 
     cdef int shift(self, double c, double* d, double square) except? -1 nogil:
+        self.change_coefficients(c, d)
+        self.norm2 += c * (2.0 * self.value + c * square)
+        self.peak = max(self.peak, self.norm2)
+        self.value += c * square
+        return 1
+
+    cdef int move(self, double c, double* d) except? -1 nogil:
+        cdef Py_ssize_t j, top = self.supports.top
+        cdef double along, square
+        if self.keeps_tail:
+            with gil:
+                raise ValueError("a rule with tail=True may not change the coefficients of its supports")
+        if self.keeps_gram:
+            for j in range(top):
+                self._scratch[j] = 0.0
+            for j in range(top):
+                if d[j] != 0.0:
+                    bt_axpy(d[j], self._gram + j * self.supports.capacity, self._scratch, top)
+            along = self.factor * bt_dot_d(d, self._values, top)  # <f, sum_j d_j k(x_j, .)>
+            square = bt_dot_d(d, self._scratch, top)
+            bt_axpy(c / self.factor, self._scratch, self._values, top)
+            self.norm2 += c * (2.0 * along + c * square)
+            self.peak = max(self.peak, self.norm2)
+        self.value += c * bt_dot_d(d, self.k, top)
+        self.change_coefficients(c, d)
+        if not self.keeps_gram:
+            self.norm2 = NAN
+            if self.recording or self.average is not None or self.keeps_norm:
+                self.measure_norm()
+        elif self.norm2 < CANCELLED * self.peak:  # the rest is mostly rounding
+            self.measure_norm()
+        return 1
+
+    cdef int change_coefficients(self, double c, double* d) except -1 nogil:
+        """Add c d to the coefficients."""
         cdef Py_ssize_t p, slot
         bt_axpy(c / self.factor, d, self._coef, self.supports.top)
         if self.average is not None:
@@ -523,18 +560,19 @@ cdef class Rule:
             for p in range(self.size()):
                 slot = self.supports._order[p]
                 self.journal.note(self.supports._rounds[slot], c / self.factor * d[slot])
-        self.norm2 += c * (2.0 * self.value + c * square)
-        self.peak = max(self.peak, self.norm2)
-        self.value += c * square
-        return 1
+        return 0
+
+    cdef int require_generator(self) except -1 nogil:
+        if self.bits == NULL:
+            with gil:
+                raise ValueError("draw needs a generator: construct the rule with generator=...")
+        return 0
 
     cdef Py_ssize_t draw(self, Py_ssize_t n) except? -1 nogil:
         # The numbers of Generator.integers(n), by Lemire's method, without its call.
         cdef uint32_t span = <uint32_t> n, low
         cdef uint64_t product
-        if self.bits == NULL:
-            with gil:
-                raise ValueError("draw needs a generator: construct the rule with generator=...")
+        self.require_generator()
         if n == 1:
             return 0
         product = <uint64_t> self.bits.next_uint32(self.bits.state) * span
@@ -544,6 +582,10 @@ cdef class Rule:
                 product = <uint64_t> self.bits.next_uint32(self.bits.state) * span
                 low = <uint32_t> product
         return <Py_ssize_t> (product >> 32)
+
+    cdef double draw_fraction(self) except? -1 nogil:
+        self.require_generator()
+        return self.bits.next_double(self.bits.state)  # the number of Generator.random()
 
     cdef void note(self, Entry name, double value) noexcept nogil:
         self.entry[<int> name] = value
