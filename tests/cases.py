@@ -121,6 +121,36 @@ CASES = {
         budgetron.PassiveAggressive, ref.PassiveAggressive, C=0.6, variant="PA-I", budget=10
     ),
     "pa-ii": simple(budgetron.PassiveAggressive, ref.PassiveAggressive, C=0.6, variant="PA-II"),
+    "ogd": simple(budgetron.OGD, ref.OGD, eta=0.3),
+    "ogd decay": simple(budgetron.OGD, ref.OGD, eta=0.3, decay=0.2, budget=10),
+    "ogd logistic": simple(
+        budgetron.OGD, ref.OGD, eta=0.7, decay=0.01, loss="logistic", schedule="sqrt", budget=10
+    ),
+    "ogd squared": simple(budgetron.OGD, ref.OGD, eta=0.02, loss="squared", budget=10),
+    "ogd pegasos": simple(budgetron.OGD, ref.OGD, eta=2.0, decay=0.5, schedule="inverse"),
+    "bogd": Case(
+        budgetron.BOGD,
+        ref.BOGD,
+        {"budget": 10, "eta": 0.3, "decay": 0.1, "variant": "uniform", "random_state": 3, "limit": 1.5},
+        {"budget": 10, "eta": 0.3, "decay": 0.1, "variant": "uniform", "limit": 1.5},
+    ),
+    "bogd++": Case(
+        budgetron.BOGD,
+        ref.BOGD,
+        {"budget": 10, "eta": 0.3, "decay": 0.05, "random_state": 3, "limit": 3.0},
+        {"budget": 10, "eta": 0.3, "decay": 0.05, "limit": 3.0},
+    ),
+    "budget pa simple": simple(budgetron.BudgetPA, ref.BudgetPA, budget=10, C=0.6),
+    "budget pa projecting": simple(budgetron.BudgetPA, ref.BudgetPA, budget=10, variant="projecting", C=0.6),
+    "budget pa nearest": simple(budgetron.BudgetPA, ref.BudgetPA, budget=10, variant="nearest", C=0.6),
+    "tighter": simple(budgetron.TighterPerceptron, ref.Tighter, budget=10),
+    "ahpatron": simple(budgetron.Ahpatron, ref.Ahpatron, budget=10),
+    "ahpatron, parameters": simple(
+        budgetron.Ahpatron, ref.Ahpatron, budget=10, epsilon=0.3, eta=0.2, radius=1.0
+    ),
+    "bsgd removal": simple(budgetron.BSGD, ref.BSGD, budget=10, variant="removal", decay=0.05),
+    "bsgd projection": simple(budgetron.BSGD, ref.BSGD, budget=10, variant="projection", decay=0.05),
+    "nogd": simple(budgetron.NOGD, ref.NOGD, budget=10, rank=5, eta=0.3),
     "voted": Case(budgetron.VotedKernelPerceptron, ref.VotedPerceptron),
 }
 

@@ -170,6 +170,12 @@ BUDGETED = {
     ),
     "cks": lambda b: budgetron.CKSPerceptron(b, kernel="linear"),
     "stoptron": lambda b: budgetron.Stoptron(b, kernel="linear"),
+    "tighter": lambda b: budgetron.TighterPerceptron(b, kernel="linear"),
+    "ogd": lambda b: budgetron.OGD(budget=b, kernel="linear"),
+    "bogd": lambda b: budgetron.BOGD(b, kernel="linear", random_state=0),
+    "budget pa": lambda b: budgetron.BudgetPA(b, kernel="linear"),
+    "bsgd": lambda b: budgetron.BSGD(b, kernel="linear"),
+    "ahpatron": lambda b: budgetron.Ahpatron(b, kernel="linear"),
 }
 
 
@@ -402,6 +408,9 @@ def test_uncertifiable_models_raise():
     X, y = streams.two_gaussians(200, random_state=0)
     for model in (
         budgetron.CKSPerceptron(50),
+        budgetron.TighterPerceptron(50),
+        budgetron.BudgetPA(50),
+        budgetron.NOGD(50),
         budgetron.PassiveAggressive(),
         budgetron.Stoptron(50),
         budgetron.ProjectronPlusPlus(2.0, eta=0.1),
@@ -648,6 +657,8 @@ PAPERS = (
     "Crammer, Dekel, Keshet, Shalev-Shwartz, Singer (2006), ",
     "Herbster, Warmuth (1998), ",
     "Gibbs, Candes (2021), ",
+    "Kivinen, Smola, Williamson (2004), with errors",
+    "Liao et al. (2024), our proof",
 )
 
 

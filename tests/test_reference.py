@@ -75,7 +75,7 @@ def assert_same(model, trace, run, tolerance=1e-9, ledger_tolerance=1e-8):
             expected = [position.get(t, -1) for t in expected]
             np.testing.assert_array_equal(trace.ledger[name], expected, err_msg=name)
         else:
-            actual, power = trace.ledger[name], 2 if name in ("norm", "delta") else 1
+            actual, power = trace.ledger[name], 2 if name in ("norm", "delta", "error") else 1
             # A norm is the root of a sum that may cancel, so near 0 only its square can be compared.
             np.testing.assert_allclose(
                 actual**power,

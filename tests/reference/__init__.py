@@ -5,7 +5,7 @@ order. Every value and norm is a sum over this dict, computed whenever it is nee
 papers, counted from 0.
 """
 
-from reference.budget import CKS, RemoveOldest, Stoptron
+from reference.budget import CKS, Ahpatron, BudgetPA, RemoveOldest, Stoptron, Tighter
 from reference.forgetron import (
     BasicForgetron,
     CumulativeGreedyForgetron,
@@ -13,6 +13,7 @@ from reference.forgetron import (
     SelfTunedForgetron,
     SimplifiedForgetron,
 )
+from reference.gradient import BOGD, BSGD, NOGD, OGD
 from reference.kernels import KERNELS, gram
 from reference.passive_aggressive import PassiveAggressive
 from reference.perceptron import (
@@ -27,9 +28,15 @@ from reference.randomized import ModifiedRandomizedBudget, RandomizedBudget
 from reference.second_order import JointSecondOrder, SecondOrderProjectron
 
 __all__ = [
+    "BOGD",
+    "BSGD",
     "CKS",
     "KERNELS",
+    "NOGD",
+    "OGD",
+    "Ahpatron",
     "BasicForgetron",
+    "BudgetPA",
     "CumulativeGreedyForgetron",
     "GreedyForgetron",
     "JointSecondOrder",
@@ -47,6 +54,7 @@ __all__ = [
     "ShrinkingPerceptron",
     "SimplifiedForgetron",
     "Stoptron",
+    "Tighter",
     "VotedPerceptron",
     "gram",
 ]

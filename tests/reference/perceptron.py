@@ -59,6 +59,14 @@ class Reference:
     def near(self, difference):
         self.gap = min(self.gap, abs(difference))
 
+    def near_tie(self, difference, tolerance):
+        """Note how far a difference of coefficients is from the tolerance, as a part of the tolerance.
+
+        Many coefficients are equal. Their difference, 0, is as far from the tolerance as it can be.
+        """
+        if tolerance > 0:
+            self.near(difference / tolerance / 5)
+
     def play(self, t):
         """Play round t; return the margin before the label was seen."""
         self.gap = inf
@@ -82,6 +90,32 @@ class Reference:
     def remove(self, r):
         self.entry["removed"] = r
         del self.alpha[r]
+
+    def projection(self, t, S):
+        """Return the coefficients of the projection of k(x_t, .) onto the span of S, and its square."""
+        if not S:
+            return np.zeros(0), 0.0
+        d = np.linalg.solve(self.K[np.ix_(S, S)], self.K[S, t])
+        return d, float(d @ self.K[S, t])
+
+    def store(self, t, c):
+        """Add c k(x_t, .); project it if its squared distance from the span is at most a share of k(x, x)."""
+        share = 1e-4 if self.tie < 1e-6 else 1e-3
+        d, square = self.projection(t, list(self.alpha))
+        left = self.K[t, t] - square - share * self.K[t, t]
+        self.near_tie(left, share * self.K[t, t])
+        if left > 0:
+            self.alpha[t] = c
+            return True
+        self.alpha = {i: a + c * di for (i, a), di in zip(self.alpha.items(), d, strict=True)}
+        return False
+
+    def spread(self, r):
+        """Add the projection of the term r onto the span of the other supports to their coefficients."""
+        S = [i for i in self.alpha if i != r]
+        d, _ = self.projection(r, S)
+        for i, share in zip(S, d, strict=True):
+            self.alpha[i] += self.alpha[r] * share
 
 
 class KernelPerceptron(Reference):

@@ -48,6 +48,8 @@ from budgetron.bounds._perceptron import (
 
 # isort: split
 from budgetron.bounds._budget import (
+    ahpatron,
+    ahpatron_ledger,
     forgetron,
     forgetron_ledger,
     log_shrinking,
@@ -74,6 +76,9 @@ from budgetron.bounds._drift import (
     simplified_forgetron_general,
     simplified_forgetron_ledger,
 )
+
+# isort: split
+from budgetron.bounds._descent import online_gradient_descent
 
 # isort: split
 from budgetron.bounds._second_order import (
@@ -139,6 +144,8 @@ __all__ = [
     "Assumption",
     "AssumptionError",
     "Theorem",
+    "ahpatron",
+    "ahpatron_ledger",
     "averaged_risk",
     "averaged_risk_by_regret",
     "best_possible",
@@ -169,6 +176,7 @@ __all__ = [
     "modified_randomized_budget_general",
     "norm_limit",
     "normalized_perceptron",
+    "online_gradient_descent",
     "pa_ii_regression",
     "pa_regression",
     "penalized_perceptron_risk",

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from budgetron.bounds._perceptron import perceptron
-from budgetron.bounds._statement import Check, assume, require_at_most, theorem
+from budgetron.bounds._statement import ROUNDING, Check, assume, require_at_most, theorem
 
 
 def norm_limit(budget: int) -> float:
@@ -180,3 +180,72 @@ def projectron_plus_plus(
 ) -> float:
     """Return 2 (||g||^2 + 2 sum of hinge losses - the sum of beta)."""
     return projectron_norm_bound(norm, losses, norm_bound, radius, check=check) - 2 * progress
+
+
+@theorem(
+    "Liao et al. (2024), our proof and constants",
+    "`Ahpatron`",
+    "mistakes",
+    "eta^2 R^2 + 2 ||g||^2 / B <= 2 eta epsilon",
+)
+def ahpatron(
+    norm: float,
+    losses: float,
+    budget: int,
+    epsilon: float,
+    eta: float,
+    radius: float = 1.0,
+    *,
+    check: Check = True,
+) -> float:
+    """Return (||g||^2 + 2 eta sum of hinge losses) / (2 eta - eta^2 R^2 - 2 ||g||^2 / B).
+
+    A step with y f(x) < 1 changes ||f - g||^2 by -2 eta (y g(x) - y f(x)) + eta^2 k(x, x). This is at most
+    eta^2 R^2 - 2 eta (1 - loss of g) on a mistake, and eta^2 R^2 - 2 eta (epsilon - loss of g) on another
+    update. A projection that removes e, orthogonal to the hypothesis that is left, adds
+    2 <g, e> - ||e||^2 <= ||g||^2. It frees half of the budget, so that there are at most 2 / B projections
+    per update. Limiting ||f|| to at least ||g|| does not increase the distance. The sum of all changes is at
+    least -||g||^2. By the assumption, updates that are no mistakes do not increase the bound.
+    """
+    cost = eta**2 * radius**2 + 2 * norm**2 / budget
+    assume(
+        check,
+        cost <= 2 * eta * epsilon * (1 + ROUNDING),
+        f"an eta^2 R^2 + 2 ||g||^2 / B of at most {2 * eta * epsilon:.6g}",
+        cost,
+    )
+    left = 2 * eta - cost
+    assume(check, left > 0, "a 2 eta - eta^2 R^2 - 2 ||g||^2 / B above 0", left)
+    return (norm**2 + 2 * eta * losses) / left if left > 0 else inf
+
+
+@theorem("Liao et al. (2024), our proof and constants, on the ledger", "`Ahpatron`", "mistakes")
+def ahpatron_ledger(
+    norm: float,
+    losses: float,
+    eta: float,
+    squares: float,
+    errors: ArrayLike,
+    excess: float = 0.0,
+    *,
+    check: Check = True,
+) -> float:
+    """Return the bound of the proof of `ahpatron` for the updates and errors of a run, for any budget.
+
+    It is no guarantee in advance, because it contains quantities of the run.
+
+    Parameters
+    ----------
+    norm, losses : float
+        ||g||, and the sum of its hinge losses over the updates.
+    eta : float
+    squares : float
+        The sum of k(x, x) over the updates.
+    errors : array-like
+        The norm of what each projection removed.
+    excess : float
+        The sum of 1 - y f(x) over the updates, minus the number of mistakes.
+    """
+    error = np.asarray(errors, float)
+    changes = norm**2 + eta**2 * squares + float(np.sum(2 * norm * error - error**2))
+    return losses + changes / (2 * eta) - excess

@@ -8,9 +8,15 @@ all of them.
 
 from budgetron._base.kernel_classifier import KernelClassifier as _KernelClassifier
 from budgetron._base.kernel_regressor import KernelRegressor as _KernelRegressor
+from budgetron.kernelized._ahpatron import Ahpatron as Ahpatron
+from budgetron.kernelized._bogd import BOGD as BOGD
+from budgetron.kernelized._bsgd import BSGD as BSGD
+from budgetron.kernelized._budget_pa import BudgetPA as BudgetPA
 from budgetron.kernelized._cks import CKSPerceptron as CKSPerceptron
 from budgetron.kernelized._forgetron import Forgetron as Forgetron
+from budgetron.kernelized._nogd import NOGD as NOGD
 from budgetron.kernelized._norma_regressor import NormaRegressor as NormaRegressor
+from budgetron.kernelized._ogd import OGD as OGD
 from budgetron.kernelized._pa_regressor import KernelPARegressor as KernelPARegressor
 from budgetron.kernelized._passive_aggressive import PassiveAggressive as PassiveAggressive
 from budgetron.kernelized._perceptron import KernelPerceptron as KernelPerceptron
@@ -23,6 +29,7 @@ from budgetron.kernelized._second_order_regressor import SecondOrderRegressor as
 from budgetron.kernelized._shared_budget import SharedBudgetPerceptron as SharedBudgetPerceptron
 from budgetron.kernelized._shrinking import ShrinkingPerceptron as ShrinkingPerceptron
 from budgetron.kernelized._stoptron import Stoptron as Stoptron
+from budgetron.kernelized._tighter import TighterPerceptron as TighterPerceptron
 from budgetron.kernelized._voted import VotedKernelPerceptron as VotedKernelPerceptron
 
 
