@@ -17,6 +17,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from budget_learners import BUDGETS, LEARNERS, PUBLISHED
+from budget_learners import RESULTS as BUDGET_LEARNERS
+from budget_learners import STREAMS as BUDGET_STREAMS
 from budgetron._util.units import format_bytes
 from choices import RESULTS as CHOICES
 from choices import STREAMS, summary
@@ -253,6 +256,31 @@ def published() -> str:
     return table(["", "mistakes", "published", "supports", "published"], rows)
 
 
+def budget_published() -> str:
+    results = json.loads(BUDGET_LEARNERS.read_text())["published"]
+    rows = [
+        [name, f"{100 * found['mistakes'] / found['rows']:.1f} %", f"{error:.1f} %", f"{found['supports']:,}"]
+        for name, (error, _) in PUBLISHED.items()
+        for found in [results[name]]
+    ]
+    return table(["", "mistakes", "published", "supports"], rows)
+
+
+def budget_table() -> str:
+    results = json.loads(BUDGET_LEARNERS.read_text())
+    rows = [
+        [stream if name == next(iter(LEARNERS)) else "", f"`{name}`"]
+        + [
+            f"{100 * found['mistakes'] / found['rows']:.2f}"
+            for budget in BUDGETS
+            for found in [results[stream][f"{name}, {budget}"]]
+        ]
+        for stream in BUDGET_STREAMS
+        for name in LEARNERS
+    ]
+    return table(["", "learner", *(f"B = {budget}" for budget in BUDGETS)], rows)
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "choices-table": choices_table,
     "choices-short": choices_short,
@@ -268,6 +296,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "adult-online": adult_online,
     "adult-averages": adult_averages,
     "published": published,
+    "budget-published": budget_published,
+    "budget-table": budget_table,
 }
 
 
