@@ -268,12 +268,16 @@ def budget_published() -> str:
 
 def budget_table() -> str:
     results = json.loads(BUDGET_LEARNERS.read_text())
+
+    def cell(stream: str, name: str, budget: int) -> str:
+        found = results[stream].get(f"{name}, {budget}")
+        return "-" if found is None else f"{100 * found['mistakes'] / found['rows']:.2f}"
+
     rows = [
-        [stream if name == next(iter(LEARNERS)) else "", f"`{name}`"]
-        + [
-            f"{100 * found['mistakes'] / found['rows']:.2f}"
-            for budget in BUDGETS
-            for found in [results[stream][f"{name}, {budget}"]]
+        [
+            stream if name == next(iter(LEARNERS)) else "",
+            f"`{name}`",
+            *(cell(stream, name, budget) for budget in BUDGETS),
         ]
         for stream in BUDGET_STREAMS
         for name in LEARNERS
