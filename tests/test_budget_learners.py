@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+import reference as ref
 from cases import CASES, STREAMS, gram_of, stream
 from test_certificates import KINDS, competitors, make_stream
 
@@ -12,6 +13,7 @@ import budgetron
 from budgetron import bounds, certify
 from budgetron._core.thinning import project
 from budgetron.bounds import AssumptionError
+from budgetron.kernelized._nogd import leading_eigenvectors
 
 # Learners with a theorem, the largest norm of a competitor, and the names of the theorems.
 DESCENT = "online_gradient_descent"
@@ -160,9 +162,17 @@ def test_a_wrong_inverse_is_computed_again():
     X, y = stream("random", 400)
     model = CASES["budget pa projecting"].model().fit(X[:200], y[:200])
     twin = copy.deepcopy(model)
-    twin._learners[0].rule.inverse[:] *= 1 + 1e-5
-    for one in (model, twin):
-        one.partial_fit(X[200:], y[200:])
+    rule = twin._learners[0].rule
+    rule.inverse[:] *= 1 + 1e-5
+    before, t = twin.support_, 200
+    while np.array_equal(twin.support_, before):  # up to the first removal
+        twin.partial_fit(X[t : t + 1], y[t : t + 1])
+        t += 1
+    slots = rule.supports.order[: rule.supports.m]
+    product = rule.inverse[np.ix_(slots, slots)] @ rule.gram[np.ix_(slots, slots)]
+    np.testing.assert_allclose(product, np.eye(len(slots)), atol=1e-9)
+    twin.partial_fit(X[t:], y[t:])
+    model.partial_fit(X[200:], y[200:])
     np.testing.assert_array_equal(model.support_, twin.support_)
     np.testing.assert_allclose(model.dual_coef_, twin.dual_coef_, rtol=1e-4, atol=1e-4)
 
@@ -231,3 +241,33 @@ def test_nogd_keeps_its_supports_and_its_rank():
     rest = vectors[:, :-4].T @ model.dual_coef_[0]
     np.testing.assert_allclose(rest, 0.0, atol=1e-9)
     assert np.abs(vectors[:, -4:].T @ model.dual_coef_[0]).min() > 0
+
+
+@pytest.mark.parametrize("rank", [1, 3, 4, 7, 9])
+def test_nogd_chooses_among_tied_eigenvectors_whatever_the_rounding(rank):
+    rng = np.random.default_rng(rank)
+    vectors, _ = np.linalg.qr(rng.normal(size=(12, 12)))
+    gram = vectors * np.array([3.0, 2.0, 2.0, *[1.0] * 5, 0.5, 0.5, 0.0, 0.0]) @ vectors.T
+    spans = []
+    for _ in range(5):
+        noise = rng.normal(size=(12, 12)) * 1e-15
+        V = leading_eigenvectors(gram + noise + noise.T, rank, 1e-7)
+        np.testing.assert_allclose(V.T @ V, np.eye(rank), atol=1e-12)
+        D = np.diag(V.T @ gram @ V)
+        np.testing.assert_allclose(gram @ V, V * D, atol=1e-12)  # they are eigenvectors
+        np.testing.assert_allclose(D, [3.0, 2.0, 2.0, *[1.0] * 5, 0.5][:rank], atol=1e-12)  # of the largest
+        spans.append(V @ V.T)
+    np.testing.assert_allclose(spans, np.broadcast_to(spans[0], (5, 12, 12)), atol=1e-11)
+
+
+def test_nogd_with_tied_eigenvalues_is_the_reference():
+    rng = np.random.default_rng(0)
+    turn, _ = np.linalg.qr(rng.normal(size=(14, 14)))
+    X = np.concatenate([turn, turn[rng.integers(14, size=60)] + 0.3 * turn[rng.integers(14, size=60)]])
+    y = rng.choice([-1.0, 1.0], len(X))
+    model = budgetron.NOGD(10, rank=4, eta=0.3, kernel="linear")
+    trace = model.progressive_fit(X, y, classes=[-1, 1], ledger=True)
+    slow = ref.NOGD(X @ X.T, y, 10, 4, 0.3)
+    np.testing.assert_allclose(trace.margins, [slow.play(t) for t in range(len(y))], atol=1e-11)
+    np.testing.assert_allclose(model.dual_coef_[0], list(slow.alpha.values()), atol=1e-11)
+    assert np.abs(model.dual_coef_).max() > 0.1

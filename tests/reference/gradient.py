@@ -1,5 +1,6 @@
 """Online gradient descent with kernels: NORMA, BOGD, BSGD and NOGD."""
 
+from itertools import pairwise
 from math import exp, sqrt
 
 import numpy as np
@@ -153,7 +154,10 @@ class BSGD(Reference):
 class NOGD(Reference):
     """Nystroem gradient descent, Lu et al. (2016), Algorithm 2, with the hinge loss.
 
-    The features of x are D^-1/2 V' k(x), and w is the weight vector over them.
+    The features of x are D^-1/2 V' k(x), and w is the weight vector over them. Eigenvalues are ties if they
+    differ from the next by at most 1e-7 of the largest. If the rank divides ties, the unit vectors of the
+    supports, oldest first, are projected onto the span of the ties and made orthonormal. Rests with a square
+    of at most 1 / (2 B) are skipped.
     """
 
     names = ("tau", "norm")
@@ -173,9 +177,7 @@ class NOGD(Reference):
             self.alpha[t] = self.eta * self.y[t]
             if len(self.alpha) == self.budget:
                 S = list(self.alpha)
-                D, V = np.linalg.eigh(self.K[np.ix_(S, S)])
-                kept = np.flatnonzero(1e-6 * D[-1] < D)[-self.rank :]
-                D, V = D[kept], V[:, kept]
+                D, V = self.eigenvectors(self.K[np.ix_(S, S)])
                 self.features = np.diag(D**-0.5) @ V.T
                 self.w = np.diag(D**0.5) @ V.T @ np.array(list(self.alpha.values()))
         else:
@@ -183,3 +185,27 @@ class NOGD(Reference):
             self.w = self.w + self.eta * self.y[t] * z
         if self.w is not None:
             self.alpha = dict(zip(self.alpha, (self.features.T @ self.w).tolist(), strict=True))
+
+    def eigenvectors(self, K):
+        D, V = np.linalg.eigh(K)
+        pairs = [(D[i], V[:, i]) for i in reversed(range(len(D))) if D[i] > 1e-6 * D[-1]]
+        groups = [[pairs[0]]]
+        for before, pair in pairwise(pairs):
+            if before[0] - pair[0] > 1e-7 * D[-1]:
+                groups.append([])
+            groups[-1].append(pair)
+        kept = []
+        for group in groups:
+            if len(kept) + len(group) <= self.rank:
+                kept += group
+                continue
+            ties = np.array([v for _, v in group])
+            basis = []
+            for unit in np.eye(len(D)):
+                rest = ties.T @ (ties @ unit)
+                rest = rest - sum((b * (b @ rest) for b in basis), np.zeros(len(D)))
+                if rest @ rest > 0.5 / len(D) and len(kept) < self.rank:
+                    basis.append(rest / np.linalg.norm(rest))
+                    kept.append((basis[-1] @ K @ basis[-1], basis[-1]))
+            break
+        return np.array([d for d, _ in kept]), np.array([v for _, v in kept]).T

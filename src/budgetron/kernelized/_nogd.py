@@ -7,6 +7,7 @@ import cython
 import numpy as np
 from cython.cimports.budgetron._core.rule import TAU
 from cython.cimports.budgetron._core.span import SpanRule
+from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
 from budgetron._base.kernel_classifier import KernelClassifier
@@ -15,6 +16,42 @@ from budgetron.kernels import KernelFunction, Normalized
 
 # Eigenvalues of the Gram matrix below this share of the largest one count as 0.
 SMALLEST_EIGENVALUE = cython.declare(cython.double, 1e-6)
+# Neighbouring eigenvalues are ties if they differ by at most this share of the largest one. The errors of
+# eigenvectors are the rounding errors of the Gram matrix, divided by the difference.
+DOUBLE_GAP = cython.declare(cython.double, 1e-7)
+SINGLE_GAP = cython.declare(cython.double, 1e-3)
+
+
+@cython.annotation_typing(False)  # annotations for readers; Cython ignores them
+def leading_eigenvectors(gram: NDArray[np.float64], rank: int, gap: float) -> NDArray[np.float64]:
+    """Return orthonormal eigenvectors of the largest eigenvalues of a Gram matrix, at most `rank` of them.
+
+    Eigenvectors of tied eigenvalues are determined only up to a rotation, which depends on rounding. If not
+    all of them can be kept, the choice must not depend on it: the projections of the oldest supports'
+    coordinates onto their span are kept. A coordinate near the span of those before it is skipped.
+    """
+    values, vectors = np.linalg.eigh(gram)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    n, usable = len(values), int(np.count_nonzero(values > SMALLEST_EIGENVALUE * values[0]))
+    if rank >= usable:
+        return vectors[:, :usable]
+    tied = values[: usable - 1] - values[1:usable] <= gap * values[0]
+    first = last = rank
+    while first > 0 and tied[first - 1]:
+        first -= 1
+    if first == rank:
+        return vectors[:, :rank]
+    while last < usable and tied[last - 1]:
+        last += 1
+    kept = list(vectors[:, :first].T)
+    rest = vectors[:, first:last] @ vectors[:, first:last].T  # the projection onto the span
+    while len(kept) < rank:
+        # The diagonal adds up to the dimension that is left, at least 1, so that an entry is at least 1 / n.
+        p = int(np.argmax(rest.diagonal() > 0.5 / n))
+        direction = rest[p] / np.sqrt(rest[p, p])
+        rest -= np.outer(direction, direction)
+        kept.append(direction)
+    return np.array(kept).T
 
 
 @cython.cclass
@@ -53,16 +90,16 @@ class NystroemRule(SpanRule):
     @cython.with_gil
     @cython.exceptval(-1)
     def choose_features(self) -> cython.int:
-        """Keep eigenvectors V of the largest eigenvalues D of the Gram matrix, and project f onto them."""
+        """Keep eigenvectors V of the largest eigenvalues of the Gram matrix K, and project f onto them."""
         slots = self.supports.order[: self.budget]
-        values, vectors = np.linalg.eigh(self.gram[np.ix_(slots, slots)])
-        kept = np.flatnonzero(values > SMALLEST_EIGENVALUE * values.max())
-        kept = kept[max(0, len(kept) - self.rank) :]  # eigenvalues are in ascending order
-        V = vectors[:, kept]
-        self.inverse[np.ix_(slots, slots)] = V / values[kept] @ V.T
+        gram = self.gram[np.ix_(slots, slots)]
+        V = leading_eigenvectors(gram, self.rank, SINGLE_GAP if self.supports.single else DOUBLE_GAP)
+        # With eigenvectors V' K V is the diagonal matrix D; after a choice among ties it is so up to the gap.
+        inverse = V @ np.linalg.solve(V.T @ gram @ V, V.T)
+        self.inverse[np.ix_(slots, slots)] = inverse
         coef = self.coefficients()
         self.direction[:] = 0.0
-        self.direction[slots] = V @ (V.T @ coef) - coef
+        self.direction[slots] = inverse @ (gram @ coef) - coef
         self.move(1.0, self._direction)
         return 1
 
@@ -96,8 +133,9 @@ class NOGD(KernelClassifier):
     whole stream, which is not known; so there is no certificate.
 
     When the features are chosen, the hypothesis is projected onto them, as in the paper. Eigenvectors with
-    an eigenvalue below 1e-6 of the largest are not used. A hinge loss of at most 1e-9 (1e-4 for float32 rows)
-    counts as 0.
+    an eigenvalue below 1e-6 of the largest are not used. Where the rank divides eigenvectors whose
+    eigenvalues differ by at most 1e-7 (1e-3 for float32 rows) of the largest, those nearest to the oldest
+    supports are used; this is our choice. A hinge loss of at most 1e-9 (1e-4 for float32 rows) counts as 0.
 
     References
     ----------
