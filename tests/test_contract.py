@@ -91,17 +91,24 @@ def test_set_round_count(name):
 def test_mirrored_is_the_hypothesis_of_opposite_labels(name):
     X, y = stream(60, seed=1)
     (hypothesis,) = hypotheses_of(fitted(name))
-    mirrored = hypothesis.mirrored(np.random.default_rng(0))
+    generator = getattr(getattr(hypothesis, "rule", None), "generator", None)
+    mirrored = hypothesis.mirrored(generator)  # which draws the same numbers
     assert (mirrored is None) == (name in NO_MIRROR)
     if mirrored is None:
         return
     np.testing.assert_array_equal(mirrored.decide(X), -hypothesis.decide(X))
-    if name != "RandomizedBudgetPerceptron" and name != "BudgetClassifier":  # which draw other numbers
-        signs = np.where(y == 1, 1.0, -1.0)
-        margins, opposite = np.empty(60), np.empty(60)
-        hypothesis.learn(X, signs, margins)
-        mirrored.learn(X, -signs, opposite)
-        np.testing.assert_array_equal(opposite, -margins)
+    signs = np.where(y == 1, 1.0, -1.0)
+    margins, opposite = np.empty(60), np.empty(60)
+    hypothesis.learn(X, signs, margins)
+    mirrored.learn(X, -signs, opposite)
+    np.testing.assert_array_equal(opposite, -margins)
+
+
+@pytest.mark.parametrize("learner", [budgetron.BOGD, budgetron.RandomizedBudgetPerceptron])
+def test_mirrored_starts_with_the_state_of_the_generator(learner):
+    (hypothesis,) = hypotheses_of(learner(5, random_state=1).fit(*stream()))
+    mirrored = hypothesis.mirrored(np.random.default_rng(0))
+    assert mirrored.rule.generator.random() == np.random.default_rng(0).random()
 
 
 def test_added_features_were_0_all_along(name):
