@@ -258,12 +258,14 @@ def published() -> str:
 
 def budget_published() -> str:
     results = json.loads(BUDGET_LEARNERS.read_text())["published"]
-    rows = [
-        [name, f"{100 * found['mistakes'] / found['rows']:.1f} %", f"{error:.1f} %", f"{found['supports']:,}"]
-        for name, (error, _) in PUBLISHED.items()
-        for found in [results[name]]
-    ]
-    return table(["", "mistakes", "published", "supports"], rows)
+    rows = []
+    for name, (error, _) in PUBLISHED.items():
+        found = results[name]
+        ours = 100 * found["mistakes"] / found["rows"]
+        rows.append(
+            [name, f"{ours:.1f} %", f"{error:.1f} %", f"{ours - error:+.1f}", f"{found['supports']:,}"]
+        )
+    return table(["", "mistakes", "published", "difference", "supports"], rows)
 
 
 def budget_table() -> str:
