@@ -8,11 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from budgetron._base.parameters import CheckedEstimator
 from budgetron._core.gaussian import Gaussian
 from budgetron._core.linear import LinearRule
 from budgetron._core.projection import Projection
 from budgetron._core.rounds import Learner
+from budgetron._core.rule import Rule
 
 __all__ = [
     "SLOTS",
@@ -87,16 +91,23 @@ def bytes_of_width(make: Callable[[int], LinearRule], d: int) -> int:
 
 
 def _bytes_of_matrices(learner: Learner, slots: int) -> int:
-    """Bytes of the Gram matrix, the Cholesky factor and the covariance, of a hypothesis like this one."""
+    """Bytes of the matrices over the slots, the Cholesky factor and the covariance, with so many slots."""
     rule = learner.rule
-    gram = 8 * slots**2 if rule.gram.size else 0
+    squares = 8 * slots**2 * sum(matrix.size > 0 for matrix in _squares(rule))
     factor = Projection.bytes_for(slots) if rule.projection is not None else 0
     sigma = Gaussian.bytes_for(rule.gaussian.fixed + slots) if rule.gaussian is not None else 0
-    return gram + factor + sigma
+    return squares + factor + sigma
+
+
+def _squares(rule: Rule) -> list[NDArray[np.float64]]:
+    """Return the arrays with an entry for each pair of slots: the Gram matrix and its inverse."""
+    arrays = rule.arrays()
+    return [arrays[name] for name in ("gram", "inverse") if name in arrays]
 
 
 def _bytes_without_matrices(learner: Learner) -> int:
     rule = learner.rule
     factor = rule.projection.factor.nbytes if rule.projection is not None else 0
     sigma = rule.gaussian.sigma.nbytes if rule.gaussian is not None else 0
-    return int(learner.nbytes - rule.gram.nbytes - factor - sigma)
+    squares = sum(matrix.nbytes for matrix in _squares(rule))
+    return int(learner.nbytes - squares - factor - sigma)
