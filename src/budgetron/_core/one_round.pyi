@@ -1,5 +1,3 @@
-from numpy.typing import DTypeLike
-
 from budgetron._core.rows import Block
 from budgetron._core.supports import Supports
 
@@ -9,5 +7,3 @@ class SingleRound:
     def __init__(self, supports: Supports) -> None: ...
     @property
     def nbytes(self) -> int: ...
-
-def may_be_stored(x: object, dtype: DTypeLike) -> bool: ...

@@ -174,17 +174,6 @@ cdef bint is_plain(x, Py_ssize_t d, int type_number):
             and cnp.PyArray_ISCARRAY_RO(row))
 
 
-def may_be_stored(x, dtype):
-    """Return whether a row consists of finite numbers, with a squared norm that is finite in this type."""
-    values = x.data if issparse(x) else np.asarray(x)
-    if values.dtype.kind not in "fiub":
-        return False
-    # Scaled, so that the largest squared norm, and a little more, is finite in float64.
-    small = 1e-5 * values.ravel().astype(np.float64)
-    with np.errstate(over="ignore"):
-        return bool(np.dot(small, small) < 1.001e-10 * np.finfo(dtype).max)
-
-
 cdef int check_finite(Block block, real* x, Py_ssize_t n, bint sparse) except -1:
     """Raise an error if the row has NaN or infinity."""
     cdef Py_ssize_t j

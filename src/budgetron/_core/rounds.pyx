@@ -4,7 +4,7 @@
 Batches are played by `blocks`, single rounds by `one_round`, and predictions are computed by `prediction`.
 """
 
-from libc.math cimport fabs
+from libc.math cimport fabs, isfinite
 from libc.stdint cimport int64_t
 
 from copy import deepcopy
@@ -19,7 +19,6 @@ from budgetron._core.rows cimport BatchRows
 from budgetron._core.rule cimport Rule
 from budgetron._core.supports cimport Supports
 
-from budgetron._core.one_round import may_be_stored
 from budgetron._core.prediction import sums, values
 
 cdef Py_ssize_t FIRST_SLOTS = 64
@@ -269,11 +268,12 @@ cdef class Learner:
             self.reserve(max(supports.m + n, supports.capacity * 3 // 2))
 
     cdef double begin(self, x) except? -1:
-        cdef Supports supports = self.supports
-        # Other rows are an error; the slab must not grow for them.
-        if self.rule.budget == 0 and supports.m == supports.capacity and may_be_stored(x, supports.square.dtype):
-            self.make_slots(1)
-        return self.single_round.open(x, self.rule)
+        cdef double margin = self.single_round.open(x, self.rule)
+        # The slab grows only now, because it must not grow for a row that is refused.
+        if self.rule.budget == 0 and self.supports.m == self.supports.capacity and isfinite(margin):
+            self.make_slots(1)  # with a new `single_round`
+            margin = self.single_round.open(x, self.rule)
+        return margin
 
     cdef int end(self, double y, double importance) except -1:
         if self.rule.outputs > 1 and not 0.0 <= y < self.rule.outputs:
