@@ -136,6 +136,15 @@ def test_what_a_file_cannot_contain(pipeline, message, tmp_path):
     assert not (tmp_path / "model").exists()
 
 
+@pytest.mark.parametrize("state", [{}, {"steps": []}, {"steps": None}, {"steps": [linear.AROW()]}], ids=str)
+def test_a_pipeline_without_steps_is_not_saved(state, tmp_path):
+    pipeline = Pipeline.__new__(Pipeline)
+    pipeline.__dict__.update(state)
+    with pytest.raises(TypeError, match=r"pairs? of a name and an estimator"):
+        budgetron.save(pipeline, tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
 def test_an_invalid_scaler_is_not_saved(tmp_path):
     pipeline = make_pipeline(StandardScaler(), linear.AROW()).fit(X, y)
     pipeline[0].scale_ = np.array([1.0, 0.0, 1.0])

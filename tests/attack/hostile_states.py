@@ -43,7 +43,10 @@ PARTS = 20
 
 
 def attacked_models():
-    """Yield the models to attack: pipelines of scikit-learn restore themselves, without checks."""
+    """Yield the models to attack, without pipelines.
+
+    Pipelines of scikit-learn restore themselves without checks. Their learners are attacked alone.
+    """
     return (model for model in models() if not isinstance(model, Pipeline))
 
 

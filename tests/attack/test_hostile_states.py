@@ -9,8 +9,10 @@ import pytest
 import skops.io
 from corruption import corrupted_states
 from hostile_states import attack, attacked_models, name_of, restored
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
 
-from budgetron import BudgetClassifier, CalibratedClassifier, Forgetron, linear
+from budgetron import BSGD, NOGD, BudgetClassifier, BudgetPA, CalibratedClassifier, Forgetron, linear
 from budgetron._persistence.registry import CLASSES
 from budgetron.batch import AveragedClassifier, PenalizedRiskClassifier
 
@@ -145,6 +147,54 @@ def test_skops_passes_the_same_checks(cls, wrong, monkeypatch):
     assert all(name.startswith("budgetron.") for name in trusted)
     with pytest.raises(ValueError, match="sigmoids"):
         skops.io.load(io.BytesIO(data), trusted=trusted)
+
+
+@pytest.mark.parametrize("library", [pickle, skops.io])
+def test_the_learner_of_a_pipeline_is_checked(library, monkeypatch):
+    """A pipeline of scikit-learn checks nothing, but its last step passes the checks of the learner."""
+    learner = fitted(Forgetron(5, gamma=0.5))
+    pipeline = Pipeline([("scale", StandardScaler()), ("learn", learner)])
+    state = learner.__getstate__()
+    state["_learners"]["states"][0]["supports"]["order"][0] = 10**8
+    with monkeypatch.context() as patch:
+        patch.setattr(Forgetron, "__getstate__", lambda self: state)
+        data = library.dumps(pipeline)
+    options = {} if library is pickle else {"trusted": skops.io.get_untrusted_types(data=data)}
+    with pytest.raises(ValueError, match="the slab"):
+        library.loads(data, **options)
+
+
+def full_inverse(model):
+    """Return the state of a model that keeps an inverse of its Gram matrix, and the inverse."""
+    state = pickle.loads(pickle.dumps(model.__getstate__()))
+    return state, state["_learners"]["states"][0]["inverse"]
+
+
+@pytest.mark.parametrize(
+    "model", [BudgetPA(5, "projecting", gamma=0.5), BSGD(5, "projection", gamma=0.5), NOGD(5, 2, gamma=0.5)]
+)
+def test_the_inverse_of_the_gram_matrix(model):
+    model = fitted(model)
+    slab = model.__getstate__()["_learners"]["states"][0]["supports"]
+    used, free = slab["order"][: slab["m"]], slab["order"][slab["m"] :]
+    restored(model, full_inverse(model)[0])
+    changes = {
+        "symmetric": (used[0], used[1], 1.0),
+        "0 at free slots": (free[0], free[0], 1.0),
+        "positive": (used[0], used[0], -2.0),
+    }
+    for message, (row, column, change) in changes.items():
+        state, inverse = full_inverse(model)
+        inverse[row, column] += change * np.abs(inverse).max()
+        with pytest.raises(ValueError, match=message):
+            restored(model, state)
+    state, inverse = full_inverse(model)
+    inverse[used[0], :] = inverse[:, used[0]] = 0.0
+    if type(model) is NOGD:  # its matrix is singular
+        restored(model, state)
+    else:
+        with pytest.raises(ValueError, match="positive"):
+            restored(model, state)
 
 
 def test_a_state_in_other_kinds_of_dicts_is_copied():

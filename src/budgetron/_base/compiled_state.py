@@ -67,6 +67,7 @@ def kernel_hypothesis(rule: Rule, kernel: Kernel, found: object, d: int, dtype: 
     require(supports.m < capacity or not expected, "there should be no more supports than the budget")
     state["supports"] = supports
     _check_coefficients(state, fresh, supports)
+    rule.check_slots(state, supports)
     if state["projection"] is not None:
         state["projection"] = projection_of(state["projection"], supports)
     if "gaussian" in state:

@@ -297,6 +297,9 @@ cdef class Rule:
         """
         return state
 
+    def check_slots(self, dict state, supports):
+        """Check the entries over the slots of `supports` that only this kind of rule has, like `check_own_state`."""
+
     def set_round_count(self, int64_t rounds):
         """Continue as if this many rounds had been played without an update."""
         self.rounds = rounds

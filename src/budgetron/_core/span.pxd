@@ -8,7 +8,7 @@ cdef class SpanRule(Rule):
     cdef readonly object direction
     cdef double* _inverse
     cdef double* _direction
-    cdef bint keeps_inverse
+    cdef bint keeps_inverse, full_rank
 
     cdef void clear_direction(self) noexcept nogil
     cdef double direction_norm(self) except? -1 nogil

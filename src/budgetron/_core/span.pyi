@@ -11,6 +11,7 @@ class SpanRule(Rule):
         budget: int = ...,
         *,
         inverse: bool = ...,
+        full_rank: bool = ...,
         ledger: tuple[str, ...] = ...,
         gram: bool = ...,
         generator: np.random.Generator | None = ...,

@@ -20,7 +20,8 @@ from budgetron._core.rows cimport address
 
 from budgetron._core.supports import NO_VALUES, writeable
 from budgetron._core.thinning import project
-from budgetron._util.checks import require_array, require_moderate
+from budgetron._util.checks import require, require_array, require_moderate
+from budgetron._util.numbers import largest
 
 cdef extern from "simd.h" nogil:
     double bt_dot_d(const double*, const double*, ptrdiff_t)
@@ -30,6 +31,8 @@ cdef extern from "simd.h" nogil:
 cdef double DOUBLE_TOLERANCE = 1e-4, SINGLE_TOLERANCE = 1e-3
 # Largest error of an entry of K K^-1 before the inverse is computed again.
 cdef double LARGEST_DRIFT = 1e-7
+# Largest difference of two entries of an inverse that should be equal, relative to its largest entry.
+cdef double LARGEST_ROUNDING = 1e-6
 
 
 cdef class SpanRule(Rule):
@@ -40,6 +43,8 @@ cdef class SpanRule(Rule):
     budget : int
     inverse : bool
         Whether to keep the inverse of the Gram matrix; the Gram matrix is then kept too.
+    full_rank : bool
+        Whether it is the inverse of the whole matrix. False: of its restriction to a subspace, or 0.
     options
         Those of `Rule`.
     """
@@ -47,11 +52,12 @@ cdef class SpanRule(Rule):
     def __cinit__(self, *args, **options):
         self.inverse = self.direction = NO_VALUES
 
-    def __init__(self, Py_ssize_t budget=0, *, bint inverse=False, **options):
+    def __init__(self, Py_ssize_t budget=0, *, bint inverse=False, bint full_rank=True, **options):
         if inverse:
             options["gram"] = True
         Rule.__init__(self, budget, **options)
         self.keeps_inverse = inverse
+        self.full_rank = full_rank
 
     def reserve(self, Py_ssize_t capacity):
         """Make room for `capacity` slots."""
@@ -83,12 +89,21 @@ cdef class SpanRule(Rule):
         self.direction = np.zeros(len(state["coef"]))
         Rule.__setstate__(self, state)
 
-    def check_own_state(self, dict state, Py_ssize_t capacity):
-        """Return `state` after checking the inverse of the Gram matrix."""
-        if self.keeps_inverse:
-            inverse = require_array(state.get("inverse"), np.float64, (capacity, capacity), "inverse")
-            require_moderate(inverse, 1.0, "inverse")
-        return state
+    def check_slots(self, dict state, supports):
+        """Check the inverse of the Gram matrix: symmetric, positive at the supports, and 0 at free slots."""
+        if not self.keeps_inverse:
+            return
+        capacity = supports.capacity
+        inverse = require_array(state["inverse"], np.float64, (capacity, capacity), "inverse")
+        require_moderate(inverse, 1.0, "inverse")
+        rounding = LARGEST_ROUNDING * largest(inverse)
+        require(bool(np.all(np.abs(inverse - inverse.T) <= rounding)), "inverse should be symmetric")
+        used, free = supports.order[:supports.m], supports.order[supports.m:]
+        require(largest(inverse[free]) == 0.0 == largest(inverse[:, free]),
+                "inverse should be 0 at free slots")
+        diagonal = inverse.diagonal()[used]
+        positive = np.all(diagonal > 0.0) if self.full_rank else np.all(diagonal >= -rounding)
+        require(bool(positive), "the diagonal of inverse should be positive at the supports")
 
     cdef void clear_direction(self) noexcept nogil:
         """Set the direction to 0."""

@@ -91,17 +91,20 @@ def is_pipeline(value: object) -> bool:
 
 def steps_of(pipeline: Pipeline) -> list[tuple[str, object]]:
     """Return the steps of a pipeline by name; refuse what a file has no place for."""
-    if pipeline.memory is not None:
+    steps = getattr(pipeline, "steps", None)
+    if not isinstance(steps, list | tuple) or not steps:
+        raise TypeError("a pipeline should have steps: a list of pairs of a name and an estimator")
+    if getattr(pipeline, "memory", None) is not None:
         raise TypeError("the memory of a pipeline cannot be stored in a file; set it to None")
     if getattr(pipeline, "transform_input", None) is not None:
         raise TypeError("transform_input of a pipeline cannot be stored in a file; set it to None")
-    for pair in pipeline.steps:
+    for pair in steps:
         if not isinstance(pair, tuple | list) or len(pair) != 2 or not isinstance(pair[0], str):
             raise TypeError("each step of a pipeline should be a pair of a name and an estimator")
-    for name, step in pipeline.steps[:-1]:
+    for name, step in steps[:-1]:
         if not (step is None or step == "passthrough" or is_column_transformer(step)):
             check_kind(step, f"step {name!r} of the pipeline")
-    return list(pipeline.steps)
+    return list(steps)
 
 
 def check_kind(step: object, what: str) -> None:

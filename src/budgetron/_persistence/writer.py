@@ -202,7 +202,7 @@ class Writer:
                 f"{PICKLE[0].upper()}{PICKLE[1:]}"
             )
         nodes.append([name, self.tree(last)])
-        return {"#": "pipeline", "steps": nodes, "verbose": bool(pipeline.verbose)}
+        return {"#": "pipeline", "steps": nodes, "verbose": bool(getattr(pipeline, "verbose", False))}
 
     def _step(self, step: Any) -> Tree:
         if step is None or step == "passthrough":

@@ -62,7 +62,7 @@ class NystroemRule(SpanRule):
     rank: cython.Py_ssize_t
 
     def __init__(self, budget: int, eta: float, rank: int) -> None:
-        SpanRule.__init__(self, budget, ledger=("tau", "norm"), inverse=True)
+        SpanRule.__init__(self, budget, ledger=("tau", "norm"), inverse=True, full_rank=False)
         self.eta = eta
         self.rank = rank
 
