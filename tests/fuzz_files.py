@@ -52,6 +52,7 @@ from budgetron import (
     linear,
     river,
 )
+from budgetron._base.online_detector import OnlineDetector
 from budgetron._base.online_regressor import OnlineRegressor
 from budgetron.batch import AveragedClassifier, PenalizedRiskClassifier
 from budgetron.experts._base import ExpertAlgorithm
@@ -153,6 +154,13 @@ def models():
     for row in X:
         regressor.learn_one(dict(zip("abc", row.tolist(), strict=True)), float(row[0]))
     yield regressor
+    for cls in budgetron.detectors():
+        yield cls(4, gamma=0.5).fit(X)
+    yield budgetron.NormaDetector(4, false_alarm_rate=0.3).fit(wide)
+    detector = river.SecondOrderDetector(3)
+    for row in X:
+        detector.learn_one(dict(zip("abc", row.tolist(), strict=True)))
+    yield detector
     for adapter, labels in [
         (river.Forgetron(3), y),
         (river.linear.AROW(), three),
@@ -414,6 +422,10 @@ def try_out(data, path):
         steps = uses_of_river_regressor(model)
     elif isinstance(model, OnlineRegressor):
         steps = uses_of_regressor(model)
+    elif isinstance(model, river.RiverDetector):
+        steps = uses_of_river_detector(model)
+    elif isinstance(model, OnlineDetector):
+        steps = uses_of_detector(model)
     elif isinstance(model, Fleet):
         steps = uses_of_fleet(model)
     else:
@@ -459,6 +471,26 @@ def uses_of_river_regressor(model):
     return (
         lambda: [model.predict_one(row) for row in rows],
         lambda: [model.learn_one(row, 1.5) for row in rows],
+    )
+
+
+def uses_of_detector(model):
+    d = getattr(model, "n_features_in_", 3)
+    X = np.linspace(-1.0, 1.0, 6 * d).reshape(6, d)
+    return (
+        lambda: model.predict(X) if hasattr(model, "n_features_in_") else None,
+        lambda: model.play(X[0]),
+        lambda: model.partial_fit(X),
+        lambda: model.progressive_fit(X, ledger=True),
+    )
+
+
+def uses_of_river_detector(model):
+    rows = [{"a": float(i), "b": -0.5 * i, "d": 1.0} for i in range(6)]
+    return (
+        lambda: [model.score_one(row) for row in rows],
+        lambda: [model.predict_one(row) for row in rows],
+        lambda: [model.learn_one(row) for row in rows],
     )
 
 

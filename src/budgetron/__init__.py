@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         report,
         streams,
     )
+    from budgetron._base.detection_trace import DetectionTrace
     from budgetron._base.regression_trace import RegressionTrace
     from budgetron._base.trace import Trace
     from budgetron.calibration import CalibratedClassifier
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from budgetron.conformal import ConformalClassifier, ConformalRegressor
     from budgetron.files import ModelFileError, load, save
     from budgetron.kernelized import *  # noqa: F403 - each learner is registered there, and only there
-    from budgetron.kernelized import learners, regressors
+    from budgetron.kernelized import detectors, learners, regressors
     from budgetron.portfolio import BudgetClassifier, BudgetRegressor
 
     __version__: str
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
         "Certificate",
         "ConformalClassifier",
         "ConformalRegressor",
+        "DetectionTrace",
         "ModelFileError",
         "RegressionTrace",
         "Trace",
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
         "bounds",
         "certify",
         "datasets",
+        "detectors",
         "evaluate",
         "experts",
         "export",
@@ -70,7 +73,7 @@ if TYPE_CHECKING:
         "report",
         "save",
         "streams",
-        *(cls.__name__ for cls in [*learners(), *regressors()]),
+        *(cls.__name__ for cls in [*learners(), *regressors(), *detectors()]),
     ]
 
 _MODULES = (
@@ -97,10 +100,12 @@ _NAMES = {
     "Certificate": "certificates",
     "ConformalClassifier": "conformal",
     "ConformalRegressor": "conformal",
+    "DetectionTrace": "_base.detection_trace",
     "ModelFileError": "files",
     "RegressionTrace": "_base.regression_trace",
     "Trace": "_base.trace",
     "certify": "certificates",
+    "detectors": "kernelized",
     "learners": "kernelized",
     "load": "files",
     "regressors": "kernelized",
@@ -110,7 +115,7 @@ _NAMES = {
 
 def _kernelized(module: Any) -> list[type]:
     """Return the kernel learners of the module `kernelized`."""
-    return [*module.learners(), *module.regressors()]
+    return [*module.learners(), *module.regressors(), *module.detectors()]
 
 
 def __getattr__(name: str) -> Any:

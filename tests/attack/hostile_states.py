@@ -33,10 +33,11 @@ from fuzz_files import models
 from supervisor import supervise_several
 
 import budgetron
+from budgetron._base.online_detector import OnlineDetector
 from budgetron._base.online_regressor import OnlineRegressor
 from budgetron.experts import ExpertAlgorithm
 from budgetron.fleet import Fleet
-from budgetron.river import RiverClassifier, RiverRegressor
+from budgetron.river import RiverClassifier, RiverDetector, RiverRegressor
 
 # Tasks per model.
 PARTS = 20
@@ -75,6 +76,12 @@ def use(model):
         row = dict.fromkeys("abc", 0.5)
         calls = [lambda: model.predict_one(row), lambda: model.learn_one(row, 0.5)]
         calls += [lambda: model.learn_one(row | {"d": 1.0}, 0.5)]
+    elif isinstance(model, RiverDetector):
+        row = dict.fromkeys("abc", 0.5)
+        calls = [lambda: model.score_one(row), lambda: model.predict_one(row), lambda: model.learn_one(row)]
+        calls += [lambda: model.learn_one(row | {"d": 1.0})]
+    elif isinstance(model, OnlineDetector):
+        calls = detector_calls(model)
     elif isinstance(model, OnlineRegressor):
         calls = regressor_calls(model)
     elif isinstance(model, Fleet):
@@ -105,6 +112,22 @@ def regressor_calls(model):
         lambda: model.noise_variance_,
         lambda: model.play(X[0], 0.5),
         lambda: model.partial_fit(X, np.ones(4)),
+        lambda: model.nbytes_,
+    ]
+
+
+def detector_calls(model):
+    d = min(getattr(model, "n_features_in_", 3), 5000)
+    X = np.linspace(-1.0, 1.0, 4 * d).reshape(4, d)
+    return [
+        lambda: model.predict(X),
+        lambda: model.score_samples(X),
+        lambda: model.score_row(X[0]),
+        lambda: model.dual_coef_,
+        lambda: model.offset_,
+        lambda: model.alarms_,
+        lambda: model.play(X[0]),
+        lambda: model.partial_fit(X),
         lambda: model.nbytes_,
     ]
 

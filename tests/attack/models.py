@@ -42,7 +42,7 @@ class Variant:
         The name of the class in the register of model files.
     make : callable
         Returns a new model.
-    family : {"classifier", "algorithm", "adapter", "fleet", "regressor"}
+    family : {"classifier", "algorithm", "adapter", "fleet", "regressor", "detector"}
         Which machine attacks it.
     exact : bool
         Whether margins are computed without rounding.
@@ -222,6 +222,7 @@ def adapters():
     for name, cls in river.adapters().items():
         parameters = {key: small[key] for key in small if key in cls.parameter_names()}
         family = "regressor" if issubclass(cls, river.RiverRegressor) else "adapter"
+        family = "detector" if issubclass(cls, river.RiverDetector) else family
         yield name, Variant(name, partial(cls, **parameters), family)
     yield (
         "river.Forgetron, at most three features",
@@ -259,6 +260,17 @@ def regressors():
     yield "regressor, wide", Variant("SecondOrderRegressor", wide, "regressor", d=WIDE)
 
 
+def detectors():
+    for cls in budgetron.detectors():
+        yield name_of(cls), Variant(name_of(cls), partial(cls, 4, gamma=0.5), "detector")
+    often = partial(budgetron.SecondOrderDetector, 4, gamma=0.5, forget=0.9, false_alarm_rate=0.3)
+    yield "detector, forget", Variant("SecondOrderDetector", often, "detector")
+    poly = partial(budgetron.NormaDetector, 4, 0.3, kernel="poly", gamma=0.5, false_alarm_rate=0.3)
+    yield "detector, poly", Variant("NormaDetector", poly, "detector")
+    wide = partial(budgetron.NormaDetector, 4, gamma=0.5)
+    yield "detector, wide", Variant("NormaDetector", wide, "detector", d=WIDE)
+
+
 def fleets():
     learners = [
         budgetron.KernelPerceptron(gamma=0.5),
@@ -290,6 +302,7 @@ VARIANTS: dict[str, Variant] = {
     **dict(adapters()),
     **dict(fleets()),
     **dict(regressors()),
+    **dict(detectors()),
 }
 
 
@@ -318,6 +331,12 @@ def fitted(name, n=40, classes=2):
                 model.learn_one(dict(zip("abc", row, strict=True)), target)
             return model
         return model.fit(csr_array(X) if variant.d == WIDE else X, X[:, 0])
+    if variant.family == "detector":
+        if isinstance(model, river.RiverDetector):
+            for row in X.tolist():
+                model.learn_one(dict(zip("abc", row, strict=True)))
+            return model
+        return model.fit(csr_array(X) if variant.d == WIDE else X)
     if variant.family == "fleet":
         return model.partial_fit(rng.integers(4, size=n), X, y, classes=[0, 1])
     return model.fit(csr_array(X) if variant.d == WIDE else X, y)

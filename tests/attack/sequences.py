@@ -3,6 +3,7 @@
 from adapter_machine import AdapterMachine
 from algorithm_machine import AlgorithmMachine
 from classifier_machine import ClassifierMachine
+from detector_machine import DetectorMachine
 from fleet_machine import FleetMachine
 from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
@@ -15,6 +16,7 @@ MACHINES = {
     "adapter": AdapterMachine,
     "fleet": FleetMachine,
     "regressor": RegressorMachine,
+    "detector": DetectorMachine,
 }
 
 

@@ -18,6 +18,8 @@ Internal. The learners build on it. It imports `_core`, `_util`, `kernels` and `
 `online_regressor`     `OnlineRegressor`: scikit-learn's interface of regressors over hypotheses
 `kernel_regressor`     kernel learners that are regressors
 `linear_regressor`     linear learners that are regressors: an intercept
+`online_detector`      `OnlineDetector`: scikit-learn's interface of detectors of unusual rows
+`alarms`               the threshold of the detectors
 `gaussian_regressor`   standard deviations of the second-order regressors
 `weighted_classifier`  sample weights and class weights
 `loss_classifier`      losses, forgetting and probabilities of the second-order learners
@@ -27,7 +29,8 @@ Internal. The learners build on it. It imports `_core`, `_util`, `kernels` and `
 `sizes`                bytes of a hypothesis that does not exist yet
 `theorems`             how a learner declares its theorems; `regression_theorems` for regressors
 `large_values`         errors about values that are too large
-`batches`, `trace`     the input and the results of a batch; `regression_trace` for regressors
+`batches`, `trace`     the input and the results of a batch; `regression_trace` for regressors,
+                       `detection_trace` for detectors
 `past_hypotheses`      all hypotheses of a run, from a journal
 `compiled_state`       compiled hypotheses from outside state, checked; `part_state` for their parts
 `access`               functions by which other packages reach into estimators

@@ -14,6 +14,7 @@ from budgetron._base.batches import Batch
 from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._base.kernel_regressor import KernelRegressor
 from budgetron._base.online_classifier import OnlineClassifier
+from budgetron._base.online_detector import OnlineDetector
 from budgetron._base.online_regressor import OnlineRegressor
 from budgetron._base.row_player import RowPlayer
 from budgetron._base.theorems import DeclaredTheorem
@@ -196,6 +197,6 @@ def add_class(model: OnlineClassifier, label: Label) -> None:
     model._admit(label)
 
 
-def add_features(model: OnlineClassifier | OnlineRegressor, d: int) -> None:
+def add_features(model: OnlineClassifier | OnlineRegressor | OnlineDetector, d: int) -> None:
     """Let a fitted model take rows of d features; the new ones were 0 in all rows so far."""
     model._add_features(d)

@@ -16,7 +16,9 @@ from budgetron._base.access import (
     theorems_of,
 )
 from budgetron._base.batches import encode
+from budgetron._base.detection_trace import DetectionTrace
 from budgetron._base.online_classifier import OnlineClassifier
+from budgetron._base.online_detector import OnlineDetector
 from budgetron._base.online_regressor import OnlineRegressor
 from budgetron._base.regression_trace import RegressionTrace
 from budgetron._base.theorems import (
@@ -35,6 +37,7 @@ from budgetron._certify.certificate import Certificate, refuse_failed
 from budgetron._certify.classes import classes_certificate
 from budgetron._certify.competitors import Expansion, expansion_of, set_competitors
 from budgetron._certify.coverage import coverage_certificate
+from budgetron._certify.detection import certify_alarms
 from budgetron._certify.regression import certify_regression
 from budgetron._certify.second_order import evaluate_images
 from budgetron._certify.votes import sequence_certificate, vote_certificate
@@ -46,10 +49,10 @@ __all__ = ["certify"]
 
 
 def certify(
-    model: OnlineClassifier | OnlineRegressor,
+    model: OnlineClassifier | OnlineRegressor | OnlineDetector,
     X: Rows,
-    y: ArrayLike,
-    trace: Trace | RegressionTrace,
+    y: ArrayLike | None,
+    trace: Trace | RegressionTrace | DetectionTrace,
     competitor: object = "best",
     *,
     theorem: str | None = None,
@@ -61,10 +64,11 @@ def certify(
     Parameters
     ----------
     model : online learner
-        Fitted, on two classes, or a regressor. The theorems about votes of experts, of
+        Fitted, on two classes, or a regressor or a detector. The theorems about votes of experts, of
         `SharedBudgetPerceptron` and of `ConformalClassifier` allow more classes.
     X, y : array-like or CSR matrix of shape (n_rounds, n_features), and labels
         The whole stream, in the order in which it was learned. Sparse rows are converted to dense ones.
+        Detectors ignore y.
     trace : Trace
         What `progressive_fit` returned for it. Theorems about the ledger, and comparisons with sequences of
         experts that switch, need ``ledger=True`` there.
@@ -100,6 +104,12 @@ def certify(
     >>> certificate.holds, certificate.count < certificate.bound
     (True, True)
     """
+    if isinstance(model, OnlineDetector):
+        if not isinstance(trace, DetectionTrace):
+            raise TypeError(f"trace must be what progressive_fit of the model returned; got {trace!r}")
+        return certify_alarms(model, X, trace, competitor, theorem, check)
+    if y is None:
+        raise ValueError("y must be the labels or targets of the stream; only detectors have none")
     if isinstance(model, ConformalClassifier | ConformalRegressor):
         return coverage_certificate(model, X, y, trace, competitor, theorem, check)
     if isinstance(model, OnlineRegressor):

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from budgetron import batch, calibration, conformal, experts, kernelized, linear
 from budgetron._base.online_classifier import OnlineClassifier
+from budgetron._base.online_detector import OnlineDetector
 from budgetron._base.online_regressor import OnlineRegressor
 from budgetron.experts import ExpertAlgorithm, ExpertClassifier
 from budgetron.fleet import Fleet
@@ -15,10 +16,13 @@ from budgetron.portfolio import BudgetClassifier, BudgetRegressor
 __all__ = ["CLASSES", "Model", "is_river_adapter", "name_of", "river_adapters"]
 
 # Every class here has `get_params`, `check_params`, `learned_state` and `set_learned_state`.
-Model: TypeAlias = OnlineClassifier | OnlineRegressor | ExpertAlgorithm | ExpertClassifier | Fleet
+Model: TypeAlias = (
+    OnlineClassifier | OnlineRegressor | OnlineDetector | ExpertAlgorithm | ExpertClassifier | Fleet
+)
 
 CLASSES: dict[str, type[Model]] = {
-    **{cls.__name__: cls for cls in [*kernelized.learners(), *kernelized.regressors()]},
+    **{cls.__name__: cls for cls in kernelized.learners()},
+    **{cls.__name__: cls for cls in [*kernelized.regressors(), *kernelized.detectors()]},
     **{f"linear.{cls.__name__}": cls for cls in [*linear.learners(), *linear.regressors()]},
     **{f"batch.{cls.__name__}": cls for cls in (batch.AveragedClassifier, batch.PenalizedRiskClassifier)},
     "CalibratedClassifier": calibration.CalibratedClassifier,

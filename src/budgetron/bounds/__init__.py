@@ -97,6 +97,8 @@ from budgetron.bounds._regression import (
 )
 
 # isort: split
+from budgetron.bounds._alarms import ALARM_STEP as ALARM_STEP
+from budgetron.bounds._alarms import false_alarms
 from budgetron.bounds._conformal import conformal_deviation, conformal_misses
 
 # isort: split
@@ -160,6 +162,7 @@ __all__ = [
     "exponential_weights_anytime",
     "exponential_weights_doubling",
     "exponential_weights_risk",
+    "false_alarms",
     "fixed_share",
     "fixed_share_rates",
     "fixed_share_squares",

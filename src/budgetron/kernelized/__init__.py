@@ -8,6 +8,7 @@ all of them.
 
 from budgetron._base.kernel_classifier import KernelClassifier as _KernelClassifier
 from budgetron._base.kernel_regressor import KernelRegressor as _KernelRegressor
+from budgetron._base.online_detector import OnlineDetector as _OnlineDetector
 from budgetron.kernelized._ahpatron import Ahpatron as Ahpatron
 from budgetron.kernelized._bogd import BOGD as BOGD
 from budgetron.kernelized._bsgd import BSGD as BSGD
@@ -15,6 +16,7 @@ from budgetron.kernelized._budget_pa import BudgetPA as BudgetPA
 from budgetron.kernelized._cks import CKSPerceptron as CKSPerceptron
 from budgetron.kernelized._forgetron import Forgetron as Forgetron
 from budgetron.kernelized._nogd import NOGD as NOGD
+from budgetron.kernelized._norma_detector import NormaDetector as NormaDetector
 from budgetron.kernelized._norma_regressor import NormaRegressor as NormaRegressor
 from budgetron.kernelized._ogd import OGD as OGD
 from budgetron.kernelized._pa_regressor import KernelPARegressor as KernelPARegressor
@@ -25,6 +27,7 @@ from budgetron.kernelized._projectron import ProjectronPlusPlus as ProjectronPlu
 from budgetron.kernelized._randomized import RandomizedBudgetPerceptron as RandomizedBudgetPerceptron
 from budgetron.kernelized._remove_oldest import RemoveOldestPerceptron as RemoveOldestPerceptron
 from budgetron.kernelized._second_order import SecondOrderProjectron as SecondOrderProjectron
+from budgetron.kernelized._second_order_detector import SecondOrderDetector as SecondOrderDetector
 from budgetron.kernelized._second_order_regressor import SecondOrderRegressor as SecondOrderRegressor
 from budgetron.kernelized._shared_budget import SharedBudgetPerceptron as SharedBudgetPerceptron
 from budgetron.kernelized._shrinking import ShrinkingPerceptron as ShrinkingPerceptron
@@ -62,4 +65,20 @@ def regressors() -> list[type[_KernelRegressor]]:
         value
         for name, value in sorted(globals().items())
         if not name.startswith("_") and isinstance(value, type) and issubclass(value, _KernelRegressor)
+    ]
+
+
+def detectors() -> list[type[_OnlineDetector]]:
+    """Return all detectors of unusual rows, sorted by name.
+
+    Examples
+    --------
+    >>> import budgetron
+    >>> [cls.__name__ for cls in budgetron.detectors()]
+    ['NormaDetector', 'SecondOrderDetector']
+    """
+    return [
+        value
+        for name, value in sorted(globals().items())
+        if not name.startswith("_") and isinstance(value, type) and issubclass(value, _OnlineDetector)
     ]

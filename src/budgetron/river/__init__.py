@@ -1,7 +1,8 @@
 """Every learner as a river model: `learn_one`, `predict_one`, `predict_proba_one`, and batches.
 
 Needs river (``pip install budgetron[river]``). This module has the kernel learners, `BudgetClassifier` and
-`BudgetRegressor`; `budgetron.river.linear` has the linear learners. Regressors are river regressors.
+`BudgetRegressor`; `budgetron.river.linear` has the linear learners. Regressors are river regressors, and
+detectors are river anomaly detectors: `score_one` is high for unusual rows.
 
 Rows are dicts. A feature gets a column when it is first learned; in earlier rows, and wherever it is missing,
 its value is 0. None, NaN and pandas' NA are missing values. At most `max_features` features are accepted,
@@ -34,14 +35,22 @@ from budgetron.portfolio import BudgetClassifier as _BudgetClassifier
 from budgetron.portfolio import BudgetRegressor as _BudgetRegressor
 from budgetron.river import linear
 from budgetron.river._adapter import RiverClassifier
+from budgetron.river._detector import RiverDetector
 from budgetron.river._factory import Adapter, adapter_of
 from budgetron.river._learner import RiverLearner
 from budgetron.river._regressor import RiverRegressor
 
-_learners = [*kernelized.learners(), *kernelized.regressors(), _BudgetClassifier, _BudgetRegressor]
+_learners = [
+    *kernelized.learners(),
+    *kernelized.regressors(),
+    *kernelized.detectors(),
+    _BudgetClassifier,
+    _BudgetRegressor,
+]
 
 __all__ = [
     "RiverClassifier",
+    "RiverDetector",
     "RiverLearner",
     "RiverRegressor",
     "linear",

@@ -7,16 +7,18 @@ from collections.abc import Callable, Hashable
 from typing import Any, TypeAlias
 
 from budgetron._base.online_classifier import OnlineClassifier
+from budgetron._base.online_detector import OnlineDetector
 from budgetron._base.online_regressor import OnlineRegressor
 from budgetron.portfolio import BudgetClassifier, ExpertSummary
 from budgetron.river._adapter import RiverClassifier
+from budgetron.river._detector import RiverDetector
 from budgetron.river._learner import LEFT_OUT, RENAMED
 from budgetron.river._regressor import RiverRegressor
 
 __all__ = ["Adapter", "adapter_of"]
 
-Adapter: TypeAlias = RiverClassifier | RiverRegressor
-Learner: TypeAlias = OnlineClassifier | OnlineRegressor
+Adapter: TypeAlias = RiverClassifier | RiverRegressor | RiverDetector
+Learner: TypeAlias = OnlineClassifier | OnlineRegressor | OnlineDetector
 
 MOST_FEATURES = 1000
 
@@ -51,6 +53,8 @@ def adapter_of(learner: type[Learner], module: str) -> type[Adapter]:
 def _base_of(learner: type[Learner]) -> type[Adapter]:
     if issubclass(learner, BudgetClassifier):
         return _BudgetAdapter
+    if issubclass(learner, OnlineDetector):
+        return RiverDetector
     return RiverRegressor if issubclass(learner, OnlineRegressor) else RiverClassifier
 
 
