@@ -25,6 +25,8 @@ from choices import RESULTS as CHOICES
 from choices import STREAMS, summary
 from conformal import RESULTS as CONFORMAL
 from messy_files import RESULTS as MESSY_FILES
+from novelty import CHOSEN_ON as NOVELTY_CHOSEN_ON
+from novelty import RESULTS as NOVELTY
 from regression import CHOSEN_ON
 from regression import RESULTS as REGRESSION
 from serve import RESULTS as SERVE
@@ -222,6 +224,52 @@ def conformal_range() -> str:
     return f"The coverage of all {len(found)} runs is between {low:.1f} % and {high:.1f} %.\n"
 
 
+def novelty_results() -> dict[str, dict[str, dict[str, dict[str, float]]]]:
+    results: dict[str, dict[str, dict[str, dict[str, float]]]] = json.loads(NOVELTY.read_text())
+    return results
+
+
+def best_in_bold(values: list[float]) -> list[str]:
+    """Return numbers with the largest in bold."""
+    return [f"**{value:.3f}**" if value == max(values) else f"{value:.3f}" for value in values]
+
+
+def novelty_head(names: list[str]) -> list[str]:
+    return [name if name.startswith("river") else f"`{name}`" for name in names]
+
+
+def novelty_means() -> str:
+    rows, names = [], []
+    for stream, classes in novelty_results().items():
+        runs = list(classes.values())
+        names = list(runs[0])
+        means = [sum(run[name]["auc"] for run in runs) / len(runs) for name in names]
+        alarms = [run["SecondOrderDetector"]["alarms"] for run in runs]
+        own, trees = (
+            sum(run[name]["seconds"] for run in runs)
+            for name in ("SecondOrderDetector", "river HalfSpaceTrees")
+        )
+        rows.append(
+            [
+                stream + (" *" if stream in NOVELTY_CHOSEN_ON else ""),
+                str(len(runs)),
+                *best_in_bold(means),
+                f"{100 * min(alarms):.2f} to {100 * max(alarms):.2f} %",
+                f"{own / trees:.1f}",
+            ]
+        )
+    return table(["mean AUC", "classes", *novelty_head(names), "alarms", "time / trees'"], rows)
+
+
+def novelty_classes() -> str:
+    rows, names = [], []
+    for stream in ("shuttle", "usps", "ijcnn1"):
+        for held_out, found in novelty_results()[stream].items():
+            names = list(found)
+            rows.append([f"{stream}, class {held_out}", *best_in_bold([found[n]["auc"] for n in names])])
+    return table(["AUC, held out:", *novelty_head(names)], rows)
+
+
 def adult() -> dict[str, dict[str, object]]:
     results: dict[str, dict[str, object]] = json.loads((ROOT / "docs" / "adult" / "results.json").read_text())
     return results
@@ -299,6 +347,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "conformal-classes": conformal_classes,
     "conformal-numbers": conformal_numbers,
     "conformal-range": conformal_range,
+    "novelty-means": novelty_means,
+    "novelty-classes": novelty_classes,
     "adult-online": adult_online,
     "adult-averages": adult_averages,
     "published": published,

@@ -36,7 +36,8 @@ def test_docstring_examples(name):
 def test_every_learner_documents_its_parameters_and_an_example():
     wrappers = [budgetron.batch.AveragedClassifier, budgetron.batch.PenalizedRiskClassifier]
     regressors = [*budgetron.regressors(), *budgetron.linear.regressors(), budgetron.BudgetRegressor]
-    for learner in [*budgetron.learners(), *budgetron.linear.learners(), *wrappers, *regressors]:
+    others = [*wrappers, *regressors, *budgetron.detectors()]
+    for learner in [*budgetron.learners(), *budgetron.linear.learners(), *others]:
         doc = inspect.cleandoc(learner.__doc__)  # Cython keeps the indentation, Python from 3.13 on does not
         for section in ("Parameters", "Examples"):
             assert f"{section}\n---" in doc, f"{learner.__name__} lacks {section}"

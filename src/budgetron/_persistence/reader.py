@@ -25,7 +25,7 @@ from budgetron.kernels import NAMES, Normalized
 
 __all__ = ["Reader"]
 
-# The parts of a classifier and of a regressor of `budgetron.river`.
+# The parts of a classifier, and of a regressor or a detector, of `budgetron.river`.
 RIVER_PARTS = ("model", "features", "labels", "sigmoids")
 REGRESSOR_PARTS = ("model", "features")
 

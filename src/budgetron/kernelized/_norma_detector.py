@@ -124,7 +124,7 @@ class NormaDetector(OnlineDetector):
     >>> X = np.random.default_rng(0).normal(size=(2000, 2))
     >>> model = NormaDetector(gamma=0.5)
     >>> model.progressive_fit(X)
-    DetectionTrace(2000 rounds, 20 alarms, 300 supports)
+    DetectionTrace(2000 rounds, 14 alarms, 300 supports)
     >>> model.predict([[0.0, 0.0], [6.0, 6.0]])
     array([ 1, -1])
     """

@@ -76,7 +76,7 @@ class SecondOrderDetector(OnlineDetector):
     >>> X = np.random.default_rng(0).normal(size=(2000, 2))
     >>> model = SecondOrderDetector(gamma=0.5)
     >>> model.progressive_fit(X)
-    DetectionTrace(2000 rounds, 20 alarms, 300 supports)
+    DetectionTrace(2000 rounds, 10 alarms, 55 supports)
     >>> model.predict([[0.0, 0.0], [6.0, 6.0]])
     array([ 1, -1])
     """

@@ -14,7 +14,6 @@ from sklearn.base import clone, is_regressor
 from budgetron._base.access import bytes_needed, check_parameters
 from budgetron._base.online_classifier import OnlineClassifier
 from budgetron._evaluation.by_name import Learner, learners_of, only_numbers, scales_rows, with_memory
-from budgetron._evaluation.regressor import is_regressor
 from budgetron._persistence.archive import load_with_extras
 from budgetron._util.memory import available_bytes
 from budgetron._util.units import format_bytes
