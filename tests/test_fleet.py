@@ -179,6 +179,37 @@ def test_parameters_must_not_change():
     assert fleet.partial_fit([1, 2], np.eye(2), [0, 1]).rows_ == 4
 
 
+@pytest.mark.parametrize("key", [1.5, None, True, (1, 2), [1], b"a", np.array([1])])
+def test_one_key_must_be_an_integer_or_a_text(key):
+    keys, X, y = stream(100)
+    fleet = Fleet(Forgetron(5, gamma=0.3)).partial_fit(keys, X, y)
+    for use in (fleet.__getitem__, fleet.__contains__, fleet.certificate):
+        with pytest.raises(TypeError, match="a key must be an integer or a text; got "):
+            use(key)
+    with pytest.raises(ValueError, match=r"from -\(2 \*\* 63\) to 2 \*\* 63 - 1"):
+        fleet[2**63]
+
+
+def test_a_text_key_has_a_largest_length():
+    _, X, y = stream(2)
+    fleet = Fleet(Forgetron(5, gamma=0.3))
+    with pytest.raises(ValueError, match="at most 65,536 bytes; that of row 1 has 65,538"):
+        fleet.play(["a", "ä" * 32_769], X, y, classes=[0, 1])
+    fleet.play(["a", "ä" * 32_768], X, y, classes=[0, 1])
+    assert fleet["ä" * 32_768].rounds_ == 1
+
+
+def test_a_fleet_before_its_first_row():
+    fleet = Fleet(Forgetron(5, gamma=0.3))
+    assert list(fleet) == []
+    assert len(fleet) == 0
+    assert 1 not in fleet
+    assert not hasattr(fleet, "keys_")
+    for use in (fleet.stats, lambda: fleet[1], lambda: fleet.certificate(1)):
+        with pytest.raises(NotFittedError, match="call play or partial_fit first"):
+            use()
+
+
 def test_an_overflow_changes_nothing():
     """Rows that are valid but so extreme that a step overflows in the middle of the batch."""
     extreme = linear.PassiveAggressive(variant="PA", fit_intercept=False)

@@ -245,9 +245,14 @@ def test_memory_needs_a_budget(learner):
         Fleet(learner, memory="1MB").partial_fit([1, 2], np.zeros((2, D)), [0, 1])
 
 
-def test_learners_that_do_not_shrink_have_no_certificate():
-    fleet = Fleet(RemoveOldestPerceptron(4)).partial_fit([1, 2], np.eye(2), [0, 1])
-    with pytest.raises(ValueError, match="use Forgetron"):
+@pytest.mark.parametrize("learner", [RemoveOldestPerceptron(4), linear.AROW()])
+def test_learners_that_do_not_shrink_have_no_certificate(learner):
+    fleet = Fleet(learner).partial_fit([1, 2], np.eye(2), [0, 1])
+    name = type(learner).__name__
+    with pytest.raises(ValueError, match=f"are for fleets of Forgetron.* the learner is {name}"):
         fleet.certificate(1)
+
+
+def test_a_key_without_rows_has_no_certificate():
     with pytest.raises(KeyError):
         Fleet(Forgetron(4)).partial_fit([1, 2], np.eye(2), [0, 1]).certificate(3)

@@ -12,6 +12,7 @@ import threading
 import time
 from functools import partial
 
+import fleet_identity
 import numpy as np
 import pytest
 from cases import CASES, stream
@@ -20,10 +21,11 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import budgetron
-from budgetron import batch, evaluate, experts, games, linear
+from budgetron import Forgetron, batch, evaluate, experts, games, linear
 from budgetron._persistence import container
 from budgetron._util import threads
 from budgetron._util.interrupts import defer_interrupts
+from budgetron.fleet import Fleet
 
 ROWS, CUT, THREADS = 240, 40, 8
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
@@ -172,6 +174,25 @@ def test_one_model_is_read_by_many_threads(label, rows, tmp_path):
         np.testing.assert_allclose(values, expected, rtol=1e-10, atol=1e-12)
     assert run_in_threads([partial(model.score, X, y)] * THREADS) == [score] * THREADS
     np.testing.assert_array_equal(model.decision_function(X), expected)  # the model has not changed
+
+
+@pytest.mark.parametrize("name", ["forgetron", "randomized", "arow"])
+@pytest.mark.parametrize("common", [False, True])
+def test_one_fleet_is_read_by_many_threads(name, common):
+    keys, X, y = fleet_identity.stream(2000, keys=50)
+    helped = {"common": Forgetron(20, gamma=0.3)} if common else {}
+    fleet = Fleet(fleet_identity.LEARNERS[name], **helped).partial_fit(keys, X, y, classes=[0, 1])
+    keys, X = np.tile(keys, 10), np.tile(X, (10, 1))  # so that threads change during a call
+    expected, models = fleet.decision_function(keys, X), {key: fleet[key] for key in range(50)}
+
+    def read_models():
+        for key, model in models.items():
+            fleet_identity.assert_same(fleet[key], model)
+
+    jobs = [partial(fleet.decision_function, keys, X), read_models] * THREADS
+    for values in run_in_threads(jobs)[::2]:
+        np.testing.assert_array_equal(values, expected)
+    np.testing.assert_array_equal(fleet.decision_function(keys, X), expected)
 
 
 def test_save_while_other_models_learn(tmp_path):

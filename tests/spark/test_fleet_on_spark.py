@@ -16,6 +16,8 @@ from budgetron.linear import AROW
 
 pytest.importorskip("budgetron.spark", reason="PySpark is not installed")
 
+from pyspark.sql.functions import expr
+
 from budgetron.spark import learn_fleet, read_buckets, read_fleet, split_rejected, write_outputs
 
 KILLED = Path(__file__).parent / "killed_fleet.py"
@@ -224,6 +226,17 @@ def test_rows_of_32_bits_have_a_smaller_limit(spark, tmp_path):
     )
     assert [row["order"] for row in predictions.collect()] == [1]
     assert [tuple(row) for row in rejected.collect()] == [(1, 0, "a feature is too large")]
+
+
+def test_texts_that_cannot_be_keys_are_rejected(spark, tmp_path):
+    rows = [("x" * 65_536, 0, [0.0, 1.0, 0.0], "no"), ("x" * 65_537, 1, [0.0, 1.0, 0.0], "no")]
+    df = frame(spark, [*rows, ("broken", 2, [0.0, 1.0, 0.0], "no")], text=True)
+    key = "case when key = 'broken' then cast(unhex('FF') as string) else key end"
+    result = learn_fleet(df.withColumn("key", expr(key)), new_fleet(), checkpoint=tmp_path, **OPTIONS)
+    predictions, rejected = split_rejected(result)
+    assert [row["order"] for row in predictions.collect()] == [0]
+    reasons = {row["order"]: row["reason"] for row in rejected.select("order", "reason").collect()}
+    assert reasons == {1: "the key has more than 65536 bytes", 2: "the key is not valid UTF-8"}
 
 
 def test_a_stream_that_cannot_be_learned(spark, tmp_path):

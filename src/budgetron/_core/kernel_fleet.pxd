@@ -46,7 +46,7 @@ cdef class KernelFleet(FleetStates):
         return self.store.block(self.layout.class_of(self.record(number).m), self.record(number).block)
 
     cdef void release(self, Py_ssize_t size_class, Py_ssize_t block) noexcept nogil
-    cdef void load_words(self, Py_ssize_t number) noexcept nogil
+    cdef void load_words(self, Py_ssize_t number, Pcg* pcg) noexcept nogil
     cdef void store_words(self, Py_ssize_t number, Pcg* pcg) noexcept nogil
     cdef int load(self, Py_ssize_t number) except -1 nogil
     cdef void unpack(self, Py_ssize_t number, Supports supports, Rule rule) noexcept nogil

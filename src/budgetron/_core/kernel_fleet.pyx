@@ -92,6 +92,7 @@ cdef class KernelFleet(FleetStates):
     def copy_to(self, Py_ssize_t number, Learner learner):
         """Give another learner of the same kind, before its first round, the state of a key."""
         cdef Py_ssize_t j
+        cdef Pcg pcg
         cdef Supports supports = learner.supports
         if self.budget == 0 and self.record(number).m >= supports.capacity:
             learner.reserve(self.record(number).m + 1)
@@ -101,9 +102,9 @@ cdef class KernelFleet(FleetStates):
         if not self.layout.keeps_own:
             supports.own[:supports.top] = 1.0
         if self.draws:
-            self.load_words(number)
-            write_state(&self.pcg, learner.rule.generator)
-            self.loaded = -1
+            pcg = self.first_pcg
+            self.load_words(number, &pcg)  # not into the generator of the fleet: other threads may read it now
+            write_state(&pcg, learner.rule.generator)
 
     def guarantees(self, int64_t[::1] numbers):
         """Return the damage by removals and the sum of the shrinking of these keys, as an array with two columns."""
@@ -240,11 +241,11 @@ cdef class KernelFleet(FleetStates):
         if owner >= 0:
             self.record(owner).block = <uint32_t> block
 
-    cdef void load_words(self, Py_ssize_t number) noexcept nogil:
+    cdef void load_words(self, Py_ssize_t number, Pcg* pcg) noexcept nogil:
         """Load the state of a key's generator."""
         cdef uint64_t* words = self.words + number * WORDS
-        self.pcg.high, self.pcg.low = words[0], words[1]
-        self.pcg.spare, self.pcg.has_spare = <uint32_t> words[2], <uint32_t> (words[2] >> 32)
+        pcg.high, pcg.low = words[0], words[1]
+        pcg.spare, pcg.has_spare = <uint32_t> words[2], <uint32_t> (words[2] >> 32)
 
     cdef void store_words(self, Py_ssize_t number, Pcg* pcg) noexcept nogil:
         """Store the state of a key's generator."""
@@ -263,7 +264,7 @@ cdef class KernelFleet(FleetStates):
             return 0
         self.unpack(number, self.supports, self.rule)
         if self.draws:
-            self.load_words(number)
+            self.load_words(number, &self.pcg)
         self.loaded = number
         return 0
 

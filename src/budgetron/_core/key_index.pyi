@@ -7,6 +7,8 @@ from budgetron._util.types import Ints
 # An array of int64, or a list of texts
 _Keys = Any
 
+LONGEST_TEXT: int
+
 class KeyIndex:
     text: bool
     n: int

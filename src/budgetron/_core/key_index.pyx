@@ -28,7 +28,8 @@ cdef extern from "prefetch.h" nogil:
 cdef Py_ssize_t AHEAD = 16
 
 # The longest text of a key in bytes, and the largest number of keys.
-cdef Py_ssize_t LONGEST_TEXT = 1 << 16, MOST_KEYS = (1LL << 32) - 2
+LONGEST_TEXT = 1 << 16
+cdef Py_ssize_t LONGEST = LONGEST_TEXT, MOST_KEYS = (1LL << 32) - 2
 
 
 cdef inline uint64_t mixed(uint64_t x) noexcept nogil:
@@ -130,8 +131,9 @@ cdef class KeyIndex:
                     text = PyUnicode_AsUTF8AndSize(keys[i], &length)
                     found[i] = self.find_text(text, length)
                     if found[i] < 0 and add:
-                        if length > LONGEST_TEXT:
-                            raise ValueError(f"keys must have at most {LONGEST_TEXT} bytes; key {i} has {length}")
+                        if length > LONGEST:
+                            raise ValueError(
+                                f"keys must have at most {LONGEST:,} bytes; that of row {i} has {length:,}")
                         self.make_room(1)
                         self.add_text(text, length)
                         self.enter(self.n)

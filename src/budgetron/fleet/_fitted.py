@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
 
 from budgetron._base.access import row_dtype
 from budgetron._base.kernel_classifier import KernelClassifier
@@ -88,7 +89,7 @@ class FittedFleet(StatefulEstimator):
     def _started(self) -> FleetStore:
         # An AttributeError, so that hasattr(fleet, "keys_") is False before the first row.
         if not self._is_started():
-            raise AttributeError("this Fleet has not learned anything yet")
+            raise NotFittedError("this Fleet has not learned anything yet; call play or partial_fit first")
         return self._store
 
     # ------------------------------------------------------------------ parameters and state

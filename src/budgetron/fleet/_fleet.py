@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
-from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import Interval
 
 from budgetron._base.access import checked_rows, open_batch
@@ -85,7 +84,8 @@ class Fleet(DivisibleFleet):
     more, for kernels other than "rbf" and "laplacian" 8 m more, for the RandomizedBudgetPerceptron 24 more. A
     linear learner takes 80 bytes and its weights and variances. Text keys take their bytes and 4 more.
 
-    A fleet is not safe for use in several threads at once. For several processes, `split` it.
+    Several threads may read a fleet at once; predictions wait for each other. While a thread learns, no other
+    may use the fleet. For several processes, `split` it.
 
     Examples
     --------
@@ -214,10 +214,9 @@ class Fleet(DivisibleFleet):
         -------
         ndarray of shape (n_samples,)
         """
-        if not self._is_started():
-            raise NotFittedError("this Fleet has not learned anything yet; call play or partial_fit first")
-        rows = checked_rows(self._store.model, X)
-        return self._store.decide(checked_keys(keys, rows.shape[0]), rows)
+        store = self._started()
+        rows = checked_rows(store.model, X)
+        return store.decide(checked_keys(keys, rows.shape[0]), rows)
 
     def predict(self, keys: ArrayLike, X: Rows) -> Labels:
         """Return the predicted class of each row by the learner of its key.
@@ -258,7 +257,7 @@ class Fleet(DivisibleFleet):
         return len(self._store.known_keys()) if self._is_started() else 0
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self.keys_.tolist())
+        return iter(self.keys_.tolist() if self._is_started() else [])
 
     def __bool__(self) -> bool:  # an object like every estimator, also without keys
         return True
@@ -302,8 +301,8 @@ class Fleet(DivisibleFleet):
             raise ValueError("keys with a common learner learn from mistakes of a sum, and have no guarantee")
         if not isinstance(self.learner, Forgetron):
             raise ValueError(
-                f"{type(self.learner).__name__} removes supports without shrinking, and has no guarantee; "
-                "use Forgetron"
+                f"certificates are for fleets of Forgetron, which shrinks before it removes a support; the "
+                f"learner is {type(self.learner).__name__}"
             )
         number = store.number(checked_key(key))
         if number < 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -54,6 +55,7 @@ class FleetStore:
         self._pool = max(1, memory - common.most_bytes) if memory and common is not None else memory
         self.states = states_for(copy.deepcopy(model), idle, self._pool, seed, self.index)
         self.largest_square = 0.0  # of all rows so far
+        self._reading = threading.Lock()
 
     @property
     def nbytes(self) -> int:
@@ -141,8 +143,10 @@ class FleetStore:
 
     def decide(self, keys: Keys, X: Matrix) -> Floats:
         """Return the margin of each row; for a key without rows, that of the common learner or 0."""
-        margins, offsets = np.empty(X.shape[0]), None if self.common is None else self.common.decide(X)
-        self.states.decide(self._numbers(keys), BatchRows(X, self._dtype), margins, offsets)
+        margins, numbers = np.empty(X.shape[0]), self._numbers(keys)
+        with self._reading:  # states are loaded into one learner, which only one thread may use
+            offsets = None if self.common is None else self.common.decide(X)
+            self.states.decide(numbers, BatchRows(X, self._dtype), margins, offsets)
         return margins
 
     def _remove_forgotten_keys(self) -> None:

@@ -23,6 +23,7 @@ from budgetron.spark._rows import (
     check_columns,
     check_number,
     feature_column,
+    key_reason,
     label_reason,
     label_type,
     row_dtype,
@@ -85,8 +86,9 @@ def learn_fleet(
         with the same folder goes on with the states. For streams, the checkpoint of the query has the states:
         give it to the writer as ``checkpointLocation``.
     bad_rows : {"quarantine", "fail"}, default="quarantine"
-        What to do with invalid rows: a key, order or features that are null, features that are not finite or
-        of the wrong number, unknown labels. "quarantine" returns them with their key, order and `reason`;
+        What to do with invalid rows: a key, order or features that are null, text keys of more than 65,536
+        bytes or that are not UTF-8, features that are not finite or of the wrong number, unknown labels.
+        "quarantine" returns them with their key, order and `reason`;
         `split_rejected` and `write_outputs` make them an output of their own. "fail" stops the query. They
         never reach a model.
 
@@ -190,6 +192,7 @@ class FleetJob:
         needed = {name: columns[name] for name in ("key", "order")}
         dtype = self.learner.dtype
         reason = row_reason(df, needed, columns["x"], self.d, names["label"], self.classes, dtype)
+        reason = F.coalesce(reason, key_reason(df, names["key"]))
         columns["reason"] = stop_at(reason, "learned") if self.bad_rows == "fail" else reason
         columns["bucket"] = F.pmod(F.xxhash64(columns["key"]), F.lit(self.buckets)).cast("int")
         return df.select(*(column.alias(name) for name, column in columns.items()))

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql import types as T  # noqa: N812 - the usual name
 
 from budgetron._base.large_values import LARGEST
+from budgetron._core.key_index import LONGEST_TEXT
 from budgetron._util.types import Floats, Labels, Positions
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "check_number",
     "feature_column",
     "feature_reason",
+    "key_reason",
     "label_reason",
     "label_type",
     "matrix_of",
@@ -127,6 +129,16 @@ def label_reason(df: DataFrame, label: str, classes: Labels) -> Column:
     return F.when(column.isNull(), F.lit("the label is null")).when(
         ~known, F.concat(F.lit("unknown label "), column.cast("string"))
     )
+
+
+def key_reason(df: DataFrame, key: str) -> Column:
+    """Return why a fleet cannot have a text as a key; null if it can. Integers are always valid."""
+    if not isinstance(df.schema[key].dataType, T.StringType):
+        return F.lit(None).cast("string")
+    column = F.col(f"`{key}`")
+    return F.when(
+        F.octet_length(column) > LONGEST_TEXT, F.lit(f"the key has more than {LONGEST_TEXT} bytes")
+    ).when(~F.is_valid_utf8(column), F.lit("the key is not valid UTF-8"))
 
 
 def row_reason(
