@@ -5,6 +5,9 @@ import shutil
 import sys
 from importlib.util import find_spec
 
+# Seconds that Python and the JVM wait for each other. On a busy machine, Spark's 15 seconds are too short.
+PATIENCE = 120
+
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
@@ -20,12 +23,14 @@ def missing():
 def new_session(master):
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_AUTH_SOCKET_TIMEOUT"] = str(PATIENCE)
     from pyspark.sql import SparkSession
 
     settings = {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
+        "spark.python.authenticate.socketTimeout": f"{PATIENCE}s",
         "spark.driver.memory": "1g",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.streaming.stateStore.providerClass": ROCKSDB,

@@ -41,7 +41,7 @@ def checked_key(key: object) -> Keys:
     """Return one key, as a sequence of one."""
     if not isinstance(key, int | np.integer | str) or isinstance(key, bool):
         raise TypeError(f"a key must be an integer or a text; got {key!r}")
-    return checked_keys([key], 1)
+    return checked_keys(np.array([key], object), 1)
 
 
 def is_text(keys: Keys) -> bool:
