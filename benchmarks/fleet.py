@@ -1,8 +1,9 @@
 """Measure fleets: memory and speed per key, and one memory for all keys.
 
-    python benchmarks/fleet.py            print the tables
-    python benchmarks/fleet.py --write    also write them to docs/fleet-figures.md
-    python benchmarks/fleet.py --quick    fewer keys, rows and seeds
+    python benchmarks/fleet.py                 print the tables
+    python benchmarks/fleet.py --write         also write them to docs/fleet-figures.md
+    python benchmarks/fleet.py --only speed    one section: speed, memory or common
+    python benchmarks/fleet.py --quick         fewer keys, rows and seeds
 
 Each measurement of memory and of speed runs in a process of its own, so that memory that was freed before is
 not reused. The loop over estimators runs in the same process as the fleet that it is compared with. Seeds are
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import gc
 import multiprocessing
+import re
 import textwrap
 import time
 from collections.abc import Callable, Sequence
@@ -101,8 +103,11 @@ def copying_time(drawn: Any, keys: int, width: int) -> float:
     return time.process_time() - start
 
 
-def loop_speeds(keys: int, rows: int) -> list[tuple[str, float, float]]:
-    """Return the rows per second of a fleet and of a loop, from the start and with full budgets."""
+def loop_speeds(keys: int, rows: int) -> tuple[list[tuple[str, float, float]], dict[str, float]]:
+    """Return the rows per second of a fleet and of a loop, from the start and with full budgets.
+
+    Also return those of two parts of a round: predicting, and copying the states of the keys.
+    """
     drawn, X, y = random_rows(rows, keys, 5)
     codes = y.tolist()
     start = time.process_time()
@@ -123,7 +128,12 @@ def loop_speeds(keys: int, rows: int) -> list[tuple[str, float, float]]:
     for i, key in enumerate(drawn.tolist()):
         models[key].play(X[i], codes[i])
     end = time.process_time()
-    return [*found, ("all budgets full", rows / (middle - start), rows / (end - middle))]
+    found.append(("all budgets full", rows / (middle - start), rows / (end - middle)))
+    start = time.process_time()
+    fleet.decision_function(drawn, X)
+    predicting = time.process_time() - start
+    copying = copying_time(drawn, keys, fleet.nbytes_ // keys // 8)
+    return found, {"predicting": rows / predicting, "copying": rows / copying}
 
 
 def paragraph(text: str) -> str:
@@ -154,10 +164,12 @@ def speed_section(sizes: Sequence[int], loop: tuple[int, int]) -> str:
         "rows per second",
         "copies per second",
     )
+    speeds, parts = in_own_process(loop_speeds, *loop)
     compared = [
         [name, f"{fleet:,.0f}", f"{estimators:,.0f}", f"{fleet / estimators:.1f}"]
-        for name, fleet, estimators in in_own_process(loop_speeds, *loop)
+        for name, fleet, estimators in speeds
     ]
+    limits = {name: rate / speeds[-1][2] for name, rate in parts.items()}
     return (
         "\n## Size and speed\n\n"
         + paragraph(
@@ -172,9 +184,17 @@ def speed_section(sizes: Sequence[int], loop: tuple[int, int]) -> str:
         + paragraph(
             f"Compared with a dict of estimators and `play`, {loop[1]:,} rows of {loop[0]:,} keys. "
             "From the first row on, the loop also makes the estimators. If all of them exist and are full, "
-            "the ratio is lower, because both do the same kernel values and updates."
+            "the ratio is lower, because both do the same kernel values and updates, and `play` of an "
+            "estimator is one compiled call."
         )
         + table(("", "fleet, rows per second", "loop, rows per second", "ratio"), compared)
+        + "\n"
+        + paragraph(
+            "With full budgets the ratio is limited: a fleet that only copied the states of the keys, and "
+            f"computed nothing, would be {limits['copying']:.0f} times as fast as this loop; one that only "
+            f"loads the states and predicts is {limits['predicting']:.1f} times as fast."
+        ).rstrip("\n")
+        + "\n"
     )
 
 
@@ -296,16 +316,26 @@ def main() -> None:
     )
     parser.add_argument("--write", action="store_true", help="write the page")
     parser.add_argument("--quick", action="store_true", help="fewer keys, rows and seeds")
+    sections: dict[str, Callable[[], str]] = {
+        "speed": lambda: speed_section([20_000, 1_000_000], (20_000, 100_000)),
+        "memory": lambda: pool_section(5000, 300_000, 20_000, SEEDS),
+        "common": lambda: common_section(5000, 100_000, SEEDS),
+    }
+    parser.add_argument("--only", choices=list(sections), help="measure one section")
     given = parser.parse_args()
     if given.quick:
-        text = HEAD + speed_section([1000], (500, 2000)) + pool_section(1000, 10_000, 4000, SEEDS[:2])
-        text += common_section(200, 5000, SEEDS[:2])
-    else:
-        text = HEAD + speed_section([20_000, 1_000_000], (20_000, 100_000))
-        text += pool_section(5000, 300_000, 20_000, SEEDS) + common_section(5000, 100_000, SEEDS)
-    print(text, end="")
+        sections = {
+            "speed": lambda: speed_section([1000], (500, 2000)),
+            "memory": lambda: pool_section(1000, 10_000, 4000, SEEDS[:2]),
+            "common": lambda: common_section(200, 5000, SEEDS[:2]),
+        }
+    texts = [measure() for name, measure in sections.items() if given.only in (None, name)]
+    print(HEAD, *texts, sep="", end="")
     if given.write:
-        PAGE.write_text(text, encoding="utf-8")
+        kept = re.split(r"(?=\n## )", PAGE.read_text(encoding="utf-8"))[1:] if given.only else texts
+        place = list(sections).index(given.only or "speed")
+        kept[place] = texts[0]
+        PAGE.write_text(HEAD + "".join(kept), encoding="utf-8")
 
 
 if __name__ == "__main__":
