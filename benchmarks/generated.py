@@ -29,6 +29,7 @@ from novelty import CHOSEN_ON as NOVELTY_CHOSEN_ON
 from novelty import RESULTS as NOVELTY
 from regression import CHOSEN_ON
 from regression import RESULTS as REGRESSION
+from scale_model import COST_HEAD, NEEDS_HEAD, cost_rows, load_sentence, needs_rows
 from serve import RESULTS as SERVE
 from single_rounds import RESULTS as SINGLE_ROUNDS
 
@@ -349,6 +350,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "conformal-range": conformal_range,
     "novelty-means": novelty_means,
     "novelty-classes": novelty_classes,
+    "scale-costs": lambda: f"{table(COST_HEAD, cost_rows())}\n{load_sentence()}",
+    "scale-needs": lambda: table(NEEDS_HEAD, needs_rows()),
     "adult-online": adult_online,
     "adult-averages": adult_averages,
     "published": published,

@@ -67,7 +67,10 @@ class Idle(BucketLearner):
             "prediction": pa.array(np.zeros(n, np.int64)),
             "mistake": pa.array(np.zeros(n, bool)),
         }
-        return bytes(min(self.size, len(state) + self.size // BATCHES)), pa.table(found)
+        return self.next_state(state), pa.table(found)
+
+    def next_state(self, state: bytes) -> bytes:
+        return bytes(min(self.size, len(state) + self.size // BATCHES))
 
 
 def learn_rows(spark: SparkSession, rows: Path, folder: Path, buckets: int) -> list[float]:

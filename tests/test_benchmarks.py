@@ -329,6 +329,24 @@ def test_the_benchmark_of_fleets_runs():
     assert "nan" not in run.stdout
 
 
+def test_the_cost_model_of_clusters(monkeypatch):
+    """Costs for which the needs are easy to compute by hand."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    model = import_module("scale_model")
+    spark = {"row": 9e-6, "byte": 4e-9, "bucket": 1e-3, "batch": 2.0}
+    spark |= {"written bytes per byte": 1.5}
+    costs = {"fleet": {"row": 1e-6, "byte": 1e-9, "key bytes": 1000.0}, "spark": spark}
+    monkeypatch.setattr(model, "results", lambda: costs)
+    need = model.needs(3_600_000, 60)
+    assert (need.state, need.buckets, need.rows) == (3.6e9, 900, 60_000)
+    assert need.seconds == pytest.approx(2.0 + 0.9 + 0.6 + 18.0)
+    assert need.cores == 1  # 21.5 of 60 seconds
+    assert model.needs(36_000_000, 60).cores == 7  # 197 of 60 seconds, and as much idle time
+    assert need.traffic == pytest.approx(1.5 * 3.6e9 / 60)
+    assert need.recovery == pytest.approx(60.0 + 3.6e9 / 25e6 + need.seconds)
+    assert model.needs(1000, 60).buckets == 64
+
+
 def test_the_tables_of_the_guarantees(monkeypatch):
     """The script of docs/guarantees.md runs on short streams, and finds no violation."""
     monkeypatch.syspath_prepend(str(BENCHMARKS))
