@@ -110,6 +110,8 @@ def certify(
         return certify_alarms(model, X, trace, competitor, theorem, check)
     if y is None:
         raise ValueError("y must be the labels or targets of the stream; only detectors have none")
+    if isinstance(trace, DetectionTrace):
+        raise TypeError(f"trace must be what progressive_fit of the model returned; got {trace!r}")
     if isinstance(model, ConformalClassifier | ConformalRegressor):
         return coverage_certificate(model, X, y, trace, competitor, theorem, check)
     if isinstance(model, OnlineRegressor):

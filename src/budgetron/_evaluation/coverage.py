@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from budgetron._evaluation.classifier import Estimator
 from budgetron.bounds import conformal_misses
 from budgetron.conformal import ConformalClassifier
 
@@ -20,7 +19,7 @@ class Coverage(TypedDict):
     mean_set_size: float
 
 
-def coverage_of(model: Estimator) -> Coverage | None:
+def coverage_of(model: object) -> Coverage | None:
     """Return the figures of all rounds of a model; None if it predicts no sets, or has played no round."""
     if not isinstance(model, ConformalClassifier) or not model.__sklearn_is_fitted__() or not model.rounds_:
         return None

@@ -12,7 +12,7 @@ from budgetron._base.gaussian_regressor import GAUSSIAN_PARAMETERS
 from budgetron._base.online_detector import OnlineDetector
 from budgetron._base.parameters import MOST_SUPPORTS
 from budgetron._core.rule import Rule
-from budgetron.kernelized._second_order import SecondOrderRule
+from budgetron.kernelized._second_order_rule import SecondOrderRule
 from budgetron.kernels import KernelFunction, Normalized
 
 
