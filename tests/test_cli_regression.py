@@ -282,7 +282,8 @@ def test_tune(numbers):
     assert (found["advice"]["budget"], found["advice"]["gamma"]) == min(errors, key=errors.get)
     done = command("tune", numbers, "-t", "y", "-b", 100, "-g", 0.3, "-l", "norma")
     assert "RMSE, 800 rounds" in done.stdout
-    assert "--learner norma --budget 100 --gamma 0.3 (RMSE" in " ".join(done.stderr.split())
+    suggested = "--learner norma --budget 100 --gamma 0.3 --save model.budgetron (RMSE"
+    assert suggested in " ".join(done.stderr.split())
 
 
 def test_a_report(numbers, tmp_path):

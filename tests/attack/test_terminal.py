@@ -89,7 +89,8 @@ LEARN = [
     ("run", CHECKPOINT, 0, [FOLDER]),
     ("run", [*CHECKPOINT, "--delay", "1"], 2, [FOLDER]),
     ("run", ["-t", COLUMNS[0] + "x"], 2, [PATH, *COLUMNS]),
-    ("run", ["-t", COLUMNS[0]], 2, [PATH]),
+    ("run", ["-t", COLUMNS[0]], 0, [PATH, *COLUMNS[1:]]),  # numbers
+    ("run", ["-t", COLUMNS[0], "--task", "classification"], 2, [PATH]),
     ("run", ["-t", "y", "--classes", "x,y"], 2, [PATH]),
     (
         "compare",

@@ -39,7 +39,7 @@ def avoid_slow_imports(arguments: Iterable[str]) -> None:
 def postpone_collection() -> None:
     """Switch off the garbage collector until `resume_collection`; only for the command line.
 
-    Imports make many objects, nearly all of which stay. Searching them for garbage takes a tenth of startup.
+    Imports make many objects, nearly all of which stay. Searching them for garbage takes time.
     """
     gc.disable()
 

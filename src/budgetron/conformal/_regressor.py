@@ -174,7 +174,6 @@ class ConformalRegressor(Tracking, OnlineRegressor):
             batch = self._open_batch(X, y, trace=True, ledger=ledger, weights=weights)
             before = self._learners[0].n_supports
             self._play_parts(batch)
-            self.learner_._observe(batch)
             own = self.learner_._trace(batch, ledger)
             scales = np.ones(len(own))
             if isinstance(self.learner_, GaussianRegressor):
