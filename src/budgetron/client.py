@@ -82,7 +82,7 @@ class Client:
         self._local = threading.local()
 
     def predict(
-        self, rows: Row | Sequence[Row], *, keep: bool = True, durable: bool = False
+        self, rows: Row | Sequence[Row], *, keep: bool = True, durable: bool = False, sets: bool = False
     ) -> dict[str, Any] | list[dict[str, Any]]:
         """Predict one row, or several.
 
@@ -94,15 +94,18 @@ class Client:
             Whether the rows wait for their labels. Otherwise they get no ids.
         durable : bool, default=False
             Whether to return only when the waiting rows are on the disk of the service.
+        sets : bool, default=False
+            Whether to return sets of labels, too, of a model that has a coverage.
 
         Returns
         -------
         dict or list of dicts
-            For each row ``id``, ``prediction`` and ``probabilities`` (by label, or None), and ``round``, the
-            number of rows that the model had learned.
+            For each row ``id``, ``prediction`` and ``probabilities`` (by label, or None), ``set`` if sets
+            were asked for, and ``round``, the number of rows that the model had learned.
         """
         single = isinstance(rows, Mapping)
         sent = {"rows": [rows] if single else list(rows), "keep": keep, "durable": durable}
+        sent |= {"sets": True} if sets else {}
         answer = self._post("predict", sent)
         found: list[dict[str, Any]] = [p | {"round": answer["round"]} for p in answer["predictions"]]
         return found[0] if single else found
@@ -145,6 +148,7 @@ class Client:
         *,
         learner: str = "budget",
         memory: str | None = None,
+        coverage: float | None = None,
     ) -> dict[str, Any]:
         """Create the model of this name.
 
@@ -158,6 +162,8 @@ class Client:
             As on the command line, for example "forgetron:budget=100".
         memory : str, optional
             The memory limit of the learner "budget", as "4MB".
+        coverage : float, optional
+            With it, the model also predicts sets of labels that contain the label in this share of the rows.
 
         Returns
         -------
@@ -170,6 +176,7 @@ class Client:
             "memory": memory,
             "columns": columns,
             "classes": classes,
+            "coverage": coverage,
         }
         body = json.dumps(sent, allow_nan=False).encode()
         found: dict[str, Any] = json.loads(self._request("POST", f"{self._base}/models", body))

@@ -275,7 +275,7 @@ def test_more_rows_than_may_wait(tmp_path):
 
 def test_an_error_of_the_service_is_a_problem_document(tmp_path, monkeypatch, caplog):
     with running(tmp_path, {"m": new_model()}) as service:
-        monkeypatch.setattr(service.service.entries["m"].model, "predict", lambda rows: 1 / 0)
+        monkeypatch.setattr(service.service.entries["m"].model, "predict", lambda rows, sets: 1 / 0)
         status, _, problem = service.predict(1)
         assert (status, problem["type"]) == (500, "urn:budgetron:problem:internal")
         assert "ZeroDivisionError" in caplog.text

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from running import new_model, running
 
-from budgetron import BudgetClassifier, Forgetron, linear, save
+from budgetron import BudgetClassifier, ConformalClassifier, Forgetron, linear, save
 from budgetron.experts import ExpertClassifier
 from budgetron.serve._certificates import certificate_of, why_no_certificate
 from budgetron.serve._definition import from_file
@@ -21,7 +21,7 @@ def test_a_vote_has_the_bound_of_its_theorem(eta, classes):
     model = ExpertClassifier(LEARNERS, eta=eta).partial_fit(X, y, classes=np.arange(classes))
     found = certificate_of(model)
     assert found["rounds"] == 400
-    assert found["regret"] == model.regret_
+    assert found["count"] == model.regret_
     log = np.log(3)
     wanted = {
         "anytime": 2 * np.sqrt(200 * log) + np.sqrt(log / 8),
@@ -31,6 +31,16 @@ def test_a_vote_has_the_bound_of_its_theorem(eta, classes):
     assert found["bound"] == pytest.approx(wanted[eta])
     assert found["holds"] is True
     assert "Theorem" in found["theorem"]
+
+
+def test_sets_have_the_bound_of_their_misses():
+    model = ConformalClassifier(Forgetron(budget=20), coverage=0.8, step=0.1).partial_fit(
+        X, Y, classes=[0, 1]
+    )
+    found = certificate_of(model)
+    assert (found["rounds"], found["count"], found["holds"]) == (400, model.misses_, True)
+    assert found["bound"] == pytest.approx(0.2 * 400 + 0.2 / 0.1 + 0.8)
+    assert found["count"] > 40
 
 
 def test_a_violated_bound_is_reported():

@@ -179,6 +179,8 @@ def test_signals_do_not_lose_requests(tmp_path):
     ("options", "message"),
     [
         (("--learner", "arow"), "need --like"),
+        (("--coverage", "0.9"), "--coverage needs --like"),
+        (("--like", "rows.csv", "-t", "answer", "--coverage", "2"), "coverage"),
         (("--model", "nothing.budgetron"), "No such file"),
         (("--host", "0.0.0.0"), "give a token"),
         (("--wait-time", "soon"), "--wait-time"),

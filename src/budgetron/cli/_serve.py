@@ -49,6 +49,14 @@ def serve(
     budget: opt.RunBudget = None,
     gamma: opt.RunGamma = None,
     seed: opt.Seed = 0,
+    coverage: Annotated[
+        float | None,
+        typer.Option(
+            "--coverage",
+            help="With --like: also predict sets of classes that contain the label in this share of the "
+            "rows, such as 0.9.",
+        ),
+    ] = None,
     name: Annotated[
         str, typer.Option("--name", help="The name of the model of --model or --like.")
     ] = "default",
@@ -93,6 +101,8 @@ def serve(
                 "--learner and --memory need --like FILE, whose first rows decide columns and classes; or "
                 "start without them, and create models by POST /models"
             )
+        if like is None and coverage is not None:
+            raise ValueError('--coverage needs --like FILE; or give "coverage" in POST /models')
         token = _token(token_file)
         if wait_rows < 1:
             raise ValueError(f"--wait-rows must be at least 1; got {wait_rows}")
@@ -113,7 +123,7 @@ def serve(
                     )
                 spec = choose_learner(learner, memory, budget is not None or gamma is not None)
                 (fresh,) = learners_of([spec], [budget or DEFAULT_BUDGET], [gamma or "scale"], seed)
-                service.add(name, _definition.like_stream(fresh, stream))
+                service.add(name, _definition.like_stream(fresh, stream, coverage))
         except Exception as error:
             service.log.close()
             raise ValueError(str(error)) if type(error).__name__ == "Problem" else error from None

@@ -6,23 +6,33 @@ from typing import Any
 
 from budgetron._base.access import theorems_of
 from budgetron._base.online_classifier import OnlineClassifier
-from budgetron.bounds import THEOREMS
+from budgetron.bounds import THEOREMS, conformal_misses
+from budgetron.conformal import ConformalClassifier
 from budgetron.portfolio import BudgetClassifier
 
 __all__ = ["certificate_of", "why_no_certificate"]
+
+# What a bound of the regret bounds.
+REGRET = "loss of the vote minus that of its best expert"
 
 
 def certificate_of(model: Any) -> dict[str, Any] | None:
     """Return the certificate of a learner; None if it has none, see `why_no_certificate`."""
     if why_no_certificate(model) is not None:
         return None
-    regret, bound = float(model.regret_), float(model.regret_bound_)
+    if isinstance(model, ConformalClassifier):
+        name, counted, count = "conformal_misses", "labels outside of their sets", float(model.misses_)
+        bound = conformal_misses(int(model.counts_[0]), model.coverage, model.step)
+    else:
+        name, counted, count = _theorem(model), REGRET, float(model.regret_)
+        bound = float(model.regret_bound_)
     return {
-        "theorem": THEOREMS[_theorem(model)].source,
+        "theorem": THEOREMS[name].source,
         "rounds": int(model.rounds_),
-        "regret": regret,
+        "counted": counted,
+        "count": count,
         "bound": bound,
-        "holds": regret <= bound,
+        "holds": count <= bound,
     }
 
 
@@ -40,7 +50,7 @@ def why_no_certificate(model: Any) -> str | None:
         return "nothing was learned yet"
     if isinstance(model, BudgetClassifier) and model.class_weight is not None:
         return "the bound that needs no record of the stream is for rows of equal weight"
-    if hasattr(model, "regret_bound_"):
+    if isinstance(model, ConformalClassifier) or hasattr(model, "regret_bound_"):
         return None
     if isinstance(model, OnlineClassifier) and theorems_of(model, 1.0):
         return (

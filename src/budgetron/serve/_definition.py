@@ -17,6 +17,7 @@ from budgetron._evaluation.by_name import Learner, learners_of, only_numbers, sc
 from budgetron._persistence.archive import load_with_extras
 from budgetron._util.memory import available_bytes
 from budgetron._util.units import format_bytes
+from budgetron.conformal import ConformalClassifier
 from budgetron.kernels import resolve_gamma
 from budgetron.serve._model import ServedModel
 from budgetron.streams import Encoder, Stream
@@ -72,8 +73,11 @@ def from_file(path: Path) -> ServedModel:
     return ServedModel(_uid(), model, encoder, classes.tolist(), extras.get("target"))
 
 
-def like_stream(learner: Learner, stream: Stream) -> ServedModel:
-    """Return a new model for rows like those of a stream. The rows of the stream are not learned."""
+def like_stream(learner: Learner, stream: Stream, coverage: float | None = None) -> ServedModel:
+    """Return a new model for rows like those of a stream. The rows of the stream are not learned.
+
+    With `coverage`, it also predicts sets of classes; see `from_columns`.
+    """
     encoder = stream.encoder
     if encoder is None or stream.classes is None:
         raise ValueError(f"{stream.name}: the service needs a table with a target column")
@@ -83,15 +87,23 @@ def like_stream(learner: Learner, stream: Stream) -> ServedModel:
     model = clone(learner)
     if model.get_params(deep=False).get("gamma") == "scale":
         model.set_params(gamma=float(f"{resolve_gamma('scale', X):.4g}"))
+    model = model if coverage is None else ConformalClassifier(model, coverage)
     fresh = Encoder.from_state(encoder.state()).reset()
     _check(model, fresh.n_features, len(stream.classes))
     return ServedModel(_uid(), model, fresh, stream.classes.tolist(), stream.target)
 
 
 def from_columns(
-    learner: str, memory: str | None, columns: Mapping[str, str | Sequence[str]], classes: Sequence[Any]
+    learner: str,
+    memory: str | None,
+    columns: Mapping[str, str | Sequence[str]],
+    classes: Sequence[Any],
+    coverage: float | None = None,
 ) -> ServedModel:
-    """Return a new model for columns of these kinds; a sequence lists the levels of a category."""
+    """Return a new model for columns of these kinds; a sequence lists the levels of a category.
+
+    With `coverage`, the model also predicts sets of classes that contain the label in this share of the rows.
+    """
     if not columns:
         raise ValueError("columns: at least one column is needed")
     if len(columns) > MAX_DECLARED_COLUMNS:
@@ -103,6 +115,8 @@ def from_columns(
     encoder = _encoder_of(described, scale=True)
     if scales_rows(model) and only_numbers(encoder):
         encoder.scale = False
+    if coverage is not None:
+        model = ConformalClassifier(model, coverage)
     _check(model, encoder.n_features, len(classes))
     return ServedModel(_uid(), model, encoder, list(classes))
 

@@ -80,8 +80,8 @@ class Direct:
         service = self._service
         entry = service.entry(name)
         body = await self._body(headers, receive)
-        rows, keep, durable = await _parsed(read_predict, entry, body, service.settings.max_rows)
-        return await service.predict(entry, rows, keep=keep, durable=durable)
+        rows, flags = await _parsed(read_predict, entry, body, service.settings.max_rows)
+        return await service.predict(entry, rows, **flags)
 
     async def _learn(self, name: str, headers: dict[bytes, bytes], receive: Receive) -> bytes:
         """Learn labels."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from budgetron import files
 from budgetron._base.batches import predicted_codes
@@ -17,6 +18,7 @@ from budgetron._persistence.archive import load_with_extras, to_bytes
 from budgetron._util.blocks import row_blocks
 from budgetron._util.types import Floats, Ints
 from budgetron._util.units import parse_bytes
+from budgetron.conformal import ConformalClassifier
 from budgetron.serve._certificates import certificate_of, why_no_certificate
 from budgetron.serve._log import Record
 from budgetron.serve._statistics import Statistics
@@ -45,11 +47,15 @@ class Predictions:
         None if the learner does not provide them.
     round : int
         How many rows the model had learned.
+    sets : ndarray of shape (n_rows, n_classes), bool, or None
+        Whether each class is in the prediction set of a row. None if sets were not asked for, or if the model
+        predicts none.
     """
 
     codes: Ints
     probabilities: Floats | None
     round: int
+    sets: NDArray[np.bool_] | None = None
 
 
 class ServedModel:
@@ -110,8 +116,13 @@ class ServedModel:
         """Whether a prediction would have to wait now."""
         return self._lock.locked()
 
-    def predict(self, rows: PlainRows) -> Predictions:
-        """Predict rows; raise `Fault` for a row that cannot be encoded or predicted."""
+    @property
+    def predicts_sets(self) -> bool:
+        """Whether the model predicts sets of classes."""
+        return isinstance(self.model, ConformalClassifier)
+
+    def predict(self, rows: PlainRows, sets: bool = False) -> Predictions:
+        """Predict rows, also sets of classes if asked; raise `Fault` for a row that cannot be predicted."""
         block = self.reader.columns(rows)
         with self._lock:
             if not self.fitted:
@@ -119,7 +130,8 @@ class ServedModel:
                 return Predictions(np.full(len(rows), -1), None, 0)
             X = self.encoder.transform(block, learn=False)
             try:
-                return Predictions(*self._scores(X), self.rounds)
+                found = self.model.predict_set(X) if sets and self.predicts_sets else None
+                return Predictions(*self._scores(X), self.rounds, found)
             except ValueError as error:  # values for which f(x) is not finite
                 raise Fault(int(getattr(error, "row", None) or 0), str(error)) from error
 

@@ -67,6 +67,11 @@ SCHEMAS: dict[str, Schema] = {
                 "default": False,
                 "description": "Whether to answer only when the waiting rows are on disk.",
             },
+            "sets": {
+                "type": "boolean",
+                "default": False,
+                "description": "Whether to return sets of labels. The model must have a coverage.",
+            },
         },
         ["rows"],
     ),
@@ -87,7 +92,10 @@ SCHEMAS: dict[str, Schema] = {
                             "type": ["object", "null"],
                             "additionalProperties": {"type": "number"},
                         },
-                    }
+                        "set": _list({"type": ["string", "number", "boolean"]})
+                        | {"description": "Labels, if sets were asked for: all before the first label."},
+                    },
+                    ["id", "prediction", "probabilities"],
                 )
             ),
         }
@@ -127,6 +135,12 @@ SCHEMAS: dict[str, Schema] = {
                 },
             },
             "classes": _list(_LABEL, 2),
+            "coverage": {
+                "description": "The share of the rows whose set of labels should contain the label.",
+                "type": ["number", "null"],
+                "exclusiveMinimum": 0,
+                "exclusiveMaximum": 1,
+            },
         },
         ["name", "columns", "classes"],
     ),
@@ -173,8 +187,9 @@ SCHEMAS: dict[str, Schema] = {
         {
             "theorem": {"type": "string"},
             "rounds": _COUNT,
-            "regret": {"description": "Own loss minus that of the best expert.", "type": "number"},
-            "bound": {"description": "The largest regret that the theorem allows.", "type": "number"},
+            "counted": {"description": "What the theorem bounds.", "type": "string"},
+            "count": {"type": "number"},
+            "bound": {"description": "The largest count that the theorem allows.", "type": "number"},
             "holds": {"type": "boolean"},
         }
     ),

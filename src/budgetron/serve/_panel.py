@@ -140,7 +140,7 @@ def _certificate(certificate: dict[str, Any] | None, reason: str | None) -> str:
         return f'<p class="note certificate">No certificate: {escape(reason or "")}.</p>'
     word = "holds" if certificate["holds"] else "does not hold"
     return (
-        f'<p class="certificate">Certificate after {certificate["rounds"]:,} rounds: the loss of the vote '
-        f"minus that of its best expert is {certificate['regret']:,.1f}. The theorem allows at most "
+        f'<p class="certificate">Certificate after {certificate["rounds"]:,} rounds: '
+        f"{certificate['counted']}: {certificate['count']:,.1f}. The theorem allows at most "
         f"{certificate['bound']:,.1f}; it {word}. <small>{escape(certificate['theorem'])}</small></p>"
     )

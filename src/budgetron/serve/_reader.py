@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Any
 
+import numpy as np
+
 from budgetron._util.types import Ints
 from budgetron.serve._clock import now
 from budgetron.serve._entries import Entry
@@ -32,11 +34,13 @@ class Predict(Job):
     rows : PlainRows
     keep : bool
         Whether the rows wait for labels.
+    sets : bool
+        Whether to return sets of classes, too.
     """
 
-    def __init__(self, entry: Entry, rows: PlainRows, keep: bool) -> None:
+    def __init__(self, entry: Entry, rows: PlainRows, keep: bool, sets: bool) -> None:
         super().__init__(len(rows))
-        self.entry, self.rows, self.keep = entry, rows, keep
+        self.entry, self.rows, self.keep, self.sets = entry, rows, keep, sets
 
 
 class Reader(Worker[Predict]):
@@ -68,7 +72,7 @@ class Reader(Worker[Predict]):
         entry, begin = jobs[0].entry, time.perf_counter()
         try:
             rows = PlainRows.joined([job.rows for job in jobs])
-            found = entry.model.predict(rows)
+            found = entry.model.predict(rows, sets=any(job.sets for job in jobs))
         except Fault as fault:
             if len(jobs) > 1:  # only one request has the bad row
                 for job in jobs:
@@ -127,4 +131,8 @@ def _response(job: Predict, found: Predictions, rows: slice, first: int | None) 
         }
         for number, code, share in zip(numbers, found.codes[rows].tolist(), shares, strict=True)
     ]
+    if job.sets:
+        sets = np.ones((job.size, len(classes)), bool) if found.sets is None else found.sets[rows]
+        for prediction, inside in zip(predictions, sets.tolist(), strict=True):
+            prediction["set"] = [label for label, is_in in zip(classes, inside, strict=True) if is_in]
     return to_json({"model": entry.name, "round": found.round, "predictions": predictions})

@@ -42,16 +42,23 @@ def _refuse_constant(name: str) -> None:
 _decode = json.JSONDecoder(parse_constant=_refuse_constant).decode
 
 
-def read_predict(entry: Entry, body: bytes, max_rows: int) -> tuple[PlainRows, bool, bool]:
-    """Return the rows of a request, whether they wait for labels, and whether they must be on disk."""
+def read_predict(entry: Entry, body: bytes, max_rows: int) -> tuple[PlainRows, dict[str, bool]]:
+    """Return the rows of a request, and its options: see `Service.predict`."""
     given = parse(body)
-    _refuse_unknown(given, "rows", "keep", "durable")
+    _refuse_unknown(given, "rows", "keep", "durable", "sets")
+    flags = {name: _flag(given, name, name == "keep") for name in ("keep", "durable", "sets")}
+    if flags["sets"] and not entry.model.predicts_sets:
+        detail = (
+            f'the model {entry.name} predicts no sets; create one with "coverage", or serve one that '
+            "`budgetron run --coverage 0.9 --save` wrote"
+        )
+        raise Problem(422, "no-sets", detail)
     rows = _list(given, "rows", max_rows)
     try:
         read = entry.model.reader.read(rows)
     except Fault as fault:
         raise of_fault(fault) from None
-    return read, _flag(given, "keep", True), _flag(given, "durable", False)
+    return read, flags
 
 
 def read_learn(entry: Entry, body: bytes, max_rows: int) -> Examples:
@@ -105,7 +112,7 @@ def _code(entry: Entry, place: int, label: object) -> int:
 def read_definition(body: bytes) -> tuple[str, ServedModel]:
     """Return the name of a new model, and the model."""
     given = parse(body)
-    _refuse_unknown(given, "name", "learner", "memory", "columns", "classes")
+    _refuse_unknown(given, "name", "learner", "memory", "columns", "classes", "coverage")
     for member in ("name", "columns", "classes"):
         if member not in given:
             raise Problem(422, "bad-definition", f'"{member}" is missing')
@@ -116,7 +123,9 @@ def read_definition(body: bytes) -> tuple[str, ServedModel]:
             raise Problem(
                 422, "bad-definition", f'"{member}" must be text of at most {MAX_LEARNER} characters'
             )
-    columns, classes = given["columns"], given["classes"]
+    columns, classes, coverage = given["columns"], given["classes"], given.get("coverage")
+    if coverage is not None and (isinstance(coverage, bool) or not isinstance(coverage, int | float)):
+        raise Problem(422, "bad-definition", '"coverage" must be a number above 0 and below 1')
     if (
         not isinstance(columns, dict)
         or not all(map(_is_kind, columns.values()))
@@ -129,7 +138,7 @@ def read_definition(body: bytes) -> tuple[str, ServedModel]:
             422, "bad-definition", '"classes" must be a list of labels: text, numbers, or true and false'
         )
     try:
-        return name, from_columns(learner, memory, columns, classes)
+        return name, from_columns(learner, memory, columns, classes, coverage)
     except (ValueError, TypeError, OverflowError, MemoryError) as error:
         raise Problem(422, "bad-definition", str(error)[:500] or "the model is too large") from error
 

@@ -129,10 +129,16 @@ class Service:
     # ------------------------------------------------------------------ requests
 
     async def predict(
-        self, entry: Entry, rows: PlainRows, *, keep: bool = True, durable: bool = False
+        self,
+        entry: Entry,
+        rows: PlainRows,
+        *,
+        keep: bool = True,
+        durable: bool = False,
+        sets: bool = False,
     ) -> bytes:
         """Predict rows; return the body of the response. With `durable`, wait until the rows are on disk."""
-        body: bytes = await self.reader.do(Predict(entry, rows, keep))
+        body: bytes = await self.reader.do(Predict(entry, rows, keep, sets))
         if keep and durable:
             await self.writer.do(Flush(entry))
         return body
