@@ -371,7 +371,7 @@ def test_learners_of_the_other_task(numbers, table, tmp_path):
 
 
 def test_options_of_classes(numbers, table, tmp_path):
-    for options in (["--class-weight", "a=2"], ["--average", "-l", "norma"]):
+    for options in (["--class-weight", "a=2"], ["--average", "-l", "norma"], ["--coverage", "0.9"]):
         message = refused("run", numbers, "-t", "y", *options)
         assert f"{options[0]} is for classes, but the target has numbers" in message
     message = refused("run", numbers, "-t", "y", "--task", "regression", "--classes", "1,2")

@@ -181,6 +181,8 @@ def test_certificates_say_what_is_wrong():
         certify(other, X, None, trace)
     with pytest.raises(ValueError, match="only detectors have none"):
         certify(budgetron.Forgetron(), X, None, trace)
+    with pytest.raises(TypeError, match="progressive_fit"):
+        certify(budgetron.Forgetron(), X, np.ones(len(X)), trace)
 
 
 # ---------------------------------------------------------------------- what all detectors do
