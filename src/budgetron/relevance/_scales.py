@@ -183,7 +183,7 @@ def bytes_needed(
     m, _ = cut(n, d, check_count(max_rows, "max_rows", 2), check_count(steps, "steps", 1))
     item = check_dtype(dtype).itemsize
     columns = 1 if classes == 2 else classes
-    matrices = item * (2 * m * m + 2 * m * d + 3 * m * columns)
+    matrices = item * (3 * m * m + 2 * m * d + 3 * m * columns)
     block = 8 * m * d  # a block in double precision
     check = max(m * d, 16 * min(m, CENTRE_ROWS) * d)  # before the matrices exist: finite or not; the median
     ranks = 8 * (m * classes + 4 * classes * d)
