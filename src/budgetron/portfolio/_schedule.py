@@ -151,6 +151,14 @@ class ScheduledPool(ExpertPool):
         a, b = self.only_first_wrong[i, j], self.only_first_wrong[j, i]
         return bool(a - b > deviations * np.sqrt(a + b))
 
+    def _fewest_errors(self, experts: list[Expert]) -> Expert:
+        """The expert that makes the fewest mistakes in the rounds that it and each other one have played."""
+        best = experts[0]
+        for expert in experts[1:]:
+            if self._is_worse(best, expert, 0.0):
+                best = expert
+        return best
+
     def _end_weak(self) -> Changes:
         """End the experts that are significantly worse than the best, and those of a rank that is too low.
 
@@ -166,8 +174,14 @@ class ScheduledPool(ExpertPool):
             least = min(expert.recent_mistakes for expert in active)
             ranked = sorted(active, key=lambda expert: max(expert.recent_mistakes, least + least**0.5))
             most = MOST_KEPT.get(self.seen, 1)
-            for rank, expert in enumerate(ranked[1:], start=1):
-                if rank >= most or self._is_worse(expert, ranked[0], END_DEVIATIONS):
+            kept = ranked[:most]
+            if most > 1:
+                # The best one of each loss stays, because it takes more rounds to see which loss is better.
+                others = [expert for expert in ranked if expert.loss != ranked[0].loss]
+                if others and others[0] not in kept:
+                    kept[-1] = others[0]
+            for expert in ranked[1:]:
+                if expert not in kept or self._is_worse(expert, ranked[0], END_DEVIATIONS):
                     changes.append(self._end(expert, ranked[0]))
         if self.seen >= COMPARE_ALL and self._second_order():
             best, on_trial = self._best(), self._on_trial()
@@ -337,7 +351,7 @@ class ScheduledPool(ExpertPool):
             return changes
         others = self._second_order("kernel")
         if others:  # the loss of the expert with the fewest errors
-            expert.loss = min(others, key=lambda other: other.error_rate).loss
+            expert.loss = self._fewest_errors(others).loss
         in_step = int(np.clip(np.sqrt(self.memory / STEP_SHARE / 8), FEWEST_IN_STEP, MOST_IN_STEP))
         self.scales = relevance.feature_scales(
             self.scaler.apply(rows), labels, expert.gamma, max_rows=in_step, steps=SCALE_STEPS
@@ -368,7 +382,9 @@ class ScheduledPool(ExpertPool):
             return []
         if first.design.kind != second.design.kind:
             return [self._end(first, second)] if self._is_worse(first, second, TRIAL_DEVIATIONS) else []
-        if self._is_worse(first, second, REPLACE_DEVIATIONS):
+        # An expert with another loss is at a disadvantage, because it has learned fewer rows.
+        deviations = REPLACE_DEVIATIONS if first.loss == second.loss else TRIAL_DEVIATIONS
+        if self._is_worse(first, second, deviations):
             return [self._end(first, second)]
         if previous == self.watched:
             self._watch(new)
