@@ -90,8 +90,12 @@ cdef class Batch:
         """Return the number of rows of the next block."""
         cdef size_t itemsize = sizeof(float) if self.supports.single else sizeof(double)
         cdef Py_ssize_t b = block_length(self.workers, self.narrow, self.supports.top, itemsize)
-        b = min(b, self.rows.n - self.start)
-        return b if self.gaussians is None else min(b, self.gaussians.room)
+        cdef Py_ssize_t left = self.rows.n - self.start
+        if self.gaussians is None:
+            return min(b, left)
+        b = min(b, self.gaussians.room)
+        # Blocks of equal lengths: each one reads the whole covariance, so a short one costs more per row.
+        return (left + (left + b - 1) // b - 1) // ((left + b - 1) // b)
 
     cdef int make_room(self, Py_ssize_t b) except -1:
         """Make room for b more supports, and for the kernel values of a block."""

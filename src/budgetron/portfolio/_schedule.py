@@ -30,7 +30,8 @@ FEWEST_SCALED = 128
 # The first review is after this many rounds, and the next ones after twice as many each.
 FIRST_REVIEW = 256
 # For the first reviews, the largest number of second-order experts without learned scales that stay. After
-# later reviews, one stays.
+# later reviews, one stays. Of several, at least one of each loss stays: it takes many rounds to see which
+# loss is better. On noisy labels, it is the hinge loss.
 MOST_KEPT = {256: 5, 512: 3, 1024: 2}
 # After a change of the stream, feature scales are learned again when this many rounds have passed: early, to
 # follow the change soon, and later, because more rows give better scales.
@@ -40,15 +41,15 @@ ROUNDS_AFTER_CHANGE = (128, 384, 1024)
 # if it is worse than the best one by more than END_DEVIATIONS.
 END_DEVIATIONS = 3.0
 # From the review after BEST_GROWS_FROM rounds on, the best expert may have `most_supports`. The others have
-# at most MOST_SUPPORTS_OF_OTHERS. One that was the best before keeps its supports until it is worse than the
-# best by more than SHRINK_DEVIATIONS standard deviations.
-BEST_GROWS_FROM, MOST_SUPPORTS_OF_OTHERS, SHRINK_DEVIATIONS = 1024, 350, 2.0
+# at most MOST_SUPPORTS_OF_OTHERS, also one that was the best before and is worse now.
+BEST_GROWS_FROM, MOST_SUPPORTS_OF_OTHERS = 1024, 350
 # At a review, memory is reserved for at most GROWTH_FACTOR times the supports of the best expert: some
 # experts need few supports, and the others can use the rest.
 GROWTH_FACTOR = 2
 # A new expert that is compared with one of another kind ends if it is worse by more than TRIAL_DEVIATIONS
 # standard deviations. One that is compared with one of the same kind ends if it is worse by more than
-# REPLACE_DEVIATIONS. Otherwise it replaces the other one, because its scales come from more rows.
+# REPLACE_DEVIATIONS, or than TRIAL_DEVIATIONS if its loss is another one. Otherwise it replaces the other
+# one, because its scales come from more rows.
 TRIAL_DEVIATIONS, REPLACE_DEVIATIONS = 1.0, 0.5
 # From the review after this many rounds on, second-order experts of all kinds are compared with each other.
 COMPARE_ALL = 4096
@@ -176,7 +177,7 @@ class ScheduledPool(ExpertPool):
             most = MOST_KEPT.get(self.seen, 1)
             kept = ranked[:most]
             if most > 1:
-                # The best one of each loss stays, because it takes more rounds to see which loss is better.
+                # the best one of each loss stays
                 others = [expert for expert in ranked if expert.loss != ranked[0].loss]
                 if others and others[0] not in kept:
                     kept[-1] = others[0]
@@ -270,7 +271,7 @@ class ScheduledPool(ExpertPool):
         most = max(min(most, GROWTH_FACTOR * best.n_supports), best.budget)
         for expert in active:
             large = expert is not best and expert.allowed > MOST_SUPPORTS_OF_OTHERS
-            if large and self._is_worse(expert, best, SHRINK_DEVIATIONS):
+            if large and self._is_worse(expert, best, 0.0):
                 expert.shrink(self.row, self.outputs, UNLIMITED, MOST_SUPPORTS_OF_OTHERS)
         return self._grow_best(best, most)
 
@@ -382,7 +383,6 @@ class ScheduledPool(ExpertPool):
             return []
         if first.design.kind != second.design.kind:
             return [self._end(first, second)] if self._is_worse(first, second, TRIAL_DEVIATIONS) else []
-        # An expert with another loss is at a disadvantage, because it has learned fewer rows.
         deviations = REPLACE_DEVIATIONS if first.loss == second.loss else TRIAL_DEVIATIONS
         if self._is_worse(first, second, deviations):
             return [self._end(first, second)]
