@@ -177,6 +177,31 @@ def test_significantly_worse_experts_end():
     assert pool._end_weak() == [(tied, best)]
 
 
+def test_the_best_expert_of_each_loss_stays_at_first():
+    X, y = noisy(300)
+    pool = hypotheses_of(BudgetClassifier("16MB", random_state=0).fit(X, y))[0].pool
+    active = [e for e in pool.experts if e.design.kind == "kernel" and e.learner is not None]
+    assert len(active) >= 4
+    pool.seen, pool.only_first_wrong[:] = 1024, 0  # two stay
+    for rank, expert in enumerate(active):
+        expert.recent_mistakes, expert.loss = 10 + 20 * rank, "logistic" if rank < 2 else "hinge"
+    pool._end_weak()
+    assert [expert.learner is not None for expert in active[:4]] == [True, False, True, False]
+
+
+def test_the_loss_with_fewer_mistakes_in_common_rounds_is_chosen():
+    X, y = noisy(300)
+    pool = hypotheses_of(BudgetClassifier("16MB", random_state=0).fit(X, y))[0].pool
+    first, second, third = pool._second_order("kernel")[:3]
+    places = [pool.experts.index(expert) for expert in (first, second, third)]
+    pool.only_first_wrong[:] = 0
+    pool.only_first_wrong[places[0], places[1]] = 5
+    pool.only_first_wrong[places[2], places[1]] = 1
+    first.mistakes = second.mistakes = third.mistakes = 0  # mistakes of other rounds do not matter
+    second.mistakes = second.rounds
+    assert pool._fewest_errors([first, second, third]) is second
+
+
 def test_a_trial_ends_the_worse_expert():
     X = np.random.default_rng(0).normal(size=(1100, 10))
     y = np.where(X[:, 0] * X[:, 1] > 0.0, 1, -1)
@@ -185,8 +210,17 @@ def test_a_trial_ends_the_worse_expert():
     new, previous, until = next(t for t in pool.trials if kinds[t[0]] == kinds[t[1]] == "scaled")
     assert until == 1024 + 512
     pool.watched, pool.experts[previous].allowed = previous, 600
-    for a, b, winner in ((12, 9, previous), (10, 9, new), (9, 12, new)):  # 3 > sqrt(21) / 2 > 1
+    hinge, logistic = "hinge", "logistic"
+    cases = [
+        (12, 9, hinge, previous),  # 3 > sqrt(21) / 2 > 1
+        (10, 9, hinge, new),
+        (9, 12, hinge, new),
+        (12, 9, logistic, new),  # with another loss: 3 < sqrt(21) < 6
+        (15, 9, logistic, previous),
+    ]
+    for a, b, loss, winner in cases:
         other = copy.deepcopy(pool)
+        other.experts[new].loss, other.experts[previous].loss = loss, hinge
         other.only_first_wrong[new, previous], other.only_first_wrong[previous, new] = a, b
         other._end_trial(new, previous)
         assert other.watched == winner
@@ -230,14 +264,14 @@ def test_experts_of_all_kinds_are_compared_later():
         assert other._end_weak() == ended
 
 
-def test_a_former_best_expert_that_is_probably_worse_shrinks():
+def test_a_former_best_expert_that_is_worse_shrinks():
     X, y = noisy(1100)
     pool = hypotheses_of(BudgetClassifier("16MB", random_state=0).fit(X, y))[0].pool
     pool.seen, pool.trials, pool.only_first_wrong[:] = 1024, [], 0
     first, second = (pool.experts.index(expert) for expert in pool._second_order()[:2])
     pool.experts[first].allowed = 500
     pool.experts[second].recent_mistakes = -1  # now the best one
-    for a, shrinks in ((10, False), (40, True)):
+    for a, shrinks in ((10, False), (11, True)):
         other = copy.deepcopy(pool)
         other.only_first_wrong[first, second], other.only_first_wrong[second, first] = a, 10
         other._grow()
