@@ -33,6 +33,7 @@ BUDGET, GAMMA = 20, 0.1
 SEEDS = (101, 102, 103, 104, 105)
 MOST = 400  # supports of one key in a shared memory
 COMMON = 200  # supports of the common learner
+OTHER_SHARES = (2, 8, 16)  # supports per key in the second table of the shared memory
 COUNTS = ("supports", "evicted", "expired")
 
 HEAD = """\
@@ -275,11 +276,35 @@ def pool_section(keys: int, rows: int, supports: int, seeds: Sequence[int]) -> s
             f"The largest difference of all runs is {worst:+.2f} points with as many supports, and "
             f"{worst_bytes:+.2f} points with as many bytes. In the same bytes a shared memory has fewer "
             f"supports ({held:,.0f} instead of {supports:,} under {TRAFFICS[0].name} traffic): each key has "
-            "12 bytes of statistics, blocks of different sizes leave some room unused, and the learner "
-            f"that plays the rounds has room for {MOST} supports."
-        ).rstrip("\n")
-        + "\n"
+            "12 bytes of statistics, some room is kept for growth, and the learner that plays the rounds "
+            f"has room for {MOST} supports."
+        )
+        + paragraph(
+            f"{TRAFFICS[0].name.capitalize()} traffic is the worst case, because equal shares are right for "
+            "it. The next table has it with other numbers of supports per key. With very few of them, the "
+            "statistics take a large part of the memory, and equal shares are better."
+        )
+        + table(
+            (
+                "supports per key",
+                "equal shares, %",
+                "shared memory, %",
+                "difference, same supports",
+                "difference, same bytes",
+                "supports in the same bytes",
+            ),
+            [uniform_line(share, keys, rows, seeds) for share in OTHER_SHARES],
+        )
     )
+
+
+def uniform_line(share: int, keys: int, rows: int, seeds: Sequence[int]) -> list[str]:
+    """Return the errors under uniform traffic with this number of supports per key, as cells of a table."""
+    found = [errors(TRAFFICS[0], keys, rows, share * keys, seed) for seed in seeds]
+    means = [f"{np.mean([one[name] for one in found]):.2f}" for name in ("equal shares", "shared memory")]
+    spreads = [differences(found, name)[0] for name in ("shared memory", "same bytes")]
+    held = np.mean([one["same bytes, supports"] for one in found])
+    return [str(share), *means, *spreads, f"{held:,.0f} of {share * keys:,}"]
 
 
 def common_errors(share: float, keys: int, rows: int, seed: int) -> tuple[float, float]:

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -126,10 +127,11 @@ def cost(times: int) -> None:
         folder = Path(name)
         write_rows(folder / "rows", new_rows(ROWS, KEYS), ROWS // BATCHES)
         seconds: dict[str, list[float]] = {"learn": [], "idle": []}
-        for i in range(times):
-            learned, about = map(json.loads, output(child(folder, f"learn-{i}")))
-            environment = os.environ | {"STATE_BYTES": str(about["state bytes"])}
-            idle = output(child(folder, f"idle-{i}", "idle", env=environment))
+        numbers = count()  # a run that is started again begins at the first row
+        for _ in range(times):
+            learned, about = map(json.loads, output(lambda: child(folder, f"learn-{next(numbers)}")))
+            os.environ["STATE_BYTES"] = str(about["state bytes"])
+            idle = output(lambda: child(folder, f"idle-{next(numbers)}", "idle"))
             seconds["learn"].append(learned["cpu"])
             seconds["idle"].append(json.loads(idle[0])["cpu"])
             ratio = seconds["learn"][-1] / seconds["idle"][-1]
@@ -144,13 +146,22 @@ def cost(times: int) -> None:
 
 
 def contents(folder: Path) -> tuple[list[str], list[str], list[bytes]]:
-    """Return the predictions, rejected rows and states of a run, in a form that can be compared."""
+    """Return the predictions, rejected rows and states of a run, in a form that can be compared.
+
+    Without the numbers of the micro-batches: if Spark is killed after it has listed a new file, and before it
+    has planned the micro-batch of this file, it takes the file together with the next one afterwards.
+    """
     spark = SparkSession.active()
     predictions, rejected = (
-        sorted(map(str, spark.read.parquet(str(folder / name)).collect()))
+        sorted(map(str, spark.read.parquet(str(folder / name)).drop("batch").collect()))
         for name in ("predictions", "rejected")
     )
     return predictions, rejected, [fleet.to_bytes() for fleet in read_buckets(folder / "checkpoint")]
+
+
+def micro_batches(folder: Path) -> int:
+    """Return the number of micro-batches of a run."""
+    return len(list((folder / "predictions").glob("batch=*")))
 
 
 def kills(master: str, times: int) -> None:
@@ -160,12 +171,13 @@ def kills(master: str, times: int) -> None:
         for i in range(0, len(rows), 1000):
             rows[i]["x"] = [0.0]  # invalid
         batches = write_rows(folder / "rows", rows, 1_000)
-        output(child(folder, "whole", master=master))
+        output(partial(child, folder, "whole", master=master))
         again = partial(child, folder, "broken", master=master)
         kill_at_random_moments(again, folder, FILES, batches, times)
-        output(child(folder, "broken", master=master))
+        output(again)
         new_session("local[2]")
         ours, theirs = contents(folder / "broken"), contents(folder / "whole")
+        print(f"{micro_batches(folder / 'broken')} and {micro_batches(folder / 'whole')} micro-batches")
         for what, found, expected in zip(
             ("predictions", "rejected rows", "states"), ours, theirs, strict=True
         ):

@@ -2,10 +2,14 @@
 
 A run is killed as soon as a chosen file of a chosen micro-batch exists. So every kill happens during the run,
 however fast the machine is, and is followed by at least one more micro-batch.
+
+Spark waits 10 seconds for a Python process that it starts, and no setting changes this. On a busy machine a
+run may fail for this reason. Then it is started again, like a run that was killed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -19,6 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
+
+ATTEMPTS = 12  # starts of a run that fails
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
@@ -65,12 +71,15 @@ def start(script: str, *arguments: object, **options: Any) -> subprocess.Popen[s
     return subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE, text=True, **options)
 
 
-def output(process: subprocess.Popen[str]) -> list[str]:
-    """Return the lines that a process prints, or raise an error if it fails."""
-    lines = process.communicate()[0].splitlines()
-    if process.returncode:
-        raise RuntimeError(f"a run ended with the code {process.returncode}")
-    return lines
+def output(run: Callable[[], subprocess.Popen[str]]) -> list[str]:
+    """Return the lines that a run prints; start it again if it fails."""
+    for _ in range(ATTEMPTS):
+        process = run()
+        lines = process.communicate()[0].splitlines()
+        if process.returncode == 0:
+            return lines
+        print(f"a run failed with the code {process.returncode} and is started again", flush=True)
+    raise RuntimeError(f"{ATTEMPTS} runs failed")
 
 
 def kill_at_random_moments(
@@ -91,11 +100,21 @@ def kill_at_random_moments(
     moments = cycle(chance.sample(list(files), len(files)))  # so that five kills have each of five moments
     for batch, moment in zip(chosen, moments, strict=False):
         pattern = files[moment].format(batch=batch, version=batch + 1)
-        process = run()
-        while process.poll() is None and next(folder.glob(pattern), None) is None:
-            time.sleep(0.002)
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        for _ in range(ATTEMPTS):
+            process = run()
+            while process.poll() is None and next(folder.glob(pattern), None) is None:
+                time.sleep(0.002)
+            end_group(process)
+            if process.returncode in (0, -signal.SIGKILL):
+                break
+            print(f"a run failed with the code {process.returncode} and is started again", flush=True)
         if process.returncode != -signal.SIGKILL:
-            raise RuntimeError(f"the run ended before batch {batch}, with the code {process.returncode}")
+            raise RuntimeError(f"no run was killed in batch {batch}")
         print(f"killed in batch {batch}, when this was there: {moment}", flush=True)
+
+
+def end_group(process: subprocess.Popen[str]) -> None:
+    """Kill a process, and all that it has started, with SIGKILL."""
+    with contextlib.suppress(ProcessLookupError):  # all have ended
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()

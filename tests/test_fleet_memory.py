@@ -143,7 +143,7 @@ def changing_keys(traffic, n=6000, seed=0):
     return keys, rng.normal(size=(n, D)), rng.integers(0, 2, n)
 
 
-@pytest.mark.parametrize("memory", [82_000, 110_000])
+@pytest.mark.parametrize("memory", [82_000, 92_000])
 @pytest.mark.parametrize("text", [False, True], ids=["integers", "texts"])
 @pytest.mark.parametrize("traffic", ["passing", "returning", "crowd, then few"])
 def test_idle_keys_leave_no_memory_behind_in_batches_of_any_size(traffic, text, memory):

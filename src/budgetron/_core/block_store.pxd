@@ -3,11 +3,10 @@ from libc.stdint cimport uint32_t
 
 cdef class BlockStore:
     cdef readonly Py_ssize_t classes
-    cdef readonly Py_ssize_t used  # bytes of all blocks, with their part of the unused end of a page
+    cdef readonly Py_ssize_t used  # bytes of all blocks
     cdef readonly Py_ssize_t held  # bytes of all pages and tables
-    # For each size class: bytes of a block, its cost in bytes, blocks, blocks and bytes per page, pages
+    # For each size class: bytes of a block, blocks, blocks and bytes per page, pages
     cdef Py_ssize_t* sizes
-    cdef Py_ssize_t* costs
     cdef Py_ssize_t* counts
     cdef uint32_t* per_page
     cdef Py_ssize_t* page_bytes

@@ -2,9 +2,9 @@
 """Blocks of memory in several sizes, for objects that change their size.
 
 The blocks of one size class have the numbers 0, 1, ... without gaps: when one is given back, the last one moves to its
-place. So memory is never fragmented: at most one page of each class is partly used. Pages of all classes are multiples of
-one size, so that the system can use memory that one class has freed for another. The first four bytes of each block are
-the number of its owner, so that the user of the store can correct a reference to a block that was moved.
+place. So memory is never fragmented: at most one page of each class is partly used. Nothing is unused at the end of a
+page. The first four bytes of each block are the number of its owner, so that the user of the store can correct a
+reference to a block that was moved.
 """
 
 from libc.stdint cimport uint32_t
@@ -15,18 +15,14 @@ cdef extern from "Python.h" nogil:
     void* PyMem_RawRealloc(void*, size_t)
     void PyMem_RawFree(void*)
 
-# At most this part of a page is unused at its end, unless the page would be longer than LONGEST times the usual one.
-cdef Py_ssize_t UNUSED_PART = 16, LONGEST = 8
-
 
 cdef class BlockStore:
-    """Room for blocks of these sizes in bytes, in pages of `page` bytes or a small multiple."""
+    """Room for blocks of these sizes in bytes, in pages of `page` bytes or slightly more."""
 
     def __cinit__(self, sizes, Py_ssize_t page):
-        cdef Py_ssize_t c, length, n = max(1, len(sizes))
+        cdef Py_ssize_t c, n = max(1, len(sizes))
         self.classes = len(sizes)
-        self.sizes, self.costs = numbers(n), numbers(n)
-        self.counts, self.page_bytes = numbers(n), numbers(n)
+        self.sizes, self.counts, self.page_bytes = numbers(n), numbers(n), numbers(n)
         self.n_pages, self.page_rooms = numbers(n), numbers(n)
         self.per_page = <uint32_t*> PyMem_RawCalloc(n, sizeof(uint32_t))
         self.pages = <char***> PyMem_RawCalloc(n, sizeof(char**))
@@ -34,15 +30,9 @@ cdef class BlockStore:
             raise MemoryError("cannot allocate the tables of a fleet")
         for c in range(self.classes):
             self.sizes[c] = sizes[c]
-            length = max(page, self.sizes[c])
-            while length < LONGEST * page and length % self.sizes[c] * UNUSED_PART > length:
-                length *= 2
-            self.per_page[c] = <uint32_t> (length // self.sizes[c])
-            if self.per_page[c] == 1:
-                length = self.sizes[c]
-            self.page_bytes[c] = length
-            self.costs[c] = (length + self.per_page[c] - 1) // self.per_page[c]
-        self.held = self.classes * (7 * sizeof(Py_ssize_t) + sizeof(uint32_t))
+            self.per_page[c] = <uint32_t> max(1, (page + self.sizes[c] - 1) // self.sizes[c])
+            self.page_bytes[c] = self.per_page[c] * self.sizes[c]
+        self.held = self.classes * (6 * sizeof(Py_ssize_t) + sizeof(uint32_t))
 
     def __dealloc__(self):
         cdef Py_ssize_t c, i
@@ -51,7 +41,6 @@ cdef class BlockStore:
                 PyMem_RawFree(self.pages[c][i])
             PyMem_RawFree(self.pages[c])
         PyMem_RawFree(self.sizes)
-        PyMem_RawFree(self.costs)
         PyMem_RawFree(self.counts)
         PyMem_RawFree(self.per_page)
         PyMem_RawFree(self.page_bytes)
@@ -69,7 +58,7 @@ cdef class BlockStore:
 
     def cost(self, Py_ssize_t size_class):
         """Return the bytes that a block of a class takes."""
-        return self.costs[size_class]
+        return self.sizes[size_class]
 
     def copy_blocks(self, BlockStore other):
         """Take the blocks of another store of the same sizes; they keep their numbers."""
@@ -100,7 +89,7 @@ cdef class BlockStore:
             self.n_pages[c] += 1
             self.held += self.page_bytes[c]
         self.counts[c] += 1
-        self.used += self.costs[c]
+        self.used += self.sizes[c]
         (<uint32_t*> self.block(c, i))[0] = owner
         return i
 
@@ -112,7 +101,7 @@ cdef class BlockStore:
             memcpy(self.block(c, i), self.block(c, last), self.sizes[c])
             owner = (<uint32_t*> self.block(c, i))[0]
         self.counts[c] = last
-        self.used -= self.costs[c]
+        self.used -= self.sizes[c]
         needed = (last + self.per_page[c] - 1) // self.per_page[c]
         while self.n_pages[c] > needed:
             self.n_pages[c] -= 1

@@ -91,7 +91,7 @@ cdef class PooledFleet(KernelFleet):
     @property
     def least_memory(self):
         """Bytes below which one key could not have its whole budget."""
-        return self.fixed + 2 * self.store.costs[self.layout.classes - 1] + self.bytes_of_key(0)
+        return self.fixed + 2 * self.store.sizes[self.layout.classes - 1] + self.bytes_of_key(0)
 
     def bytes_of_keys(self, Py_ssize_t n, Py_ssize_t text_bytes):
         """Return the bytes of n keys without supports, whose texts have this many bytes in all."""
@@ -149,7 +149,7 @@ cdef class PooledFleet(KernelFleet):
 
     cdef double decay_time(self) noexcept nogil:
         """Return the rows over which statistics decay: half of the supports of the pool."""
-        cdef double supports = <double> self.limit() * self.budget / self.store.costs[self.layout.classes - 1]
+        cdef double supports = <double> self.limit() * self.budget / self.store.sizes[self.layout.classes - 1]
         return max(0.5 * supports, 1.0)
 
     cdef int observe(self, Py_ssize_t number, double label, double offset) except -1 nogil:
