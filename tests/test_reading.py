@@ -17,7 +17,7 @@ from budgetron._util import libsvm
 from budgetron.cli import app
 from budgetron.cli._read_ahead import read_ahead
 from budgetron.streams import StreamError, read
-from budgetron.streams._ahead import computed_ahead
+from budgetron.streams._ahead import parsed
 
 NUMBERS = [
     *("0", "-0", "1", "+1", "-1.5", ".5", "5.", "1e3", "1E-3", "-2.5e+10", "0.1", "123456789.123456789"),
@@ -188,21 +188,22 @@ def test_the_thread_ends_when_the_caller_stops():
 def test_parts_are_parsed_in_advance_in_order():
     started, both = [], threading.Barrier(2)
 
-    def compute(item):
+    def parse(item):
         started.append(item)
         if item < 2:
-            both.wait(10)  # two threads compute at the same time
+            both.wait(10)  # two threads parse at the same time
         return item * item
 
-    parsed = computed_ahead(compute, iter(range(10)))
-    item, result = next(parsed)
+    parts = parsed(parse, iter(range(10)), ahead=True)
+    item, result = next(parts)
     assert (item, result()) == (0, 0)
-    assert max(started) <= 3  # few items are computed before they are requested
-    assert [(item, result()) for item, result in parsed] == [(i, i * i) for i in range(1, 10)]
+    assert max(started) <= 3  # few parts are parsed before they are requested
+    assert [(item, result()) for item, result in parts] == [(i, i * i) for i in range(1, 10)]
 
 
-def test_errors_of_parts_come_in_their_order():
-    def compute(item):
+@pytest.mark.parametrize("ahead", [True, False])
+def test_errors_of_parts_come_in_their_order(ahead):
+    def parse(item):
         if item == 2:
             raise StreamError("t.csv:2: broken")
         return item
@@ -211,24 +212,34 @@ def test_errors_of_parts_come_in_their_order():
         yield from range(4)
         raise StreamError("t.csv:9: a long line")
 
-    parsed = computed_ahead(compute, items())
-    results = [next(parsed)[1] for _ in range(4)]
+    parts = parsed(parse, items(), ahead)
+    results = [next(parts)[1] for _ in range(4)]
     assert [results[i]() for i in (0, 1, 3)] == [0, 1, 3]
     with pytest.raises(StreamError, match="broken"):
         results[2]()
     with pytest.raises(StreamError, match="a long line"):
-        next(parsed)
+        next(parts)
 
 
 def test_no_thread_parses_after_the_caller_stops():
     def parsers():
         return [thread for thread in threading.enumerate() if thread.name.startswith("budgetron-parser")]
 
-    parsed = computed_ahead(lambda item: item, iter(range(100)))
-    next(parsed)
+    parts = parsed(lambda item: item, iter(range(100)), ahead=True)
+    next(parts)
     assert parsers()
-    parsed.close()
+    parts.close()
     assert not parsers()
+
+
+def test_a_pipe_and_a_browser_are_parsed_without_threads(monkeypatch):
+    def forbidden(*arguments):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", forbidden)
+    assert [result() for _, result in parsed(int, iter("123"), ahead=False)] == [1, 2, 3]
+    monkeypatch.setattr("sys.platform", "emscripten")
+    assert [result() for _, result in parsed(int, iter("123"), ahead=True)] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("suffix", ["csv", "svm"])

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import TypeAlias, TypeVar
 
-__all__ = ["computed_ahead"]
+__all__ = ["Parsed", "parsed"]
 
 T = TypeVar("T")
 R = TypeVar("R")
-Parsed: TypeAlias = tuple[T, Callable[[], R]]
+Parsed: TypeAlias = Generator[tuple[T, Callable[[], R]], None, None]
 
 THREADS = 2
-AHEAD = 3  # items that are computed in advance: enough to keep the threads busy, and little memory
+AHEAD = 3  # items that are parsed in advance: enough to keep the threads busy, and little memory
 
 
-def computed_ahead(compute: Callable[[T], R], items: Iterator[T]) -> Generator[Parsed[T, R], None, None]:
-    """Yield each item with a function that returns what `compute` returns for it, or raises its error.
+def parsed(parse: Callable[[T], R], items: Iterator[T], ahead: bool) -> Parsed[T, R]:
+    """Yield each item with a function that returns what `parse` returns for it, or raises its error.
 
-    Threads compute the results of the next items in advance, outside of the interpreter lock. An error of the
-    iterator is raised after the items before it.
+    With `ahead`, threads parse the next items in advance, outside of the interpreter lock. An error of the
+    iterator is raised after the items before it. In a browser there are no threads.
     """
+    if not ahead or sys.platform == "emscripten":
+        yield from ((item, partial(parse, item)) for item in items)
+        return
     waiting: deque[tuple[T, Future[R]]] = deque()
     ended, failure = False, None
     pool = ThreadPoolExecutor(THREADS, "budgetron-parser")
@@ -36,7 +41,7 @@ def computed_ahead(compute: Callable[[T], R], items: Iterator[T]) -> Generator[P
                 except Exception as error:
                     ended, failure = True, error
                 else:
-                    waiting.append((item, pool.submit(compute, item)))
+                    waiting.append((item, pool.submit(parse, item)))
             if not waiting:
                 break
             item, future = waiting.popleft()

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import chain, islice
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +15,7 @@ from scipy.sparse import csr_matrix
 from budgetron._util import libsvm
 from budgetron._util.blocks import row_blocks
 from budgetron._util.units import format_bytes
-from budgetron.streams._ahead import Parsed, computed_ahead
+from budgetron.streams._ahead import parsed
 from budgetron.streams._base import MAX_CLASSES, Block, LabelArray, Rows, Stream, check_block, check_classes
 from budgetron.streams._bytes import Chunk, Opened, Source, records
 from budgetron.streams._errors import Advice, Fault, StreamError
@@ -24,8 +23,6 @@ from budgetron.streams._labels import Labels
 from budgetron.streams._targets import FIRST_TARGETS, Targets, checked_task, is_quantity
 
 __all__ = ["LINE", "Libsvm"]
-
-T = TypeVar("T")
 
 # More features than this must be requested: one vector of weights takes 128 MB.
 MAX_FEATURES = 1 << 24
@@ -93,8 +90,9 @@ class Libsvm(Stream):
     def __iter__(self) -> Iterator[Block]:
         remaining = self._limit
         parse = partial(self._parse, constant=self._constant)
-        for chunk, parsed in _parsed(parse, self._chunks(), ahead=self._source.again):
-            X, labels = parsed()
+        # A pipe may be slow: its rows are returned without waiting for the next ones.
+        for chunk, labelled in parsed(parse, self._chunks(), ahead=self._source.again):
+            X, labels = labelled()
             if remaining is not None:
                 X, labels = X[:remaining], labels[:remaining]
                 remaining -= len(labels)
@@ -144,7 +142,7 @@ class Libsvm(Stream):
         """Return the labels, the number of features and the number of rows."""
         found: set[float] = set()
         width, rows = 1, 0
-        for chunk, surveyed in _parsed(self._survey, chunks, ahead=not only_first):
+        for chunk, surveyed in parsed(self._survey, chunks, ahead=not only_first):
             labels, last, n_rows = surveyed()
             found.update(labels if self.task == "classification" else ())
             if len(found) > MAX_CLASSES:
@@ -218,13 +216,6 @@ class Libsvm(Stream):
             highest = None if self._width is None else self._width - self.zero_based
             if highest is not None and last > highest:
                 raise Fault(0, f"index {index} is above {highest}, the highest expected", Advice.SET_FEATURES)
-
-
-def _parsed(parse: Callable[[Chunk], T], chunks: Iterator[Chunk], ahead: bool) -> Iterator[Parsed[Chunk, T]]:
-    """Yield the chunks with what `parse` returns for them; a pipe may be too slow to parse in advance."""
-    if ahead:
-        return computed_ahead(parse, chunks)
-    return ((chunk, partial(parse, chunk)) for chunk in chunks)
 
 
 def _rows(chunk: Chunk) -> list[tuple[int, bytes]]:

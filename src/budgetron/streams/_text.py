@@ -16,7 +16,7 @@ import numpy as np
 from budgetron._util.blocks import row_blocks
 from budgetron._util.units import format_bytes
 from budgetron.streams import _numbers
-from budgetron.streams._ahead import computed_ahead
+from budgetron.streams._ahead import parsed
 from budgetron.streams._arrow import ArrowTable, ArrowType, Piece, Schema
 from budgetron.streams._bytes import Chunk, Opened, Source, need_pyarrow, records
 from budgetron.streams._errors import Advice, Fault, StreamError
@@ -78,16 +78,15 @@ class Text(Reader):
         else:
             chunks, opened = self._pipe, self._opened
             self._pipe = None
-        parse = partial(self._piece, columns=columns)
         parts = self._all_parts(opened, chunks, len(columns))
         # A pipe may be slow: its rows are returned without waiting for the next ones.
         ahead = self.again and len(columns) <= self.columns_ahead
-        parsed = computed_ahead(parse, parts) if ahead else ((part, partial(parse, part)) for part in parts)
+        pieces = parsed(partial(self._piece, columns=columns), parts, ahead)
         try:
-            for _, result in parsed:
-                yield from self._pieces_of(result, columns)
+            for _, piece in pieces:
+                yield from self._pieces_of(piece, columns)
         finally:
-            parsed.close()
+            pieces.close()
             opened.close()
 
     def _all_parts(self, opened: Opened, chunks: Iterator[Chunk], n_columns: int) -> Iterator[Chunk]:
