@@ -133,6 +133,8 @@ def test_the_progress_line_is_one_line(comparison, monkeypatch, width, task):
 
 UNUSED = (
     "budgetron.datasets",
+    "budgetron.kernelized",
+    "budgetron.portfolio",
     "numpy._core._add_newdocs",
     "numpy.f2py.f2py2e",
     "pandas",
