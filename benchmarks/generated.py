@@ -32,6 +32,7 @@ from regression import RESULTS as REGRESSION
 from scale_model import COST_HEAD, NEEDS_HEAD, cost_rows, load_sentence, needs_rows
 from serve import RESULTS as SERVE
 from single_rounds import RESULTS as SINGLE_ROUNDS
+from throughput import RESULTS as THROUGHPUT
 
 ROOT = Path(__file__).parent.parent
 MARKED = re.compile(r"(<!-- generated: ([\w-]+) -->\n)(.*?)(<!-- end -->)", re.S)
@@ -109,6 +110,33 @@ def messy_files() -> str:
         rows.append([name, str(len(own)), f"{plain:.2f} %", f"{best:.2f} %", f"{most:.2f} points"])
     head = ["table", "seeds", "without options", "best options", "largest difference"]
     return table(head, rows)
+
+
+def throughput() -> str:
+    found = json.loads(THROUGHPUT.read_text())
+    figures = found["figures"]
+    rows = [
+        [
+            name,
+            f"{own['seconds']:.2f} s",
+            f"{own['times_vowpal_wabbit']:.2f}",
+            f"{own['cpu_times_vowpal_wabbit']:.2f}",
+            f"{own['mb_per_second']:.0f} MB/s",
+        ]
+        for name, own in figures.items()
+        if "times_vowpal_wabbit" in own
+    ]
+    head = ["program, format", "total time", "of Vowpal Wabbit", "processor time of it", "after startup"]
+    start = figures["Budgetron, CSV"]["seconds"] - figures["Budgetron, CSV"]["after_startup"]
+    seconds = {name: f"{own['seconds']:.2f} s" for name, own in figures.items()}
+    lines = [
+        f"Startup takes {start:.2f} s, of which the imports of other libraries (NumPy, SciPy, scikit-learn,",
+        f"PyArrow, Typer and Rich) take {seconds['libraries in budgetron run']}. `budgetron --help` takes",
+        f"{seconds['budgetron --help']}, `import budgetron` {seconds['import budgetron']}, and "
+        f"`import sklearn.linear_model` {seconds['import sklearn.linear_model']}.",
+        f"Before the run, the load average of the machine was {found['load']:.1f} on two cores.",
+    ]
+    return table(head, rows) + "\n" + "\n".join(lines) + "\n"
 
 
 def serve() -> str:
@@ -341,6 +369,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "choices-short": choices_short,
     "choices-speed": choices_speed,
     "serve": serve,
+    "throughput": throughput,
     "single-rounds": single_rounds,
     "messy-files": messy_files,
     "regression-errors": regression_errors,

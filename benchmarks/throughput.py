@@ -4,6 +4,7 @@
 a process of its own, several times in turn, and the fastest counts. CPU time is that of all threads. Startup
 is the time of the same command on 100 rows. Also measured: `budgetron --help`, what startup consists of, and
 `import budgetron` next to scikit-learn. Run it on an idle machine: other processes change the ratios.
+With --write, the figures are written for docs/command-line.md (by generated.py).
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from pathlib import Path
 
 import numpy as np
 
+RESULTS = Path(__file__).parents[1] / "docs" / "command-line" / "throughput.json"
+
 VW = """
 import sys
 from vowpalwabbit import Workspace
@@ -27,8 +30,9 @@ model = Workspace(f"--quiet --loss_function hinge -b 18 -d {sys.argv[1]} --no_st
 model.finish()
 """
 
-# What a command does before it imports scikit-learn.
-QUICK = "from budgetron.cli._startup import avoid_slow_imports; avoid_slow_imports(['run'])"
+# What a command does before it imports other libraries, and those that it needs.
+QUICK = "from budgetron.cli import _startup as s; s.avoid_slow_imports(['run']); s.postpone_collection()"
+LIBRARIES = "import typer._adapters, rich.console, sklearn.base, pyarrow.csv"
 
 
 def write_files(folder: Path, n: int) -> dict[str, Path]:
@@ -81,7 +85,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rows", type=int, default=300_000)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    parser.add_argument(
+        "--write", nargs="?", const=RESULTS, type=Path, help="also write the figures to a file"
+    )
     options = parser.parse_args()
     startup = {
         "budgetron --help": [sys.executable, "-m", "budgetron", "--help"],
@@ -90,10 +96,10 @@ def main() -> None:
         "import budgetron": [sys.executable, "-c", "import budgetron"],
         "import sklearn.linear_model": [sys.executable, "-c", "import sklearn.linear_model"],
         "import sklearn.base": [sys.executable, "-c", "import sklearn.base"],
-        "the same in budgetron run": [sys.executable, "-c", f"{QUICK}; import sklearn.base"],
-        "run, without rows": [sys.executable, "-m", "budgetron", "run", "--help"],
+        "libraries in budgetron run": [sys.executable, "-c", f"{QUICK}; {LIBRARIES}"],
     }
     figures: dict[str, dict[str, float]] = {}
+    load = os.getloadavg()[0]  # of other processes, before this run
     with tempfile.TemporaryDirectory() as folder:
         paths = write_files(Path(folder), options.rows)
         tasks = commands(paths)
@@ -121,8 +127,10 @@ def main() -> None:
     for name, (elapsed, cpu) in fastest(startup, options.repeats).items():
         print(f"{name:30} {elapsed:8.2f}s {cpu:6.2f}s")
         figures[name] = {"seconds": elapsed, "cpu": cpu}
-    if options.json:
-        options.json.write_text(json.dumps(figures, indent=1) + "\n")
+    if options.write:
+        found = {"rows": options.rows, "load": load, "figures": figures}
+        options.write.parent.mkdir(exist_ok=True)
+        options.write.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from budgetron._util import libsvm
 from budgetron.cli import app
 from budgetron.cli._read_ahead import read_ahead
 from budgetron.streams import StreamError, read
+from budgetron.streams._ahead import parsed
 
 NUMBERS = [
     *("0", "-0", "1", "+1", "-1.5", ".5", "5.", "1e3", "1E-3", "-2.5e+10", "0.1", "123456789.123456789"),
@@ -82,6 +83,8 @@ def test_lines_are_those_of_scikit_learn():
     assert libsvm.survey(data) is None  # comments need a parser
     plain = "\n".join(line.partition("#")[0] for line in LINES).encode()
     assert libsvm.survey(plain) == ([-1.0, 1.0, 2.0], 7, 5)
+    many = b"".join(b"%d 1:1\n" % (i % 100) for i in range(1000))
+    assert libsvm.survey(many) == (list(range(100)), 1, 1000)
 
 
 def test_a_constant_ends_each_row():
@@ -180,6 +183,82 @@ def test_the_thread_ends_when_the_caller_stops():
     next(ahead)
     ahead.close()
     assert closed.wait(10)
+
+
+def test_parts_are_parsed_in_advance_in_order():
+    started, both = [], threading.Barrier(2)
+
+    def parse(item):
+        started.append(item)
+        if item < 2:
+            both.wait(10)  # two threads parse at the same time
+        return item * item
+
+    parts = parsed(parse, iter(range(10)), ahead=True)
+    item, result = next(parts)
+    assert (item, result()) == (0, 0)
+    assert max(started) <= 3  # few parts are parsed before they are requested
+    assert [(item, result()) for item, result in parts] == [(i, i * i) for i in range(1, 10)]
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+def test_errors_of_parts_come_in_their_order(ahead):
+    def parse(item):
+        if item == 2:
+            raise StreamError("t.csv:2: broken")
+        return item
+
+    def items():
+        yield from range(4)
+        raise StreamError("t.csv:9: a long line")
+
+    parts = parsed(parse, items(), ahead)
+    results = [next(parts)[1] for _ in range(4)]
+    assert [results[i]() for i in (0, 1, 3)] == [0, 1, 3]
+    with pytest.raises(StreamError, match="broken"):
+        results[2]()
+    with pytest.raises(StreamError, match="a long line"):
+        next(parts)
+
+
+def test_no_thread_parses_after_the_caller_stops():
+    def parsers():
+        return [thread for thread in threading.enumerate() if thread.name.startswith("budgetron-parser")]
+
+    parts = parsed(lambda item: item, iter(range(100)), ahead=True)
+    next(parts)
+    assert parsers()
+    parts.close()
+    assert not parsers()
+
+
+def test_a_pipe_and_a_browser_are_parsed_without_threads(monkeypatch):
+    def forbidden(*arguments):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", forbidden)
+    assert [result() for _, result in parsed(int, iter("123"), ahead=False)] == [1, 2, 3]
+    monkeypatch.setattr("sys.platform", "emscripten")
+    assert [result() for _, result in parsed(int, iter("123"), ahead=True)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "svm"])
+def test_the_first_bad_line_of_a_long_file_is_named(tmp_path, suffix):
+    good = {"csv": "1.25,a\n", "svm": "1 1:0.25\n"}[suffix]
+    bad = {"csv": "1.25,a,3\n", "svm": "1 1:x\n"}[suffix]
+    lines = ["v,y\n" if suffix == "csv" else "0 1:2\n", *[good] * 900_000]
+    lines[650_000] = lines[800_000] = bad  # in two parts, which are parsed at the same time
+    path = tmp_path / f"t.{suffix}"
+    path.write_text("".join(lines))
+    options = {
+        "csv": {"target": "y", "classes": ["a", "b"]},
+        "svm": {"n_features": 1, "classes": [0, 1]},
+    }[suffix]
+    blocks = iter(read(path, **options))
+    rows = sum(next(blocks)[0].shape[0] for _ in range(500_000 // 4096))
+    assert rows > 300_000
+    with pytest.raises(StreamError, match=f"t.{suffix}:650001:"):
+        list(blocks)
 
 
 def test_a_saved_encoder_does_not_know_rows_that_were_read_but_not_learned(tmp_path):

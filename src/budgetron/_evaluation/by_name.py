@@ -7,6 +7,7 @@ and `linear.AROWRegressor` for numbers.
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import product
@@ -15,8 +16,7 @@ from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
-from budgetron import kernelized, linear
-from budgetron.portfolio import BudgetClassifier, BudgetRegressor
+from budgetron import linear
 from budgetron.streams import Encoder
 
 __all__ = [
@@ -104,18 +104,26 @@ class WrongTaskError(ValueError):
 
 def names(task: str = "classification") -> dict[str, type]:
     """Return every learner of a task by its name on the command line."""
-    others: list[type] = [*kernelized.learners(), BudgetClassifier]
-    simple: list[type] = [*linear.learners()]
+    from budgetron import kernelized, portfolio  # take long to import, and linear learners do not need them
+
     if task == "regression":
-        others, simple = [*kernelized.regressors(), BudgetRegressor], [*linear.regressors()]
-    kernel = {cls.__name__.lower(): cls for cls in others}
-    return kernel | {f"linear.{cls.__name__.lower()}": cls for cls in simple}
+        others: list[type] = [*kernelized.regressors(), portfolio.BudgetRegressor]
+    else:
+        others = [*kernelized.learners(), portfolio.BudgetClassifier]
+    return {cls.__name__.lower(): cls for cls in others} | _linear_names(task)
+
+
+def _linear_names(task: str) -> dict[str, type]:
+    """Return every linear learner of a task by its name."""
+    classes: list[type] = [*(linear.regressors() if task == "regression" else linear.learners())]
+    return {f"linear.{cls.__name__.lower()}": cls for cls in classes}
 
 
 def scales_rows(learner: Learner) -> bool:
     """Return whether the learner scales rows itself, and so must get them unscaled."""
     inner = getattr(learner, "learner", learner)  # of a wrapper
-    return isinstance(inner, BudgetClassifier | BudgetRegressor)
+    portfolio = sys.modules.get("budgetron.portfolio")  # if it is not imported, this is another learner
+    return portfolio is not None and isinstance(inner, portfolio.BudgetClassifier | portfolio.BudgetRegressor)
 
 
 def only_numbers(encoder: Encoder) -> bool:
@@ -235,7 +243,7 @@ def _variants(
         if "fit_intercept" in known:
             params.setdefault("fit_intercept", False)  # streams of the command line have a column of ones
         if "norm_bound" in known and not {"norm_bound", "eta"} & given.keys():
-            # U of the Forgetron's theorem for a budget of that size, as in 002's experiments.
+            # U of the Forgetron's theorem for a budget of that size, as in the experiments of its paper.
             size = params.get("budget")
             size = max(3, size if isinstance(size, int) and size else 100)
             params["norm_bound"] = round(max(1.0, 0.25 * sqrt((size + 1) / log(size + 1))), 4)
@@ -249,7 +257,9 @@ def _key(name: str, aliases: Mapping[str, str]) -> str:
 
 def _parse(spec: str, task: str) -> tuple[type[Learner], dict[str, Parameter]]:
     name, _, rest = spec.partition(":")
-    key, known = _key(name, ALL_ALIASES[task]), names(task)
+    key, known = _key(name, ALL_ALIASES[task]), _linear_names(task)
+    if key not in known:
+        known = names(task)
     if key in known:
         return known[key], _parameters(rest)
     listed = ", ".join(sorted(known))

@@ -23,6 +23,9 @@ cdef extern from "Python.h":
 cdef double[23] POWERS
 POWERS[:] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18,
              1e19, 1e20, 1e21, 1e22]
+# Labels that are compared without the interpreter lock.
+cdef enum:
+    FEW_LABELS = 64
 # Digits are written as differences from 48, the code of "0".
 cdef uint64_t LARGEST_EXACT = 1 << 53
 # Indices are stored in 32 bits.
@@ -39,7 +42,9 @@ def parse(bytes data not None, bint zero_based, int64_t width=-1, bint constant=
     """
     cdef const char* text = data
     cdef Py_ssize_t size = len(data)
-    cdef Py_ssize_t most_rows = occurrences(text, size, b"\n") + 1, most_entries = occurrences(text, size, b":")
+    cdef Py_ssize_t most_rows, most_entries
+    with nogil:
+        most_rows, most_entries = occurrences(text, size, b"\n") + 1, occurrences(text, size, b":")
     if constant:
         if width < 0:
             raise ValueError("the constant needs the number of features")
@@ -66,32 +71,47 @@ def survey(bytes data not None):
     """
     cdef const char* text = data
     cdef Py_ssize_t size = len(data), at = 0, end, last
-    cdef double label = 0.0, before = 0.0
+    cdef double label = 0.0
+    cdef double[FEW_LABELS] first
     cdef int64_t largest = -1, index, n_rows = 0
-    found = set()
-    while at < size:
-        end = line_end(text, at, size)
-        at = skip_spaces(text, at, end)
-        if at < end and text[at] != b"#":
-            if memchr(text + at, b"#", end - at) != NULL:
-                return None
-            at = number(text, at, end, &label)
-            if at < 0 or not isfinite(label):
-                return None
-            if n_rows == 0 or label != before:
-                found.add(label)
-                before = label
-            n_rows += 1
-            last = end - 1
-            while last >= at and text[last] != b":":
-                last -= 1
-            if last >= at:
-                index = index_before(text, at, last)
-                if index < 0:
-                    return None
-                largest = max(largest, index)
-        at = end + 1
-    return sorted(found), largest, n_rows
+    cdef int i, n_first = 0
+    cdef bint unsure = False
+    others = set()
+    with nogil:
+        while at < size:
+            end = line_end(text, at, size)
+            at = skip_spaces(text, at, end)
+            if at < end and text[at] != b"#":
+                if memchr(text + at, b"#", end - at) != NULL:
+                    unsure = True
+                    break
+                at = number(text, at, end, &label)
+                if at < 0 or not isfinite(label):
+                    unsure = True
+                    break
+                i = 0
+                while i < n_first and first[i] != label:
+                    i += 1
+                if i == n_first and n_first < FEW_LABELS:
+                    first[n_first] = label
+                    n_first += 1
+                elif i == n_first:
+                    with gil:
+                        others.add(label)
+                n_rows += 1
+                last = end - 1
+                while last >= at and text[last] != b":":
+                    last -= 1
+                if last >= at:
+                    index = index_before(text, at, last)
+                    if index < 0:
+                        unsure = True
+                        break
+                    largest = max(largest, index)
+            at = end + 1
+    if unsure:
+        return None
+    return sorted(others.union([first[i] for i in range(n_first)])), largest, n_rows
 
 
 cdef Py_ssize_t occurrences(const char* text, Py_ssize_t size, char c) noexcept nogil:

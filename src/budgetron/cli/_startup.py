@@ -16,6 +16,8 @@ __all__ = ["avoid_slow_imports", "postpone_collection", "resume_collection"]
 FILE_COMMANDS = ("run", "compare", "tune", "inspect", "predict")
 POSTPONED = (
     "asyncio",
+    "numpy._core._add_newdocs",  # the docstrings of NumPy's compiled functions
+    "numpy._core._add_newdocs_scalars",
     "numpy.f2py",
     "numpy.testing",
     "scipy.special",

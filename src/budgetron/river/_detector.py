@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, ClassVar, TypedDict
 
-from river import base
-
 from budgetron._base.large_values import LargeValueError
 from budgetron._base.online_detector import OnlineDetector
 from budgetron.river._features import Features, table_values
@@ -14,6 +12,12 @@ from budgetron.river._learner import RiverLearner
 
 if TYPE_CHECKING:
     import pandas as pd
+    from river.base import AnomalyDetector
+else:
+    try:
+        from river.base import AnomalyDetector
+    except ImportError:  # before river 0.26
+        from river.anomaly.base import AnomalyDetector
 
 __all__ = ["RiverDetector"]
 
@@ -25,7 +29,7 @@ class Parts(TypedDict):
     features: list[Hashable]
 
 
-class RiverDetector(RiverLearner, base.AnomalyDetector):
+class RiverDetector(RiverLearner, AnomalyDetector):
     """The base class of the river adapters of detectors; see `budgetron.river`."""
 
     _learner: ClassVar[type[OnlineDetector]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import chain, islice
 
 import numpy as np
@@ -14,6 +15,7 @@ from scipy.sparse import csr_matrix
 from budgetron._util import libsvm
 from budgetron._util.blocks import row_blocks
 from budgetron._util.units import format_bytes
+from budgetron.streams._ahead import parsed
 from budgetron.streams._base import MAX_CLASSES, Block, LabelArray, Rows, Stream, check_block, check_classes
 from budgetron.streams._bytes import Chunk, Opened, Source, records
 from budgetron.streams._errors import Advice, Fault, StreamError
@@ -87,8 +89,10 @@ class Libsvm(Stream):
 
     def __iter__(self) -> Iterator[Block]:
         remaining = self._limit
-        for chunk in self._chunks():
-            X, labels = self._parse(chunk, self._constant)
+        parse = partial(self._parse, constant=self._constant)
+        # A pipe may be slow: its rows are returned without waiting for the next ones.
+        for chunk, labelled in parsed(parse, self._chunks(), ahead=self._source.again):
+            X, labels = labelled()
             if remaining is not None:
                 X, labels = X[:remaining], labels[:remaining]
                 remaining -= len(labels)
@@ -138,8 +142,8 @@ class Libsvm(Stream):
         """Return the labels, the number of features and the number of rows."""
         found: set[float] = set()
         width, rows = 1, 0
-        for chunk in chunks:
-            labels, last, n_rows = self._survey(chunk)
+        for chunk, surveyed in parsed(self._survey, chunks, ahead=not only_first):
+            labels, last, n_rows = surveyed()
             found.update(labels if self.task == "classification" else ())
             if len(found) > MAX_CLASSES:
                 try:

@@ -6,7 +6,8 @@ import csv
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from io import BytesIO
 from itertools import chain, islice
 
@@ -15,6 +16,7 @@ import numpy as np
 from budgetron._util.blocks import row_blocks
 from budgetron._util.units import format_bytes
 from budgetron.streams import _numbers
+from budgetron.streams._ahead import parsed
 from budgetron.streams._arrow import ArrowTable, ArrowType, Piece, Schema
 from budgetron.streams._bytes import Chunk, Opened, Source, need_pyarrow, records
 from budgetron.streams._errors import Advice, Fault, StreamError
@@ -47,6 +49,7 @@ class Text(Reader):
     """
 
     delimiter: str | None = None
+    columns_ahead = 0  # parse the next chunks in advance if the table has at most so many columns
 
     def __init__(self, source: Source) -> None:
         self.name, self.again, self.size = source.name, source.again, source.size
@@ -66,7 +69,7 @@ class Text(Reader):
             self._pipe, self._opened = chain([self._first], chunks), opened
 
     def first(self, columns: Schema) -> Piece:
-        return next(self._pieces_of(self._first, columns))
+        return next(self._pieces_of(partial(self._piece, self._first, columns), columns))
 
     def pieces(self, columns: Schema) -> Iterator[Piece]:
         if self._pipe is None:
@@ -75,13 +78,21 @@ class Text(Reader):
         else:
             chunks, opened = self._pipe, self._opened
             self._pipe = None
+        parts = self._all_parts(opened, chunks, len(columns))
+        # A pipe may be slow: its rows are returned without waiting for the next ones.
+        ahead = self.again and len(columns) <= self.columns_ahead
+        pieces = parsed(partial(self._piece, columns=columns), parts, ahead)
         try:
-            for chunk in chunks:
-                self.position = opened.position
-                for part in self._parts(chunk, len(columns)):
-                    yield from self._pieces_of(part, columns)
+            for _, piece in pieces:
+                yield from self._pieces_of(piece, columns)
         finally:
+            pieces.close()
             opened.close()
+
+    def _all_parts(self, opened: Opened, chunks: Iterator[Chunk], n_columns: int) -> Iterator[Chunk]:
+        for chunk in chunks:
+            self.position = opened.position
+            yield from self._parts(chunk, n_columns)
 
     def _body(self, opened: Opened) -> Iterator[Chunk]:
         """Return the chunks that have rows."""
@@ -91,10 +102,10 @@ class Text(Reader):
         """Cut a chunk whose table would take much more memory than its text."""
         yield chunk
 
-    def _pieces_of(self, chunk: Chunk, columns: Schema) -> Iterator[Piece]:
+    def _pieces_of(self, parse: Callable[[], Piece], columns: Schema) -> Iterator[Piece]:
         """Yield the rows; if a line cannot be read, first those before it, in which values may be wrong."""
         try:
-            piece = self._piece(chunk, columns)
+            piece = parse()
         except _UnreadableError as error:
             if _NOT_BLANK.search(error.before.data):
                 yield self._piece(error.before, columns)
@@ -155,6 +166,7 @@ class Csv(Text):
     """A CSV file, with a header or without."""
 
     typed = False
+    columns_ahead = COLUMNS
 
     def __init__(self, source: Source, header: bool, delimiter: str, na_values: Iterable[str]) -> None:
         need_pyarrow("CSV")
