@@ -106,6 +106,7 @@ def models():
     yield budgetron.BSGD(3, "removal", gamma=0.5).fit(wide, y)
     yield budgetron.BSGD(3, "projection", gamma=0.5).fit(X, y)
     yield budgetron.Ahpatron(4, radius=1.0, gamma=0.5).fit(X, y)
+    yield budgetron.BSGD(3, "merging", gamma=0.5).fit(wide, y)
     yield budgetron.NOGD(4, rank=2, gamma=0.5).fit(X, three)
     yield budgetron.TighterPerceptron(3, gamma=0.5).fit(X, y)
     yield budgetron.Projectron(0.5, budget=5, kernel=Normalized("poly")).fit(X, three)

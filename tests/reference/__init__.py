@@ -13,7 +13,7 @@ from reference.forgetron import (
     SelfTunedForgetron,
     SimplifiedForgetron,
 )
-from reference.gradient import BOGD, BSGD, NOGD, OGD
+from reference.gradient import BOGD, BSGD, NOGD, OGD, MergingBSGD
 from reference.kernels import KERNELS, gram
 from reference.passive_aggressive import PassiveAggressive
 from reference.perceptron import (
@@ -41,6 +41,7 @@ __all__ = [
     "GreedyForgetron",
     "JointSecondOrder",
     "KernelPerceptron",
+    "MergingBSGD",
     "ModifiedRandomizedBudget",
     "PassiveAggressive",
     "Projectron",
