@@ -108,6 +108,8 @@ def models():
     yield budgetron.Ahpatron(4, radius=1.0, gamma=0.5).fit(X, y)
     yield budgetron.BSGD(3, "merging", gamma=0.5).fit(wide, y)
     yield budgetron.NOGD(4, rank=2, gamma=0.5).fit(X, three)
+    yield budgetron.FOGD(4, gamma=0.5, random_state=0).fit(X, three)
+    yield budgetron.FOGD(4, gamma=0.5, random_state=0).fit(wide, y)
     yield budgetron.TighterPerceptron(3, gamma=0.5).fit(X, y)
     yield budgetron.Projectron(0.5, budget=5, kernel=Normalized("poly")).fit(X, three)
     yield budgetron.KernelPerceptron(gamma=0.5).fit(single, np.where(y > 0, "yes", "no").astype(object))

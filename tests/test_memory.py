@@ -180,6 +180,7 @@ def learners_with(budget):
     models = [cls() for cls in linear.learners()]
     models += [linear.AROW(covariance="full"), linear.AROW(covariance="diagonal")]
     models += [cls(budget=budget) for cls in kernelized.learners() if "budget" in cls().get_params()]
+    models += [kernelized.FOGD(n_components=budget), kernelized.FOGD(n_components=budget, loss="logistic")]
     models += [kernelized.BSGD(budget, "merging")]
     models += [Forgetron(budget, variant="greedy"), kernelized.SecondOrderProjectron(budget, linear=False)]
     models += [AveragedClassifier(linear.Perceptron()), AveragedClassifier(Stoptron(budget))]

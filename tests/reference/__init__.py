@@ -13,6 +13,7 @@ from reference.forgetron import (
     SelfTunedForgetron,
     SimplifiedForgetron,
 )
+from reference.fourier import FOGD
 from reference.gradient import BOGD, BSGD, NOGD, OGD, MergingBSGD
 from reference.kernels import KERNELS, gram
 from reference.passive_aggressive import PassiveAggressive
@@ -31,6 +32,7 @@ __all__ = [
     "BOGD",
     "BSGD",
     "CKS",
+    "FOGD",
     "KERNELS",
     "NOGD",
     "OGD",
