@@ -135,8 +135,8 @@ class BSGD(KernelClassifier):
     smallest one, where b is the largest coefficient. A term without another of its sign is removed. A
     merged support keeps the round of the support with the larger coefficient, so that `support_vectors_`
     are no longer rows of the stream. If rows are stored by their non-zeros, a merged support has those of
-    both. Merged supports cannot be averaged (`batch.AveragedClassifier`), and classes do not share kernel
-    values.
+    both, so that memory grows with the merges. Merged supports cannot be averaged
+    (`batch.AveragedClassifier`), and classes do not share kernel values.
 
     Sizes that differ by at most 1e-9 (1e-4 for float32 rows) of the largest are ties, and the oldest support
     is removed; in the same way, of equally good partners the oldest is taken. A row whose squared distance
