@@ -123,9 +123,9 @@ class BSGD(KernelClassifier):
     another kernel row for "merging". Memory: O(B d), and O(B^2) more for "projection", which stores the Gram
     matrix and its inverse. A table for "merging" takes 1.3 MB, once in a process.
 
-    The number of mistakes is at most that of `bounds.online_gradient_descent`, with the norm of each removed
-    term, or of its distance from its projection, as the error. It is evaluated on the ledger of a run. With
-    these steps the terms of the distances vanish, as in the authors' theorem.
+    The number of mistakes is at most that of `bounds.online_gradient_descent`, with the norm of what each
+    removal, projection or merge changes as the error. It is evaluated on the ledger of a run. With these
+    steps the terms of the distances vanish, as in the authors' theorem.
 
     "merging" replaces two terms a k(x, .) + b k(x', .) of the same sign by one, c k(z, .), where
     z = h x + (1 - h) x'. The first is the smallest term. The second is the one for which the change of the

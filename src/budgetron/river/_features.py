@@ -24,9 +24,9 @@ Row = NDArray[np.floating]
 class FeatureColumns:
     """The column of each feature in a row of numbers.
 
-    A feature gets a column when it is first learned; the new features of one row get theirs in the order of
-    their names, so that a learner does not depend on the order of a dict. A feature that is missing in a row is 0. It is missing
-    if the row does not have it, or if its value is None, NaN, or pandas' NA or NaT.
+    A feature gets a column when it is first learned. The new features of one row get theirs in the order of
+    their names, so that a learner does not depend on the order of a dict. A feature that is missing in a row
+    is 0. It is missing if the row does not have it, or if its value is None, NaN, or pandas' NA or NaT.
 
     Parameters
     ----------
