@@ -220,7 +220,10 @@ class FourierHypothesis:
         """Do nothing: no rows are stored."""
 
     def mirrored(self, generator: np.random.Generator | None = None) -> FourierHypothesis | None:
-        """Return -f, the hypothesis that opposite labels would have made."""
+        """Return -f, the hypothesis that opposite labels would have made, or None if it cannot be known."""
+        rule = self.rule.mirrored()
+        if rule is None:
+            return None
         twin = copy.copy(self)
-        twin.rule, twin.generator = self.rule.mirrored(), copy.deepcopy(self.generator)
+        twin.rule, twin.generator = rule, copy.deepcopy(self.generator)
         return twin

@@ -1,5 +1,6 @@
 """Fourier online gradient descent (Lu, Hoi, Wang, Zhao, Liu 2016)."""
 
+from collections.abc import Sequence
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -171,7 +172,8 @@ class FourierKernel:
 
     def __call__(self, A: NDArray[Any], B: NDArray[Any]) -> NDArray[Any]:
         """Return the kernel values of the rows of A with those of B."""
-        return fourier_features(A, self.frequencies) @ fourier_features(B, self.frequencies).T
+        values: NDArray[Any] = fourier_features(A, self.frequencies) @ fourier_features(B, self.frequencies).T
+        return values
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, FourierKernel) and np.array_equal(self.frequencies, other.frequencies)
@@ -255,6 +257,7 @@ class FOGD(UnmergeableClassifier):
         "random_state": ["random_state"],
     }
     _joint: ClassVar[bool] = True
+    _learners: Sequence[FourierHypothesis]
     _learned_names: ClassVar[frozenset[str]] = OnlineClassifier._learned_names | {"gamma_"}
 
     def __init__(
@@ -303,8 +306,12 @@ class FOGD(UnmergeableClassifier):
         def make_rule(d: int) -> FourierRule:
             return self._new_rule(d, X.dtype, outputs)
 
-        width = X.shape[1]
-        return bytes_of_width(make_rule, 2 * self.n_components) + width * self.n_components * X.dtype.itemsize
+        frequencies: int = X.shape[1] * self.n_components * X.dtype.itemsize
+        return bytes_of_width(make_rule, 2 * self.n_components) + frequencies
+
+    def _fitted(self) -> Sequence[FourierHypothesis]:
+        super()._fitted()
+        return self._learners
 
     def _theorems(self, radius: float) -> list[DeclaredTheorem]:
         return [descent_theorem(partial(steps_of, self.eta, self.schedule), self.decay, self.loss)]
