@@ -16,8 +16,6 @@ bisection.
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,13 +24,22 @@ __all__ = ["CELLS_OF_KERNEL", "CELLS_OF_SHARE", "merge_tables"]
 # The tables have this many cells from m = 0 to 1/2, and from k = 0 to 1.
 CELLS_OF_SHARE, CELLS_OF_KERNEL = 200, 400
 
+# The tables, once they were needed: they take as long as thousands of rounds.
+KEPT: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
 
-@cache
+
 def merge_tables() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the best h, and the square of the norm of the change for a + b = 1, at the corners of the cells.
 
-    A row of a table belongs to one m, and a column to one k.
+    A row of a table belongs to one m, and a column to one k. All callers get the same arrays.
     """
+    if not KEPT:
+        KEPT.append(computed_tables())
+    return KEPT[0]
+
+
+def computed_tables() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Compute the tables."""
     m = np.linspace(0.0, 0.5, CELLS_OF_SHARE + 1)[:, None]
     k = np.linspace(0.0, 1.0, CELLS_OF_KERNEL + 1)[None, 1:]
     decay = -np.log(k)
