@@ -43,7 +43,8 @@ quick: .venv/installed
 # library for modules that throw exceptions. Leak detection is off, because the interpreter frees some memory only by
 # exiting. Excluded are the tests that count instructions or measure times, those that build modules or the library
 # (without sanitizers), the one that starts a browser, and those of the service, which has no compiled code.
-UNMEASURED := test_instructions.py test_benchmarks.py test_docs.py test_sabotage.py
+UNMEASURED := test_instructions.py test_benchmarks.py test_docs.py test_sabotage.py \
+    test_broken_rules.py
 BROWSER := tests/test_report.py::test_a_browser_shows_the_page
 SERVICE := tests/serve
 RUNTIME = $(foreach name,asan ubsan stdc++,$(shell gcc -print-file-name=lib$(name).so))

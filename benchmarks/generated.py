@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from budget_learners import BUDGETS, LEARNERS, PUBLISHED
+from budget_learners import BUDGETS, LEARNERS, NAMES, PUBLISHED
 from budget_learners import RESULTS as BUDGET_LEARNERS
 from budget_learners import STREAMS as BUDGET_STREAMS
 from budgetron._util.units import format_bytes
@@ -355,7 +355,7 @@ def budget_table() -> str:
     rows = [
         [
             stream if name == next(iter(LEARNERS)) else "",
-            f"`{name}`",
+            NAMES.get(name, f"`{name}`"),
             *(cell(stream, name, budget) for budget in BUDGETS),
         ]
         for stream in BUDGET_STREAMS

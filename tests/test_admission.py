@@ -20,11 +20,9 @@ LEARNERS = [cls() for cls in budgetron.learners() + linear.learners()]
 
 def coefficients(model):
     """Return the coefficients or weights of each hypothesis."""
+    rules = [getattr(hypothesis, "rule", hypothesis) for hypothesis in hypotheses_of(model)]
     return [
-        hypothesis.rule.coefficients()
-        if hasattr(hypothesis, "rule")
-        else hypothesis.factor * hypothesis.weights
-        for hypothesis in hypotheses_of(model)
+        rule.coefficients() if hasattr(rule, "coefficients") else rule.factor * rule.weights for rule in rules
     ]
 
 

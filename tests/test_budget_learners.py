@@ -34,6 +34,13 @@ WITH_THEOREM = {
     ),
     "bsgd removal": (lambda: budgetron.BSGD(15, "removal", 0.05, gamma=0.5), np.inf, [DESCENT]),
     "bsgd projection": (lambda: budgetron.BSGD(15, "projection", 0.05, gamma=0.5), np.inf, [DESCENT]),
+    "bsgd merging": (lambda: budgetron.BSGD(15, "merging", 0.05, gamma=0.5), np.inf, [DESCENT]),
+    "fogd": (lambda: budgetron.FOGD(20, 0.3, gamma=0.5, random_state=0), np.inf, [DESCENT]),
+    "fogd, sqrt": (
+        lambda: budgetron.FOGD(20, 0.7, 0.01, "logistic", schedule="sqrt", gamma=0.5, random_state=0),
+        np.inf,
+        [DESCENT],
+    ),
     "ahpatron": (
         lambda: budgetron.Ahpatron(20, gamma=0.5),
         np.sqrt(20 / 8),

@@ -55,9 +55,9 @@ def assert_unchanged(model, before):
     twin = copy.copy(model)
     vars(twin).clear()
     vars(twin).update(before)
-    coef = "coef_" if hasattr(model, "coef_") else "dual_coef_"
+    coef = next(name for name in ("coef_", "weights_", "dual_coef_") if hasattr(model, name))
     names = ("rounds_", "mistakes_", "nbytes_", coef)
-    for name in names if coef == "coef_" else (*names, "support_", "support_vectors_"):
+    for name in names if coef != "dual_coef_" else (*names, "support_", "support_vectors_"):
         np.testing.assert_array_equal(getattr(model, name), getattr(twin, name))
     np.testing.assert_array_equal(model.decision_function(X), twin.decision_function(X))
     # Learning continues in the same way, too.

@@ -8,8 +8,9 @@ import pytest
 from cases import stream
 from sklearn.linear_model import SGDClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from test_certificates import KINDS, make_stream
 
-from budgetron import Forgetron, KernelPerceptron, ProjectronPlusPlus, linear
+from budgetron import OGD, Forgetron, KernelPerceptron, ProjectronPlusPlus, bounds, linear
 from budgetron.batch import AveragedClassifier
 from budgetron.experts import (
     ExpertClassifier,
@@ -83,6 +84,54 @@ def test_regret_is_within_the_theorem():
     assert vote.mistakes_ <= (log(N) + best * log(2)) / log(4 / 3)
     drawn = ExpertClassifier(widths(), "randomized", beta=0.5).fit(X, Y)
     assert drawn.algorithms_[0].loss_ <= 2 * log(N) + 1.5 * best
+
+
+# Online multiple-kernel classification: one learner for each kernel.
+KERNELS = (
+    {"gamma": 0.05},
+    {"gamma": 0.5},
+    {"gamma": 5.0},
+    {"kernel": "poly", "degree": 2, "coef0": 1.0, "gamma": 0.5},
+)
+BETA = 0.6
+
+
+def multiple_kernels(combine, seed):
+    learners = [OGD(0.3, decay=0.01, budget=15, **kernel) for kernel in KERNELS]
+    return ExpertClassifier(learners, combine, beta=BETA, random_state=seed)
+
+
+def assert_within_the_bounds(model, combine, rounds):
+    best = int(model.learner_mistakes_.min())
+    (algorithm,) = model.algorithms_
+    if combine == "exponential":
+        assert model.regret_ == pytest.approx(algorithm.loss_ - best)
+        assert model.regret_ <= bounds.exponential_weights_anytime(len(KERNELS), rounds)
+    elif combine == "majority":
+        assert model.mistakes_ <= bounds.weighted_majority(len(KERNELS), BETA, best)
+    else:
+        assert algorithm.loss_ <= bounds.randomized_weighted_majority(len(KERNELS), BETA, best)
+
+
+@pytest.mark.parametrize("combine", COMBINE)
+def test_multiple_kernels_are_within_the_bound_on_200_streams(combine):
+    streams = 0
+    for kind in (*KINDS, "against the vote"):
+        for seed in range(40):
+            model = multiple_kernels(combine, seed)
+            if kind in KINDS:
+                X, y = make_stream(kind, seed, 80)
+                model.partial_fit(X, y, classes=[-1, 1])
+            else:  # each label is the one that the vote does not predict
+                X = np.random.default_rng(seed).normal(size=(60, 2))
+                model.partial_fit(X[:1], [1], classes=[-1, 1])
+                for x in X[1:]:
+                    model.partial_fit(x[None], -model.predict(x[None]))
+                if combine != "randomized":
+                    assert model.mistakes_ >= 59
+            assert_within_the_bounds(model, combine, model.rounds_)
+            streams += 1
+    assert streams == 200
 
 
 def test_learners_of_other_libraries():

@@ -48,6 +48,9 @@ def learners():
     yield from ((f"forgetron {kernel}", CASES["forgetron self-tuned"].model(kernel)) for kernel in KERNELS)
     yield from ((f"linear {label}", cls(**parameters)) for label, (cls, _, parameters) in LINEAR.items())
     yield "linear voted majority", linear.VotedPerceptron("majority")
+    yield "bsgd merging", budgetron.BSGD(10, "merging", 0.05, gamma=0.5)
+    yield "fogd", budgetron.FOGD(10, gamma=0.5, random_state=1)
+    yield "fogd logistic", budgetron.FOGD(10, decay=0.01, loss="logistic", gamma=0.5, random_state=1)
     yield "voted majority", budgetron.VotedKernelPerceptron("majority", gamma=0.5)
     for model in (
         budgetron.Forgetron(4, gamma=0.5),

@@ -180,6 +180,7 @@ def learners_with(budget):
     models = [cls() for cls in linear.learners()]
     models += [linear.AROW(covariance="full"), linear.AROW(covariance="diagonal")]
     models += [cls(budget=budget) for cls in kernelized.learners() if "budget" in cls().get_params()]
+    models += [kernelized.FOGD(n_components=budget), kernelized.FOGD(n_components=budget, loss="logistic")]
     models += [Forgetron(budget, variant="greedy"), kernelized.SecondOrderProjectron(budget, linear=False)]
     models += [AveragedClassifier(linear.Perceptron()), AveragedClassifier(Stoptron(budget))]
     models += [ConformalClassifier(Forgetron(budget)), ConformalClassifier(linear.AROW(), window=50)]
@@ -193,7 +194,7 @@ def test_bytes_are_known_before_learning(width, dtype, classes):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(150, width)).astype(dtype), rng.integers(classes, size=150)
     for budget in (40, 200):
-        for model in learners_with(budget):
+        for model in [*learners_with(budget), kernelized.BSGD(budget, "merging")]:
             needed = bytes_needed(model, X, classes)
             assert not hasattr(model, "rounds_")
             assert vars(model).keys() == vars(clone(model)).keys()
@@ -205,6 +206,7 @@ def test_bytes_for_sparse_supports_are_an_upper_bound(dtype):
     rng = np.random.default_rng(0)
     X = csr_array(np.where(rng.random((400, 2000)) < 0.01, rng.normal(size=(400, 2000)), 0.0).astype(dtype))
     y = rng.integers(2, size=400)
+    # Without BSGD with "merging", whose supports get the non-zeros of more and more rows.
     for model in learners_with(200):
         needed = bytes_needed(model, X, 2)
         model.fit(X, y).play(X[:1], y[0])

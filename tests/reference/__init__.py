@@ -13,7 +13,8 @@ from reference.forgetron import (
     SelfTunedForgetron,
     SimplifiedForgetron,
 )
-from reference.gradient import BOGD, BSGD, NOGD, OGD
+from reference.fourier import FOGD
+from reference.gradient import BOGD, BSGD, NOGD, OGD, MergingBSGD
 from reference.kernels import KERNELS, gram
 from reference.passive_aggressive import PassiveAggressive
 from reference.perceptron import (
@@ -31,6 +32,7 @@ __all__ = [
     "BOGD",
     "BSGD",
     "CKS",
+    "FOGD",
     "KERNELS",
     "NOGD",
     "OGD",
@@ -41,6 +43,7 @@ __all__ = [
     "GreedyForgetron",
     "JointSecondOrder",
     "KernelPerceptron",
+    "MergingBSGD",
     "ModifiedRandomizedBudget",
     "PassiveAggressive",
     "Projectron",

@@ -1,10 +1,13 @@
 """Online gradient descent with kernels: NORMA, BOGD, BSGD and NOGD."""
 
+from functools import cache
 from itertools import pairwise
-from math import exp, sqrt
+from math import exp, log, sqrt
 
 import numpy as np
+from scipy.optimize import brentq
 
+from reference.kernels import rbf
 from reference.perceptron import Reference
 
 
@@ -143,12 +146,15 @@ class BSGD(Reference):
             tolerance = self.tie * max(sizes.values())
             r, gap = self.smallest(sizes, tolerance)
             self.near_tie(gap, tolerance)
-            before = dict(self.alpha)
-            if self.variant == "projection":
-                self.spread(r)
-            self.remove(r)
-            changes = {i: self.alpha.get(i, 0.0) - c for i, c in before.items()}
-            self.entry["error"] = self.norm(changes)
+            self.entry["error"] = self.maintain(r)
+
+    def maintain(self, r):
+        """Remove or project the term r; return the norm of the change."""
+        before = dict(self.alpha)
+        if self.variant == "projection":
+            self.spread(r)
+        self.remove(r)
+        return self.norm({i: self.alpha.get(i, 0.0) - c for i, c in before.items()})
 
 
 class NOGD(Reference):
@@ -209,3 +215,96 @@ class NOGD(Reference):
                     kept.append((basis[-1] @ K @ basis[-1], basis[-1]))
             break
         return np.array([d for d, _ in kept]), np.array([v for _, v in kept]).T
+
+
+def merge_gain(m, k, h):
+    """The coefficient of the merged term for a + b = 1, Wang, Crammer and Vucetic (2012), eq. 22."""
+    return m * k ** ((1 - h) ** 2) + (1 - m) * k ** (h**2)
+
+
+def merge_loss(m, k, h):
+    """The square of the norm of the change for a + b = 1."""
+    return m**2 + (1 - m) ** 2 + 2 * m * (1 - m) * k - merge_gain(m, k, h) ** 2
+
+
+def golden_section(m, k, accuracy=1e-9):
+    """The h in [0, 1/2] with the largest gain, for m <= 1/2, by golden-section search."""
+    ratio = (sqrt(5) - 1) / 2
+    low, high = 0.0, 0.5
+    while high - low > accuracy:
+        left, right = high - ratio * (high - low), low + ratio * (high - low)
+        if merge_gain(m, k, left) < merge_gain(m, k, right):
+            low = left
+        else:
+            high = right
+    return (low + high) / 2
+
+
+@cache
+def best_share(i, j):
+    """The h of the corner of a cell of the table, where m = i / 400 and k = j / 400.
+
+    The derivative of the gain is 0 there. A search by the gain itself would find only half of its digits.
+    """
+    m, k = i / 400, j / 400
+    if m == 0 or k == 0:
+        return 0.0
+
+    def slope(h):
+        return log(m * (1 - h)) + log(k) * (1 - 2 * h) - log((1 - m) * h)
+
+    return brentq(slope, 1e-300, 0.5, xtol=1e-16) if slope(0.5) < 0 else symmetric_share(slope)
+
+
+def symmetric_share(slope):
+    """The h for m = 1/2, where h = 1/2 has no slope: a smaller one if there is one with a larger gain."""
+    inner = 0.5 - 1e-7
+    return brentq(slope, 1e-300, inner, xtol=1e-16) if slope(inner) < 0 else 0.5
+
+
+def table_loss(i, j):
+    """The square of the norm of the change at the corner of a cell."""
+    return merge_loss(i / 400, j / 400, best_share(i, j))
+
+
+def from_table(value, m, k):
+    """Bilinear interpolation of value(i, j) in the cell of (m, k)."""
+    i, j = min(int(400 * m), 199), min(int(400 * k), 399)
+    x, y = 400 * m - i, 400 * k - j
+    low = (1 - y) * value(i, j) + y * value(i, j + 1)
+    return (1 - x) * low + x * ((1 - y) * value(i + 1, j) + y * value(i + 1, j + 1))
+
+
+class MergingBSGD(BSGD):
+    """BSGD with merging. The smallest term is merged with the one for which the change is smallest.
+
+    Only terms of the same sign are merged; if there is none, the smallest term is removed. The change and h
+    are those of the table of Glasmachers and Qaurooni (2018). `K` and `rows` change with the supports.
+    """
+
+    def __init__(self, K, y, rows, gamma, budget, decay):
+        super().__init__(K, y, budget, decay, "removal")
+        self.rows, self.gamma = rows, gamma
+
+    def maintain(self, r):
+        """Merge the term r with another; return the norm of the change, computed from the rows."""
+        a, losses = self.alpha[r], {}
+        for q, b in self.alpha.items():
+            if q != r and a * b > 0:
+                losses[q] = (a + b) ** 2 * from_table(table_loss, a / (a + b), self.K[r, q])
+        if not losses:
+            return super().maintain(r)
+        tolerance = self.tie * (abs(a) + max(abs(c) for c in self.alpha.values())) ** 2
+        q, gap = self.smallest(losses, tolerance)
+        self.near_tie(gap, tolerance)
+        b, k = self.alpha[q], self.K[r, q]
+        h = from_table(best_share, a / (a + b), k)
+        z = [h * xr + (1 - h) * xq for xr, xq in zip(self.rows[r], self.rows[q], strict=True)]
+        c = a * rbf(self.rows[r], z, self.gamma) + b * rbf(self.rows[q], z, self.gamma)
+        # ||a k(x_r, .) + b k(x_q, .) - c k(z, .)||^2; c is the inner product of the first two with k(z, .)
+        square = a**2 + b**2 + 2 * a * b * k - c**2
+        self.rows, self.K = self.rows.copy(), self.K.copy()
+        self.rows[q], self.alpha[q] = z, c
+        self.K[q] = self.K[:, q] = [rbf(row, z, self.gamma) for row in self.rows]
+        self.remove(r)
+        return sqrt(max(0.0, square))

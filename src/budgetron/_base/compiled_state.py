@@ -23,6 +23,7 @@ from budgetron._base.part_state import (
     projection_of,
     slab_of,
 )
+from budgetron._core.fourier import FourierHypothesis
 from budgetron._core.kernel import Kernel
 from budgetron._core.linear import LinearRule
 from budgetron._core.rounds import Learner
@@ -33,6 +34,7 @@ from budgetron._util.checks import (
     State,
     require,
     require_array,
+    require_finite,
     require_float,
     require_int,
     require_moderate,
@@ -40,7 +42,7 @@ from budgetron._util.checks import (
 )
 from budgetron._util.numbers import largest
 
-__all__ = ["kernel_hypothesis", "linear_hypothesis"]
+__all__ = ["fourier_hypothesis", "kernel_hypothesis", "linear_hypothesis"]
 
 NO_ROUNDS = np.zeros(0, np.int64)
 
@@ -164,6 +166,25 @@ def linear_hypothesis(make_rule: Callable[[int], LinearRule], found: object, d: 
     rule.check_own_state(extra)
     rule.__setstate__(state)
     return rule
+
+
+def fourier_hypothesis(
+    make_rule: Callable[[int], LinearRule], found: object, d: int, components: int, gamma: float
+) -> FourierHypothesis:
+    """Return the hypothesis over Fourier features of rows of d features that has the state `found`.
+
+    `make_rule(n)` makes a new rule over n Fourier features.
+    """
+    state = require_names(found, {"frequencies", "bits", "rule"}, "the hypothesis")
+    rule = linear_hypothesis(make_rule, state["rule"], 2 * components)
+    frequencies = require_array(state["frequencies"], rule.dtype, (d, components), "frequencies")
+    require_finite(frequencies, "frequencies")
+    check_generator_state(state["bits"])
+    generator = np.random.Generator(np.random.PCG64(0))
+    hypothesis = FourierHypothesis(rule, gamma, 0, generator)
+    hypothesis.frequencies = frequencies
+    generator.bit_generator.state = state["bits"]
+    return hypothesis
 
 
 def _grown_shape(small: NDArray[Any], larger: NDArray[Any], d: int) -> tuple[int, ...]:

@@ -1,16 +1,19 @@
-"""The theorem of the learners that do online gradient descent."""
+"""What the learners that do online gradient descent have in common: parameters, steps, and the theorem."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Real
 
 import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from budgetron import bounds
+from budgetron._base.parameters import Constraints
 from budgetron._base.theorems import FunctionTheorem, Run
 from budgetron._util.types import Floats
 
-__all__ = ["descent_theorem"]
+__all__ = ["DESCENT", "check_decay", "descent_theorem", "places_of", "steps_of"]
 
 
 def hinge(margins: Floats) -> Floats:
@@ -28,7 +31,38 @@ def squared(margins: Floats) -> Floats:
     return (1.0 - margins) ** 2 / 2
 
 
+# The places of these names are the numbers in `_core/descent.pxd`.
 LOSSES: dict[str, Callable[[Floats], Floats]] = {"hinge": hinge, "logistic": logistic, "squared": squared}
+# The step of round t is eta, divided by this power of t.
+SCHEDULES = {"constant": 0.0, "sqrt": 0.5, "inverse": 1.0}
+
+# The constraints of the parameters.
+DESCENT: Constraints = {
+    "eta": [Interval(Real, 0.0, None, closed="neither")],
+    "decay": [Interval(Real, 0.0, None, closed="left")],
+    "loss": [StrOptions(set(LOSSES))],
+    "schedule": [StrOptions(set(SCHEDULES))],
+}
+
+
+def places_of(loss: str, schedule: str) -> tuple[int, int]:
+    """Return the numbers of a loss and of a schedule in the core."""
+    return list(LOSSES).index(loss), list(SCHEDULES).index(schedule)
+
+
+def steps_of(eta: float, schedule: str, rounds: Floats) -> Floats:
+    """Return the step of each round, counted from 1."""
+    steps: Floats = eta / rounds ** SCHEDULES[schedule]
+    return steps
+
+
+def check_decay(eta: float, decay: float) -> None:
+    """Raise `ValueError` if shrinking by 1 - eta decay would change the sign of coefficients."""
+    if eta * decay > 1:
+        raise ValueError(
+            f"eta * decay must be at most 1, or coefficients change sign; got {eta:.4g} * {decay:.4g}. "
+            "Use a smaller eta or decay"
+        )
 
 
 def descent_theorem(steps: Callable[[Floats], Floats], decay: float, loss: str = "hinge") -> FunctionTheorem:

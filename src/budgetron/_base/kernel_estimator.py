@@ -100,6 +100,10 @@ class KernelEstimator(RowPlayer):
         """Return the algorithm with this learner's parameters, ready for its first round."""
         raise NotImplementedError(f"{type(self).__name__} must define _rule")
 
+    def _supports_are_rows(self) -> bool:
+        """Return whether supports of the same round are the same row in all hypotheses."""
+        return True
+
     def _make(self, X: Matrix, outputs: int) -> list[Learner]:
         self.gamma_ = resolve_gamma(self.gamma, X)
         kernel = self._kernel()
@@ -164,7 +168,8 @@ class KernelEstimator(RowPlayer):
 
     def _rounds(self, batch: Batch) -> None:
         outputs = range(len(self._learners))
-        if len(outputs) == 1 or batch.ledger is not None or batch.X.shape[0] < SHARED_ROWS:
+        alone = len(outputs) == 1 or not self._learners[0].shares_rows
+        if alone or batch.ledger is not None or batch.X.shape[0] < SHARED_ROWS:
             super()._rounds(batch)
             return
         assert batch.margins is not None
@@ -195,9 +200,12 @@ class KernelEstimator(RowPlayer):
 
     @property
     def support_(self) -> Ints:
-        """The 0-based round in which each support was added, oldest first."""
-        rounds = [_added(learner) for learner in self._fitted()]
-        return rounds[0] if len(rounds) == 1 else np.unique(np.concatenate(rounds))
+        """The 0-based round in which each support was added, oldest first.
+
+        If supports are merged, those of each class are listed on their own, one class after the other.
+        """
+        rounds = np.concatenate([_added(learner) for learner in self._fitted()])
+        return rounds[self._distinct(rounds)]
 
     @property
     def support_vectors_(self) -> Matrix:
@@ -205,10 +213,14 @@ class KernelEstimator(RowPlayer):
         rows = [learner.supports.rows(_slots(learner)) for learner in self._fitted()]
         if len(rows) == 1:
             return rows[0]
-        _, first = np.unique(
-            np.concatenate([_added(learner) for learner in self._learners]), return_index=True
-        )
+        first = self._distinct(np.concatenate([_added(learner) for learner in self._learners]))
         return (sparse_vstack(rows, format="csr") if issparse(rows[0]) else np.vstack(rows))[first]
+
+    def _distinct(self, rounds: Ints) -> Ints | slice:
+        """Return which supports are listed, given their rounds: each row once, oldest first."""
+        if len(self._learners) == 1 or not self._supports_are_rows():
+            return slice(None)
+        return np.unique(rounds, return_index=True)[1]
 
     @property
     def dual_coef_(self) -> Floats:
@@ -216,9 +228,12 @@ class KernelEstimator(RowPlayer):
         rounds = self.support_
         if len(self._learners) == 1:
             return np.atleast_2d(self._learners[0].rule.coefficients())
-        coef = np.zeros((len(self._learners), len(rounds)))
+        coef, start = np.zeros((len(self._learners), len(rounds))), 0
         for i, learner in enumerate(self._learners):
-            coef[i, np.searchsorted(rounds, _added(learner))] = learner.rule.coefficients()
+            own = np.arange(start, start + learner.n_supports)
+            places = np.searchsorted(rounds, _added(learner)) if self._supports_are_rows() else own
+            coef[i, places] = learner.rule.coefficients()
+            start += learner.n_supports
         return coef
 
     @property

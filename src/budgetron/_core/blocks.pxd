@@ -6,6 +6,7 @@ from budgetron._core.kernel_values cimport Kind
 from budgetron._core.projection cimport ProjectionBlock
 from budgetron._core.rows cimport BatchRows, Block
 from budgetron._core.rule cimport Rule
+from budgetron._core.support_merging cimport MergingRule
 from budgetron._core.supports cimport Supports
 from budgetron._core.workers cimport Workers
 
@@ -20,6 +21,7 @@ cdef class Batch:
     # How rules with a projection, and rules with a Gaussian, look ahead; None for others
     cdef ProjectionBlock projections
     cdef GaussianBlock gaussians
+    cdef MergingRule merging  # the rule, if it changes the rows of supports; None for others
     # One number per row of the batch: labels, weights, and results to fill; NULL where not given
     cdef double[::1] y_view, importances_view, margins_view
     cdef int64_t[::1] sizes_view
@@ -52,3 +54,4 @@ cdef class Batch:
 
 cdef Py_ssize_t longest_block(Workers workers) noexcept nogil
 cdef Py_ssize_t block_length(Workers workers, bint narrow, Py_ssize_t top, size_t itemsize) noexcept nogil
+cdef bint shares_rows(Rule rule) noexcept

@@ -69,6 +69,8 @@ cdef class Batch:
         self.columns = len(rule.ledger)
         if ledger is not None and self.columns:
             self.ledger = &ledger[0, 0]
+        if not shares_rows(rule):
+            self.merging = rule
         if rule.gaussian is not None:
             keep = rule.gaussian_round.keep
             self.gaussians = GaussianBlock(rule.gaussian, keep, rule.projection, self.longest)
@@ -142,6 +144,11 @@ cdef class Batch:
             self.rule.projection.block = None
 
 
+cdef bint shares_rows(Rule rule) noexcept:
+    """Return whether each support is a row of the stream, so that learners may share its kernel values."""
+    return not (isinstance(rule, MergingRule) and (<MergingRule> rule).merges)
+
+
 cdef int play_blocks(Batch batch, real zero) except -1 nogil:
     """Play all rounds of a batch. `zero` gives the type of the rows."""
     cdef Py_ssize_t b
@@ -187,6 +194,8 @@ cdef Py_ssize_t play_block(Batch batch, Rule rule, Py_ssize_t b, real* K) except
             finish_round(rule, batch.y[t], k, rows, i, row)
             if rule.added >= 0:
                 add_support(batch, rule.added, i, b, K)
+            if batch.merging is not None and batch.merging.changed >= 0:
+                batch.merging.compare(batch.block, i, K, batch.ld)
         if batch.sizes != NULL:
             batch.sizes[t] = batch.supports.m
         if batch.ledger != NULL:

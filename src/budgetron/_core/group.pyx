@@ -56,6 +56,8 @@ cdef class LearnerGroup:
         for learner in learners:
             if learner.rule.outputs > 1:
                 raise ValueError("a learner with several outputs has its own kernel rows and cannot share them")
+            if not learner.shares_rows:
+                raise ValueError("a learner that merges supports has rows of its own and cannot share kernel values")
             if not learner.kernel.equals(first.kernel):
                 raise ValueError("learners that share kernel rows must have the same kernel")
             if (learner.supports.d, learner.supports.single, learner.supports.sparse) != (

@@ -11,7 +11,7 @@ from copy import deepcopy
 
 import numpy as np
 
-from budgetron._core.blocks cimport Batch
+from budgetron._core.blocks cimport Batch, shares_rows
 from budgetron._core.distances cimport Distances
 from budgetron._core.kernel cimport Kernel
 from budgetron._core.one_round cimport SingleRound
@@ -90,6 +90,11 @@ cdef class Learner:
     def n_outputs(self):
         """Number of functions that the hypothesis consists of."""
         return self.rule.outputs
+
+    @property
+    def shares_rows(self):
+        """Whether each support is a row of the stream, so that learners may share its kernel values."""
+        return shares_rows(self.rule)
 
     def add_output(self, Py_ssize_t place):
         """Add an output that is 0 at this place. The one output of two classes first becomes one for each."""

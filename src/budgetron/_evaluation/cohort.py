@@ -29,8 +29,8 @@ class Cohort:
     """Kernel learners that learn the same rows.
 
     Learners with the same kernel share its values, also between the classes of each learner, except those
-    with one hypothesis for all classes. Up to rounding,
-    the result is that of separate runs. The time of one learner is an estimate: the time of its own rounds,
+    with one hypothesis for all classes and those that merge supports. Up to rounding, the result is that of
+    separate runs. The time of one learner is an estimate: the time of its own rounds,
     and a part of the time for shared kernel values, in proportion to its supports.
 
     Parameters
@@ -43,7 +43,7 @@ class Cohort:
         self.seconds: Floats = np.zeros(len(self.models))
         # Hypotheses that share kernel values, and the models they belong to
         self._groups: list[tuple[LearnerGroup, list[int]]] = []
-        self._alone: list[int] = []  # models with one hypothesis for all classes
+        self._alone: list[int] = []  # models that share no kernel values
         self._grouped: list[int] = []  # identities of the hypotheses in the groups
 
     def progressive_fit(
@@ -113,7 +113,7 @@ class Cohort:
         self._alone = []
         for i, model in enumerate(self.models):
             first = hypotheses(model)[0]
-            if first.n_outputs > 1:
+            if first.n_outputs > 1 or not first.shares_rows:
                 self._alone.append(i)
                 continue
             for members in groups:

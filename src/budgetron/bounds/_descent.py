@@ -10,7 +10,7 @@ from budgetron.bounds._statement import Check, assume, theorem
 
 @theorem(
     "Kivinen, Smola, Williamson (2004), with errors; proof in its docstring",
-    "`OGD`, `BOGD`, `BSGD`",
+    "`OGD`, `BOGD`, `BSGD`, `FOGD`",
     "mistakes",
     "convex losses, steps above 0",
 )

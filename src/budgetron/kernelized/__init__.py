@@ -6,14 +6,15 @@ build compiles each module that they name, `budgetron` exports each class, and t
 all of them.
 """
 
-from budgetron._base.kernel_classifier import KernelClassifier as _KernelClassifier
 from budgetron._base.kernel_regressor import KernelRegressor as _KernelRegressor
+from budgetron._base.online_classifier import OnlineClassifier as _OnlineClassifier
 from budgetron._base.online_detector import OnlineDetector as _OnlineDetector
 from budgetron.kernelized._ahpatron import Ahpatron as Ahpatron
 from budgetron.kernelized._bogd import BOGD as BOGD
 from budgetron.kernelized._bsgd import BSGD as BSGD
 from budgetron.kernelized._budget_pa import BudgetPA as BudgetPA
 from budgetron.kernelized._cks import CKSPerceptron as CKSPerceptron
+from budgetron.kernelized._fogd import FOGD as FOGD
 from budgetron.kernelized._forgetron import Forgetron as Forgetron
 from budgetron.kernelized._nogd import NOGD as NOGD
 from budgetron.kernelized._norma_detector import NormaDetector as NormaDetector
@@ -36,8 +37,8 @@ from budgetron.kernelized._tighter import TighterPerceptron as TighterPerceptron
 from budgetron.kernelized._voted import VotedKernelPerceptron as VotedKernelPerceptron
 
 
-def learners() -> list[type[_KernelClassifier]]:
-    """Return all kernel learners, sorted by name.
+def learners() -> list[type[_OnlineClassifier]]:
+    """Return all kernel learners that classify, sorted by name.
 
     Examples
     --------
@@ -48,7 +49,7 @@ def learners() -> list[type[_KernelClassifier]]:
     return [
         value
         for name, value in sorted(globals().items())
-        if not name.startswith("_") and isinstance(value, type) and issubclass(value, _KernelClassifier)
+        if not name.startswith("_") and isinstance(value, type) and issubclass(value, _OnlineClassifier)
     ]
 
 

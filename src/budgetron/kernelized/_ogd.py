@@ -1,31 +1,29 @@
 """Online gradient descent with kernels: NORMA (Kivinen, Smola, Williamson 2004)."""
 
-from numbers import Integral, Real
+from functools import partial
+from numbers import Integral
 from typing import ClassVar
 
 import cython
 import numpy as np
+from cython.cimports.budgetron._core.descent import slope_of, step_of
 from cython.cimports.budgetron._core.rule import ERROR, TAU, Rule
-from cython.cimports.libc.math import exp, fabs, sqrt
-from sklearn.utils._param_validation import Interval, StrOptions
+from cython.cimports.libc.math import fabs, sqrt
+from sklearn.utils._param_validation import Interval
 
-from budgetron._base.descent import descent_theorem
+from budgetron._base.descent import DESCENT, check_decay, descent_theorem, places_of, steps_of
 from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._base.parameters import MOST_SUPPORTS, Constraints
 from budgetron._base.theorems import DeclaredTheorem
-from budgetron._util.types import Floats
 from budgetron.kernels import KernelFunction, Normalized
-
-LOSSES = ("hinge", "logistic", "squared")
-SCHEDULES = ("constant", "sqrt", "inverse")
 
 
 @cython.cclass
 class GradientRule(Rule):
     """In every round, shrink and take a step along the gradient of the loss; over the budget, truncate."""
 
-    loss: cython.int  # the place in LOSSES
-    schedule: cython.int  # the place in SCHEDULES
+    loss: cython.int
+    schedule: cython.int
     eta: cython.double
     decay: cython.double  # lambda
 
@@ -42,23 +40,7 @@ class GradientRule(Rule):
     @cython.exceptval(check=False)
     def slope(self) -> cython.double:
         """Return -y l'(f(x)), with the derivative l' of the loss; below 0 if f(x) is beyond y."""
-        margin: cython.double = self.y * self.margin
-        if self.loss == 1:
-            return 1.0 / (1.0 + exp(margin)) if margin < 700.0 else 0.0
-        if self.loss == 2:
-            return 1.0 - margin
-        # A loss that is as small as rounding counts as 0.
-        return 1.0 if 1.0 - margin > self.tie_share() else 0.0
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def step(self) -> cython.double:
-        """Return eta_t; t counts all rounds from 1 on."""
-        t: cython.double = self.rounds + 1.0
-        if self.schedule == 1:
-            return self.eta / sqrt(t)
-        return self.eta / t if self.schedule == 2 else self.eta
+        return slope_of(self.loss, self.y * self.margin, self.tie_share())
 
     @cython.cfunc
     @cython.nogil
@@ -70,7 +52,7 @@ class GradientRule(Rule):
     @cython.nogil
     @cython.exceptval(-1)
     def update(self) -> cython.int:
-        eta: cython.double = self.step()
+        eta: cython.double = step_of(self.schedule, self.eta, self.rounds + 1.0)  # t counts all rounds
         c: cython.double = eta * self.slope()
         self.note(TAU, fabs(c))
         self.shrink(1.0 - eta * self.decay)  # (1 - eta_t lambda) f_t
@@ -138,13 +120,11 @@ class OGD(KernelClassifier):
     Trace(1797 rounds, 91 mistakes, error rate 0.0506, 660 supports)
     """
 
-    _parameter_constraints: ClassVar[Constraints] = KernelClassifier._parameter_constraints | {
-        "eta": [Interval(Real, 0.0, None, closed="neither")],
-        "decay": [Interval(Real, 0.0, None, closed="left")],
-        "loss": [StrOptions(set(LOSSES))],
-        "schedule": [StrOptions(set(SCHEDULES))],
-        "budget": [Interval(Integral, 1, MOST_SUPPORTS, closed="both"), None],
-    }
+    _parameter_constraints: ClassVar[Constraints] = (
+        KernelClassifier._parameter_constraints
+        | DESCENT
+        | {"budget": [Interval(Integral, 1, MOST_SUPPORTS, closed="both"), None]}
+    )
 
     def __init__(
         self,
@@ -168,19 +148,8 @@ class OGD(KernelClassifier):
         self.budget = budget
 
     def _rule(self, generator: np.random.Generator) -> GradientRule:
-        if self.eta * self.decay > 1:
-            raise ValueError(
-                f"eta * decay must be at most 1, or coefficients change sign; got {self.eta:.4g} * "
-                f"{self.decay:.4g}. Use a smaller eta or decay"
-            )
-        places = LOSSES.index(self.loss), SCHEDULES.index(self.schedule)
-        return GradientRule(self.budget or 0, *places, self.eta, self.decay)
-
-    def _steps(self, rounds: Floats) -> Floats:
-        """Return the step of each round, counted from 1."""
-        powers = {"constant": 0.0, "sqrt": 0.5, "inverse": 1.0}
-        steps: Floats = self.eta / rounds ** powers[self.schedule]
-        return steps
+        check_decay(self.eta, self.decay)
+        return GradientRule(self.budget or 0, *places_of(self.loss, self.schedule), self.eta, self.decay)
 
     def _theorems(self, radius: float) -> list[DeclaredTheorem]:
-        return [descent_theorem(self._steps, self.decay, self.loss)]
+        return [descent_theorem(partial(steps_of, self.eta, self.schedule), self.decay, self.loss)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +24,9 @@ Row = NDArray[np.floating]
 class FeatureColumns:
     """The column of each feature in a row of numbers.
 
-    A feature gets a column when it is first learned. A feature that is missing in a row is 0. It is missing
-    if the row does not have it, or if its value is None, NaN, or pandas' NA or NaT.
+    A feature gets a column when it is first learned. The new features of one row get theirs in the order of
+    their names, so that a learner does not depend on the order of a dict. A feature that is missing in a row
+    is 0. It is missing if the row does not have it, or if its value is None, NaN, or pandas' NA or NaT.
 
     Parameters
     ----------
@@ -68,7 +69,7 @@ class FeatureColumns:
             )
         for name, value in x.items():
             _number(name, value)
-        self.columns |= {name: len(self.columns) + i for i, name in enumerate(new)}
+        self.columns |= {name: len(self.columns) + i for i, name in enumerate(_in_order(new))}
         self._prepare()
 
     def _prepare(self) -> None:
@@ -109,6 +110,15 @@ class FeatureColumns:
             if name not in self.columns and present[:, j].any():
                 first.setdefault(int(present[:, j].argmax()), {})[name] = 0.0
         return first
+
+
+def _in_order(names: list[Hashable]) -> list[Hashable]:
+    """Return names in a fixed order, or as they are if they have none."""
+    keys: list[Any] = [(type(name).__name__, name) for name in names]
+    try:
+        return [name for _, name in sorted(keys)]
+    except TypeError:
+        return names
 
 
 def table_values(X: pd.DataFrame) -> NDArray[np.float64]:

@@ -1,0 +1,4 @@
+from budgetron._core.span import SpanRule
+
+class MergingRule(SpanRule):
+    merges: bool
