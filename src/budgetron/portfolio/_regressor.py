@@ -61,10 +61,12 @@ class BudgetRegressor(OnlineRegressor):
     experts_ : list of dict
         The combiners, the leader and the experts, with their weights in the prediction.
 
-    Notes ----- *Experts.* The mean of all targets, two recent means and the last target; recursive least
-    squares that keeps everything, forgets slowly or forgets fast, and with the last three targets as
-    features; and second-order kernel regressors (`SecondOrderRegressor`) of several widths, one that forgets,
-    one with the last targets as features, and two with learned feature scales (`relevance.feature_scales`).
+    Notes
+    -----
+    *Experts.* The mean of all targets, two recent means and the last target; recursive least squares that
+    keeps everything, forgets slowly or forgets fast, and with the last three targets as features; and
+    second-order kernel regressors (`SecondOrderRegressor`) of several widths, one that forgets, one with the
+    last targets as features, and two with learned feature scales (`relevance.feature_scales`).
     The first 50 rows are kept to find the scale of the targets and the width of the kernels, and are then
     learned. After 1,000 rounds the feature scales are learned from these rows. After 2,000 rounds four kernel
     experts go on: the two best of those that forget, and the two best of the others.
@@ -76,8 +78,7 @@ class BudgetRegressor(OnlineRegressor):
     Combiners and leader have 95 % of the first weights.
 
     *Guarantee.* For any stream, and any sequence of the combiners, the leader and the experts with k
-    switches, the
-    sum of the squared errors is at most that of the sequence plus::
+    switches, the sum of the squared errors is at most that of the sequence plus::
 
         2 R^2 ((k + 1) ln(1 / (a p)) + n ln(1 / (1 - a))) + growth
 
