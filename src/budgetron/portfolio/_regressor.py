@@ -51,7 +51,7 @@ class BudgetRegressor(OnlineRegressor):
     ----------
     memory : int or str, default="16MB"
         The largest number of bytes of all numbers that the model keeps (`nbytes_`), as a number or as text
-        like "512kB". 1 MB is 2^20 bytes. Kernel experts store at most 250 rows each, so that more than about
+        like "512kB". 1 MB is 2^20 bytes. Kernel experts store at most 239 rows each, so that more than about
         16 MB is only needed for wide rows.
     level : float, default=0.9
         The share of the targets that the intervals should contain.
@@ -68,7 +68,7 @@ class BudgetRegressor(OnlineRegressor):
     second-order kernel regressors (`SecondOrderRegressor`) of several widths, one that forgets, one with the
     last targets as features, and two with learned feature scales (`relevance.feature_scales`).
     The first 50 rows are kept to find the scale of the targets and the width of the kernels, and are then
-    learned. After 1,000 rounds the feature scales are learned from these rows. After 2,000 rounds four kernel
+    learned. After 1,000 rounds the feature scales are learned from these rows. After 1,500 rounds four kernel
     experts go on: the two best of those that forget, and the two best of the others.
 
     *Combination.* The leader is the expert with the smallest recent squared error. Three combiners, which
