@@ -15,6 +15,8 @@ import matplotlib.pyplot as plt
 
 QUESTIONS = [
     ("Do all rows fit in memory,\nwithout drift?", "gradient boosting or an SVM\n(another library)"),
+    ("Are there no labels, and\nunusual rows are wanted?", "SecondOrderDetector"),
+    ("Is the target a number?", "BudgetRegressor"),
     ("Are a millisecond per row and\n1 MB or more acceptable?", "BudgetClassifier"),
     ("Does a line separate\nthe classes well enough?", "linear.AROW"),
     (
@@ -45,15 +47,15 @@ def main() -> None:
     )
     parser.add_argument("--output", type=Path, default=Path("which-learner.png"), help="file of the figure")
     options = parser.parse_args()
-    figure, axes = plt.subplots(figsize=(8.2, 7.6))
+    figure, axes = plt.subplots(figsize=(8.6, 9.8))
     for row, (question, answer) in enumerate(QUESTIONS):
         y = -1.25 * row
         box(axes, 0, y, question, "white", 3.0)
-        box(axes, 4.6, y, answer, OURS if row else OTHER, 3.0)
+        box(axes, 4.8, y, answer, OURS if row else OTHER, 3.4)
         arrow(axes, (1.5, y), (3.1, y), "yes")
         arrow(axes, (0, y - 0.36), (0, y - 0.89), "no")
     box(axes, 0, -1.25 * len(QUESTIONS), LAST, OURS, 3.0)
-    axes.set(xlim=(-1.7, 6.3), ylim=(-1.25 * len(QUESTIONS) - 0.5, 0.5))
+    axes.set(xlim=(-1.7, 6.7), ylim=(-1.25 * len(QUESTIONS) - 0.5, 0.5))
     axes.axis("off")
     figure.savefig(options.output, dpi=110, bbox_inches="tight", facecolor="white")
 

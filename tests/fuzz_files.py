@@ -157,6 +157,10 @@ def models():
     for row in X:
         regressor.learn_one(dict(zip("abc", row.tolist(), strict=True)), float(row[0]))
     yield regressor
+    wrapper = river.ConformalRegressor(river.linear.AROWRegressor(), window=40)
+    for row in X:
+        wrapper.learn_one(dict(zip("abc", row.tolist(), strict=True)), float(row[0]))
+    yield wrapper
     for cls in budgetron.detectors():
         yield cls(4, gamma=0.5).fit(X)
     yield budgetron.NormaDetector(4, false_alarm_rate=0.3).fit(wide)
@@ -168,6 +172,7 @@ def models():
         (river.Forgetron(3), y),
         (river.linear.AROW(), three),
         (river.Projectron(), three),
+        (river.ConformalClassifier(river.Forgetron(3), window=9), three),
     ]:
         for row, label in zip(X, labels.tolist(), strict=True):
             adapter.learn_one(dict(zip("abc", row.tolist(), strict=True)), label)

@@ -381,3 +381,15 @@ def test_the_tables_of_the_guarantees(monkeypatch):
             assert f"| {name} | `{theorem}` |" in page, "run benchmarks/guarantees.py"
     for label in guarantees.MANY:
         assert f"| {label} | " in page, "run benchmarks/guarantees.py"
+
+
+def test_coverage_is_measured_on_every_stream_of_the_quality_benchmark(quality):
+    results = json.loads((ROOT / "docs" / "conformal" / "results.json").read_text())
+    assert list(results["classes"]) == list(quality["streams"].STREAMS)
+    runs = [
+        run
+        for learners in (*results["classes"].values(), *results["numbers"].values())
+        for run in learners.values()
+    ]
+    assert len(runs) >= 70
+    assert max(abs(run["coverage"] - 0.9) for run in runs) < 0.01

@@ -371,7 +371,7 @@ def test_learners_of_the_other_task(numbers, table, tmp_path):
 
 
 def test_options_of_classes(numbers, table, tmp_path):
-    for options in (["--class-weight", "a=2"], ["--average", "-l", "norma"], ["--coverage", "0.9"]):
+    for options in (["--class-weight", "a=2"], ["--average", "-l", "norma"]):
         message = refused("run", numbers, "-t", "y", *options)
         assert f"{options[0]} is for classes, but the target has numbers" in message
     message = refused("run", numbers, "-t", "y", "--task", "regression", "--classes", "1,2")
@@ -381,7 +381,7 @@ def test_options_of_classes(numbers, table, tmp_path):
         message = refused("predict", tmp_path / "m", numbers, *option)
         assert f"{option[0]} is for classes, but the model predicts numbers" in message
     message = refused("predict", tmp_path / "m", numbers, "--intervals")
-    assert "--intervals: AROWRegressor does not provide intervals" in message
+    assert "--intervals: AROWRegressor has no intervals" in message
     command("run", table, "-t", "city", "-l", "arow", "--save", tmp_path / "classes")
     message = refused("predict", tmp_path / "classes", table, "--intervals")
     assert "--intervals is for numbers, but the model predicts classes" in message

@@ -7,7 +7,15 @@ import pytest
 from typer.testing import CliRunner
 
 import budgetron
-from budgetron import ConformalClassifier, Forgetron, SecondOrderProjectron, bounds, evaluate, report
+from budgetron import (
+    ConformalClassifier,
+    ConformalRegressor,
+    Forgetron,
+    SecondOrderProjectron,
+    bounds,
+    evaluate,
+    report,
+)
 from budgetron._evaluation.coverage import coverage_of
 from budgetron.cli import app
 
@@ -137,3 +145,89 @@ def test_a_saved_model_keeps_its_coverage(table, tmp_path):
     more = command("run", table, "-t", "label", "--from", model, "--save", tmp_path / "more")
     assert more.exit_code == 0, more.output
     assert budgetron.load(tmp_path / "more").counts_[0] == 1800
+
+
+# ---------------------------------------------------------------------- intervals
+
+
+@pytest.fixture
+def numbers(tmp_path):
+    X, _ = rows()
+    rng = np.random.default_rng(1)
+    y = (100.0 + 30.0 * X[:, 0] + 10.0 * rng.normal(size=len(X))).round(2)
+    path = tmp_path / "numbers.csv"
+    lines = [",".join([*map(str, x), str(target)]) for x, target in zip(X, y, strict=True)]
+    path.write_text("\n".join(["a,b,c,price", *lines]) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("learner", ["arow", "budget:memory=1MB", "secondorder", "linear.pa"])
+def test_run_predicts_intervals(numbers, tmp_path, learner):
+    model, page = tmp_path / "model", tmp_path / "page.html"
+    options = ["run", numbers, "-t", "price", "-l", learner, "--coverage", "0.8"]
+    done = command(*options, "--save", model, "--report", page)
+    assert done.exit_code == 0, done.output
+    assert "Prediction intervals" in done.output
+    assert "which aim at 80 %" in " ".join(done.output.split())
+    saved = budgetron.load(model)
+    assert isinstance(saved, ConformalRegressor)
+    assert (saved.coverage, saved.rounds_) == (0.8, 900)
+    assert abs(saved.coverage_ - 0.8) < 0.02
+    assert f"{100 * saved.coverage_:.2f}" in done.output
+    guaranteed = 1.0 - bounds.conformal_misses(900, 0.8, 0.01) / 900
+    assert f"{100 * guaranteed:.2f}" in done.output
+    content = page.read_text()
+    assert "<h3>Prediction intervals</h3>" in content
+    assert f"<td>{100 * guaranteed:.2f}</td>" in content
+    found = stream_of(command(*options, "--json"))
+    (figures,) = found["prediction_intervals"].values()
+    (result,) = found["results"]
+    assert figures["coverage"] == pytest.approx(result["coverage"]) == saved.coverage_
+    assert result["level"] == 0.8
+    # The noise has the standard deviation 10: 80 % of it is within 12.8, if f is known.
+    assert 20.0 < result["window_width"] < 45.0
+    output = tmp_path / "predictions.csv"
+    done = command("predict", model, numbers, "--intervals", "-o", output)
+    assert done.exit_code == 0, done.output
+    table = np.genfromtxt(output, delimiter=",", names=True)
+    assert ((table["low"] < table["prediction"]) & (table["prediction"] < table["high"])).all()
+    targets = np.genfromtxt(numbers, delimiter=",", names=True)["price"]
+    inside = ((table["low"] <= targets) & (targets <= table["high"])).mean()
+    assert 0.7 < inside < 0.95
+    assert f"{100 * inside:.1f} % of them are in their intervals" in done.output
+
+
+def test_intervals_do_not_change_the_errors(numbers):
+    options = ["compare", numbers, "-t", "price", "-l", "arow", "-l", "norma", "-l", "budget", "--json"]
+    plain, found = (stream_of(command(*options, *more)) for more in ([], ["--coverage", "0.9"]))
+    before, after = ({one["learner"]: one["rmse"] for one in each["results"]} for each in (plain, found))
+    assert before == pytest.approx(after, rel=1e-12)
+    assert set(found["prediction_intervals"]) == set(before)
+    assert "prediction_intervals" not in plain
+
+
+def test_infinite_widths_are_null_in_json(numbers):
+    # After four rounds every interval was infinite.
+    options = ["run", numbers, "-t", "price", "-l", "arow", "--coverage", "0.9", "--rows", "4"]
+    done = command(*options, "--json")
+    (result,) = stream_of(done)["results"]
+    assert result["window_width"] is None
+    assert result["coverage"] == 1.0
+    assert "Infinity" not in done.stdout
+    assert " inf" in command(*options).output
+
+
+def test_certificates_and_checkpoints_of_intervals(numbers, tmp_path):
+    options = ["run", numbers, "-t", "price", "-l", "secondorder", "--coverage", "0.8"]
+    done = command(*options, "--certify")
+    assert done.exit_code == 0, done.output
+    assert "Gibbs, Candes (2021)" in done.output
+    assert "the bound holds" in done.output
+    found = [
+        stream_of(command(*options, "--checkpoint", tmp_path / "c", "--every", "100", "--json", *rows))
+        for rows in ([], [])
+    ]
+    assert found[0]["prediction_intervals"] == found[1]["prediction_intervals"]
+    done = command(*options, "--delay", "3")
+    assert done.exit_code == 2
+    assert "leave out --delay" in " ".join(done.output.split())

@@ -18,6 +18,7 @@ import budgetron
 from budgetron import NormaDetector, SecondOrderDetector, bounds, certify
 from budgetron._base.access import add_features
 from budgetron._base.alarms import WINDOW, AlarmThreshold
+from budgetron.kernels import Normalized
 
 river = pytest.importorskip("budgetron.river", reason="river is not installed")
 
@@ -28,6 +29,10 @@ MODELS = {
     "norma, poly": partial(NormaDetector, 12, kernel="poly", gamma=0.5, coef0=1.0, degree=2),
     "second order": partial(SecondOrderDetector, 12, 0.05, gamma=GAMMA, false_alarm_rate=0.1),
     "second order, forget": partial(SecondOrderDetector, 12, 0.05, 0.3, forget=0.97, gamma=GAMMA),
+    "second order, mean": partial(SecondOrderDetector, 12, 0.05, 0.3, score_by="mean", gamma=GAMMA),
+    "second order, poly": partial(
+        SecondOrderDetector, 12, 0.05, kernel=Normalized("poly"), gamma=0.5, coef0=1.0, degree=2
+    ),
 }
 
 
@@ -70,14 +75,23 @@ def test_norma_equals_reference(budget, eta, nu, sparse):
     np.testing.assert_allclose(model.dual_coef_[0], list(run.alpha.values()), atol=1e-12)
 
 
+@pytest.mark.parametrize("score", ["variance", "mean"])
 @pytest.mark.parametrize("forget", [1.0, 0.97])
-def test_second_order_equals_reference(forget):
+def test_second_order_equals_reference(forget, score):
     X = stream()
-    model = SecondOrderDetector(12, 0.05, 0.1, forget=forget, gamma=GAMMA)
+    model = SecondOrderDetector(12, 0.05, 0.1, forget=forget, score_by=score, gamma=GAMMA)
     arguments = {"budget": 12, "threshold": 0.05, "r": 0.1, "prior": 1.0, "forget": forget}
     run = regression.SecondOrderRegression(gram(X), np.ones(len(X)), linear=None, weights=None, **arguments)
     trace = model.progressive_fit(X, ledger=True)
-    np.testing.assert_allclose(trace.scores, [run.play(t)[0] for t in range(len(X))], atol=1e-8)
+    played = MODELS["second order"]().set_params(forget=forget, score_by=score)
+    for t, x in enumerate(X):
+        mean, variance = run.play(t)
+        expected = mean if score == "mean" else 1.0 - variance
+        assert trace.scores[t] == pytest.approx(expected, abs=1e-8)
+        if t:
+            assert played.score_row(x) == pytest.approx(expected, abs=1e-8)
+            assert played.score_samples(X[t : t + 1])[0] == pytest.approx(expected, abs=1e-8)
+        assert played.play(x) == pytest.approx(expected, abs=1e-8)
     np.testing.assert_array_equal(model.support_, run.supports)
     np.testing.assert_allclose(model.dual_coef_, run.coefficients(), atol=1e-6)
     assert run.exchanged > 0  # otherwise this tests no exchange
@@ -85,10 +99,37 @@ def test_second_order_equals_reference(forget):
 
 def test_second_order_without_limits_is_kernel_ridge_regression_of_1():
     X = stream(80)
-    model = SecondOrderDetector(200, 0.0, 0.3, gamma=GAMMA)
+    model = SecondOrderDetector(200, 0.0, 0.3, score_by="mean", gamma=GAMMA)
     np.testing.assert_allclose(
         model.progressive_fit(X).scores, detection.one_class_mean(gram(X), 0.3), atol=1e-8
     )
+
+
+def test_second_order_without_limits_is_the_variance_of_a_gaussian_process():
+    X = stream(80)
+    model = SecondOrderDetector(200, 0.0, 0.3, gamma=GAMMA)
+    found = model.progressive_fit(X).scores
+    np.testing.assert_allclose(found, 1.0 - detection.variances(gram(X), 0.3), atol=1e-8)
+    assert found[0] == 0.0
+    assert found[-1] > 0.5
+    assert model.score_samples([[1e3] * 4]) == pytest.approx([0.0], abs=1e-12)
+
+
+def test_a_row_between_clusters_is_unusual():
+    rng = np.random.default_rng(0)
+    centers = np.array([[-1.5, 0.0], [1.5, 0.0], [0.0, 1.5], [0.0, -1.5]])
+    X = centers[rng.integers(4, size=1500)] + 0.2 * rng.normal(size=(1500, 2))
+    between = {}
+    for score in ("variance", "mean"):
+        model = SecondOrderDetector(60, gamma=0.5, score_by=score).fit(X)
+        between[score] = (model.score_samples(X) <= model.score_samples([[0.0, 0.0]])).mean()
+    assert between["variance"] < 0.01
+    assert between["mean"] > 0.2
+
+
+def test_only_known_scores_are_accepted():
+    with pytest.raises(ValueError, match="score_by"):
+        SecondOrderDetector(score_by="median").fit(stream())
 
 
 @pytest.mark.parametrize("rate", [0.5, 0.1, 0.01, 0.0003])

@@ -39,7 +39,7 @@ def test_a_result_is_that_of_the_trace(rows):
         rtol=1e-12,
     )
     assert (result.rounds, result.supports) == (700, trace.support_sizes[-1])
-    width = np.diff(trace.intervals[-100:], axis=1).mean()
+    width = np.median(np.diff(trace.intervals[-100:], axis=1))
     np.testing.assert_allclose(result.window_width, width, rtol=1e-12)
     curve = result.curve
     at = curve["round"] - 1

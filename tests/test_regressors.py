@@ -368,6 +368,16 @@ def test_arow_becomes_diagonal_beyond_its_limit():
     assert np.isfinite(model.partial_fit(np.ones((1, 1000)), [1.0]).predict(np.ones((1, 1000)))).all()
 
 
+def test_read_only_rows_have_deviations():
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    model = SecondOrderRegressor(20, gamma=0.3).fit(X, X[:, 0])
+    rows = X.copy()
+    rows.setflags(write=False)
+    np.testing.assert_array_equal(
+        model.predict(rows, return_std=True)[1], model.predict(X, return_std=True)[1]
+    )
+
+
 def test_deviations_are_calibrated():
     """The standardised residuals of a stream with noise have a variance of about 1."""
     X, y = make_friedman1(3000, noise=1.0, random_state=0)

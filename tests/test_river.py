@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from river import checks, datasets, drift, evaluate, metrics, preprocessing
+from river.conf import Interval
 from test_memory import memory_of
 
 import budgetron.river
@@ -19,6 +20,11 @@ from budgetron.river import linear
 ADAPTERS = [cls for cls in river.adapters().values() if issubclass(cls, river.RiverClassifier)]
 REGRESSORS = [cls for cls in river.adapters().values() if issubclass(cls, river.RiverRegressor)]
 DETECTORS = [cls for cls in river.adapters().values() if issubclass(cls, river.RiverDetector)]
+# The wrappers, and the adapter in each.
+CONFORMAL = {
+    river.ConformalClassifier: river.Forgetron,
+    river.ConformalRegressor: river.SecondOrderRegressor,
+}
 names = {"ids": lambda cls: f"{cls.__module__.removeprefix('budgetron.')}.{cls.__name__}"}
 
 # Checks that the adapters do not pass, with the reason.
@@ -61,6 +67,8 @@ def estimator_of(adapter):
 
 def small(cls, **more):
     """Return an adapter with a small budget or memory, and a fixed seed."""
+    if cls in CONFORMAL:
+        return cls(small(CONFORMAL[cls], **more), 0.8, window=60)
     params = {"budget": 20, "memory": "256kB", "seed": 1}
     return cls(**{name: params[name] for name in params if name in cls.parameter_names()} | more)
 
@@ -129,7 +137,7 @@ def blobs(n=200):
 # The number of supports that fit into BudgetClassifier's memory depends on the number of features.
 @pytest.mark.parametrize("cls", [cls for cls in ADAPTERS if cls is not river.BudgetClassifier], **names)
 def test_new_features_count_as_zero_in_earlier_rows(cls):
-    width = {"gamma": 0.2} if "gamma" in cls.parameter_names() else {}
+    width = {"gamma": 0.2} if "gamma" in CONFORMAL.get(cls, cls).parameter_names() else {}
     late, early = small(cls, **width), small(cls, **width)
     stream = list(rows())
     for x, y in stream:
@@ -147,7 +155,8 @@ def test_new_features_count_as_zero_in_earlier_rows(cls):
 def test_nbytes_is_the_sum_of_the_arrays(cls):
     model = small(cls)
     has_memory = "memory" in cls.parameter_names()
-    if not has_memory and "budget" not in cls.parameter_names() and not cls.__module__.endswith("linear"):
+    has_budget = "budget" in CONFORMAL.get(cls, cls).parameter_names()
+    if not has_memory and not has_budget and not cls.__module__.endswith("linear"):
         pytest.skip("without a budget the model grows with its updates")
     stream = list(rows(900))
     sizes = []
@@ -162,7 +171,8 @@ def test_nbytes_is_the_sum_of_the_arrays(cls):
     assert keeps_all or len(set(sizes)) == 1
     arrays, bare = memory_of(estimator_of(model))
     parts = bare + sum(array.nbytes for array in arrays)
-    assert model.nbytes_ == parts + model.to_parts()["sigmoids"].nbytes
+    tracking = 16 * model.window + 16 if cls in CONFORMAL else 0
+    assert model.nbytes_ == parts + tracking + model.to_parts()["sigmoids"].nbytes
 
 
 @pytest.mark.parametrize("cls", ADAPTERS, **names)
@@ -455,7 +465,7 @@ def test_retrained_after_drift():
 
 def test_every_learner_has_an_adapter():
     # All learners, and BudgetClassifier
-    assert len(ADAPTERS) == len(budgetron.learners()) + len(budgetron.linear.learners()) + 1
+    assert len(ADAPTERS) == len(budgetron.learners()) + len(budgetron.linear.learners()) + 2
     assert all(cls.__doc__ for cls in ADAPTERS)
 
 
@@ -553,3 +563,116 @@ def test_regressors_refuse_bad_targets(cls):
     with pytest.raises(ValueError, match="one target per row"):
         model.learn_many(pd.DataFrame([{"a": 1.0}]), pd.Series([1.0, 2.0]))
     assert seen() == before
+
+
+# ---------------------------------------------------------------------- prediction sets and intervals
+
+
+@pytest.mark.parametrize("cls", [cls for cls in ADAPTERS if cls not in CONFORMAL], **names)
+def test_sets_of_single_rows(cls):
+    model = river.ConformalClassifier(small(cls), 0.8, step=0.05, window=40)
+    compared = 0
+    for x, y in rows():
+        found = model.predict_one(x, with_set=True)
+        parts = model.to_parts()
+        known = set(x) <= set(parts["features"]) and y in parts["labels"] and len(parts["labels"]) > 1
+        assert found <= set(parts["labels"])
+        before = (model.misses_, estimator_of(model).total_set_size_) if known else (0, 0)
+        model.learn_one(x, y)
+        if known:  # the round has the set that was predicted
+            compared += 1
+            assert model.misses_ - before[0] == (y not in found)
+            assert estimator_of(model).total_set_size_ - before[1] == len(found)
+    assert compared > 280
+    estimator = estimator_of(model)
+    assert model.misses_ == estimator.misses_
+    assert model.coverage_ == estimator.coverage_ == pytest.approx(0.8, abs=0.05)
+    assert model.mean_set_size_ == estimator.mean_set_size_
+
+
+def test_a_set_has_the_classes_of_the_estimator():
+    stream = list(rows())
+    model = river.ConformalClassifier(river.SecondOrderProjectron(20, gamma=0.5), window=60)
+    for x, y in stream:
+        model.learn_one(x, y)
+    labels = np.array(model.to_parts()["labels"], object)
+    X = np.array([[x.get(f, 0.0) for f in model.to_parts()["features"]] for x, _ in stream])
+    sets = estimator_of(model).predict_set(X)
+    assert {tuple(one) for one in sets} > {(True, False, False)}
+    for (x, _), one in zip(stream, sets, strict=True):
+        assert model.predict_one(x, with_set=True) == set(labels[one])
+
+
+@pytest.mark.parametrize("cls", [cls for cls in REGRESSORS if cls not in CONFORMAL], **names)
+def test_intervals_of_single_rows(cls):
+    model = river.ConformalRegressor(small(cls), 0.8, step=0.05, window=40)
+    compared, widths = 0, []
+    for x, label in rows():
+        y = sum(x.values()) + (label == "late")
+        interval = model.predict_one(x, with_interval=True)
+        widths.append(interval.width)
+        known, misses = set(x) <= set(model.to_parts()["features"]), model.misses_
+        model.learn_one(x, y)
+        if known:  # the round has the interval that was predicted
+            compared += 1
+            assert model.misses_ - misses == (y not in interval)
+    assert compared > 280
+    assert model.misses_ == estimator_of(model).misses_
+    assert model.coverage_ == pytest.approx(0.8, abs=0.05)
+    assert np.isinf(widths[0])
+    assert np.isfinite(widths[100:]).mean() > 0.8
+    features = model.to_parts()["features"]
+    X = np.array([[x.get(feature, 0.0) for feature in features] for x, _ in rows()])
+    expected = estimator_of(model).predict_interval(X)
+    found = [model.predict_one(x, with_interval=True) for x, _ in rows()]
+    np.testing.assert_allclose([(one.lower, one.upper) for one in found], expected, rtol=1e-9, atol=1e-9)
+
+
+def test_sets_and_intervals_before_the_first_round_and_in_pipelines():
+    classifier, regressor = small(river.ConformalClassifier), small(river.ConformalRegressor)
+    assert classifier.predict_one({"a": 1.0}, with_set=True) == set()
+    assert classifier.predict_one({"a": 1.0}) is None
+    assert regressor.predict_one({"a": 1.0}, with_interval=True) == Interval(-np.inf, np.inf)
+    assert regressor.predict_one({"a": 1.0}) == 0.0
+    for model in (classifier, regressor):
+        assert np.isnan(model.coverage_)
+        assert model.misses_ == 0
+    classifier.learn_one({"a": 1.0}, "first")
+    assert classifier.predict_one({"a": 1.0}, with_set=True) <= {"first"}
+    pipeline = preprocessing.StandardScaler() | small(river.ConformalClassifier)
+    numbers = preprocessing.StandardScaler() | small(river.ConformalRegressor)
+    for x, y in rows():
+        pipeline.learn_one(x, y)
+        numbers.learn_one(x, float(len(x)))
+    assert pipeline.predict_one({"f0": 1.0}, with_set=True) <= {True, False, "late"}
+    assert isinstance(numbers.predict_one({"f0": 1.0}, with_interval=True), Interval)
+
+
+def test_wrappers_clone_the_learner_and_refuse_others():
+    learner = river.Forgetron(20, max_features=6)
+    model = river.ConformalClassifier(learner, 0.8, window=60)
+    for x, y in rows():
+        model.learn_one(x, y)
+    assert learner.predict_one({"f0": 1.0}) is None
+    with pytest.raises(ValueError, match="max_features is 6"):
+        model.learn_one({"more": 1.0}, True)
+    for wrong in (budgetron.Forgetron(), river.SecondOrderRegressor(), model, None):
+        with pytest.raises(ValueError, match=r"must be one of budgetron.river, like Forgetron\(\)"):
+            river.ConformalClassifier(wrong)
+    for wrong in (river.Forgetron(), small(river.ConformalRegressor), None):
+        with pytest.raises(
+            ValueError, match=r"must be one of budgetron.river, like SecondOrderRegressor\(\)"
+        ):
+            river.ConformalRegressor(wrong)
+    with pytest.raises(ValueError, match="coverage"):
+        river.ConformalClassifier(learner, 1.5)
+    good = model.to_parts()
+    for change in (
+        {"model": estimator_of(river.ConformalClassifier(river.Forgetron(19), 0.8, window=60))},
+        {"model": estimator_of(river.ConformalClassifier(river.Projectron(20), 0.8, window=60))},
+        {"model": estimator_of(river.ConformalClassifier(learner, 0.9, window=60))},
+    ):
+        with pytest.raises(ValueError, match="should be"):
+            river.ConformalClassifier.from_parts(
+                {"learner": learner, "coverage": 0.8, "step": 0.01, "window": 60}, **good | change
+            )

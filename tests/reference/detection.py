@@ -1,4 +1,4 @@
-"""Detectors, slow and literal: NORMA for novelty detection, kernel regression of 1, and the threshold."""
+"""Detectors, slow and literal: NORMA for novelty detection, Gaussian processes, and the threshold."""
 
 from math import floor
 
@@ -33,6 +33,12 @@ def one_class_mean(K, r):
         weights = np.linalg.solve(K[:t, :t] + r * np.eye(t), np.ones(t))
         scores.append(float(K[t, :t] @ weights))
     return np.array(scores)
+
+
+def variances(K, r):
+    """Return the variance of a Gaussian process at each row, given all rows before it, solved anew."""
+    explained = [K[t, :t] @ np.linalg.solve(K[:t, :t] + r * np.eye(t), K[t, :t]) for t in range(1, len(K))]
+    return np.diagonal(K) - np.array([0.0, *explained])
 
 
 def alarm_thresholds(scores, rate, window=1000):

@@ -35,7 +35,8 @@ class OnlineDetector(OutlierMixin, KernelEstimator):
     """The base of the detectors. A subclass defines which rule it follows (`_rule` or `_rules`).
 
     The label of every row is 1, and the margins of the hypothesis are the scores: f(x) is large where rows
-    are frequent. The threshold of the scores is not part of the hypothesis; see `AlarmThreshold`.
+    are frequent. A subclass may have other scores; then it overrides the methods under "scores of rows". The
+    threshold of the scores is not part of the hypothesis; see `AlarmThreshold`.
     """
 
     _parameter_constraints: ClassVar[Constraints] = KernelEstimator._parameter_constraints | {
@@ -113,13 +114,13 @@ class OnlineDetector(OutlierMixin, KernelEstimator):
 
     def _learn(self, X: Rows, *, ledger: bool = False) -> DetectionTrace:
         batch = self._open_batch(X, ledger)
-        start = self.rounds_
+        start, supports = self.rounds_, self._learners[0].n_supports
         try:
             self._play_parts(batch)
         except KeyboardInterrupt:  # the rounds before it count
-            self._count_scores(batch, self.rounds_ - start)
+            self._count_scores(batch, self.rounds_ - start, supports, ledger)
             raise
-        return self._count_scores(batch, len(batch))
+        return self._count_scores(batch, len(batch), supports, ledger)
 
     def _open_batch(self, X: Rows, ledger: bool) -> Batch:
         """Check the rows of a batch, and make the hypothesis if it is the first."""
@@ -138,7 +139,7 @@ class OnlineDetector(OutlierMixin, KernelEstimator):
             labels=[np.ones(n)],
             margins=np.empty((1, n)),
             sizes=np.empty((1, n), np.int64),
-            ledger=np.empty((1, n, len(names))) if ledger else None,
+            ledger=np.empty((1, n, len(names))) if ledger or self._needs_ledger() else None,
             importances=None,
         )
 
@@ -146,14 +147,13 @@ class OnlineDetector(OutlierMixin, KernelEstimator):
         super()._start_outputs(X, outputs)
         self._threshold = AlarmThreshold(self.false_alarm_rate, X.dtype == np.float32)
 
-    def _count_scores(self, batch: Batch, n: int) -> DetectionTrace:
+    def _count_scores(self, batch: Batch, n: int, supports: int, ledger: bool) -> DetectionTrace:
         """Move the threshold by the first n rounds of a batch; return their trace."""
-        assert batch.margins is not None
         assert batch.sizes is not None
-        scores = batch.margins[0, :n]
+        scores = self._round_scores(batch, n, supports)
         with defer_interrupts():  # the threshold counts the rounds that the hypothesis has played
             offsets = np.array([self._threshold.observe(score) for score in scores.tolist()])
-        entries = None if batch.ledger is None else batch.ledger[:, :n]
+        entries = batch.ledger[:, :n] if ledger and batch.ledger is not None else None
         return DetectionTrace(
             scores=scores,
             offsets=offsets,
@@ -187,12 +187,31 @@ class OnlineDetector(OutlierMixin, KernelEstimator):
         hypothesis = self._learners[0]
         with defer_interrupts():
             try:
-                score = float(hypothesis.play(x, 1.0))
+                score = self._played_score(hypothesis.play(x, 1.0))
             except ValueError as error:
                 refuse_large_row(x, hypothesis.dtype, error)
                 raise
             self._threshold.observe(score)
         return score
+
+    # ------------------------------------------------------------------ scores of rows
+
+    def _needs_ledger(self) -> bool:
+        """Return whether the scores of a batch need its ledger."""
+        return False
+
+    def _round_scores(self, batch: Batch, n: int, supports: int) -> Floats:
+        """Return the scores of the first n rounds of a batch; `supports` were stored before it."""
+        assert batch.margins is not None
+        return batch.margins[0, :n]
+
+    def _played_score(self, margin: float) -> float:
+        """Return the score of the round that was just played, whose margin is given."""
+        return float(margin)
+
+    def _row_scores(self, X: Matrix) -> Floats:
+        """Return the scores of rows that were checked."""
+        return self._decide(self._learners[0], X)
 
     # ------------------------------------------------------------------ scores and alarms
 
@@ -211,7 +230,7 @@ class OnlineDetector(OutlierMixin, KernelEstimator):
         rows = self._check_rows(X)
         with name_large_value(rows):
             with one_thread():
-                scores = self._decide(self._learners[0], rows)
+                scores = self._row_scores(rows)
             if not np.isfinite(scores).all():
                 row = int(np.flatnonzero(~np.isfinite(scores))[0])
                 raise ValueError(f"the score of row {row} is not finite; scale the features")

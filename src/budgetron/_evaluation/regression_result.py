@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass, field
-from math import nan, sqrt
+from math import inf, isinf, nan, sqrt
 from typing import TypedDict
 
 import numpy as np
@@ -140,13 +140,17 @@ class RegressionResult(RunResult):
 
     @property
     def window_width(self) -> float | None:
-        """The mean width of the intervals of the last `window` rounds; None without intervals."""
-        return float(self._widths.mean()) if len(self._widths) else None
+        """The median width of the intervals of the last `window` rounds; None without intervals.
+
+        An empty interval has the width 0.
+        """
+        return float(np.median(np.nan_to_num(self._widths, posinf=inf))) if len(self._widths) else None
 
     @property
     def level(self) -> float | None:
         """The share of the targets that the intervals should contain; None if it is not known."""
-        found = self.model.get_params(deep=False).get("level")
+        parameters = self.model.get_params(deep=False)
+        found = parameters.get("coverage", parameters.get("level"))
         return found if isinstance(found, float) else None
 
     @property
@@ -163,8 +167,13 @@ class RegressionResult(RunResult):
         return {"learner": self.name} | {name: getattr(self, name) for name in FIGURES}
 
     def to_dict(self) -> dict[str, object]:
-        """Return everything but the model, as plain numbers and lists; NaN in curves is None."""
+        """Return everything but the model, as plain numbers and lists.
+
+        NaN in curves, and an infinite width, are None.
+        """
+        width = self.window_width
         return self.summary() | {
+            "window_width": None if width is None or isinf(width) else width,
             "parameters": self.parameters(),
             "window": self.window,
             "level": self.level,

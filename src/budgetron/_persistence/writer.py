@@ -236,10 +236,13 @@ class Writer:
 
     def _river(self, model: Any) -> Tree:
         name = f"{type(model).__module__.removeprefix('budgetron.')}.{type(model).__name__}"
-        parameters = {key: getattr(model, key) for key in model.parameter_names()}
+        # In the order in which they are read, which numbers the models.
+        parameters = self._table(
+            {key: getattr(model, key) for key in model.parameter_names()}, f"this {name}"
+        )
         parts = {key: self.tree(part, f"this {name}") for key, part in model.to_parts().items()}
         kind = "river" if "labels" in parts else "river regressor"
-        return {"#": kind, "class": name, "parameters": self._table(parameters, f"this {name}")} | parts
+        return {"#": kind, "class": name, "parameters": parameters} | parts
 
 
 def _text(writer: Writer, value: str, what: str) -> Tree:

@@ -1,31 +1,44 @@
-"""The section of a report about prediction sets."""
+"""The section of a report about prediction sets, or prediction intervals."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from budgetron._evaluation.coverage import coverage_of
+from budgetron._evaluation.coverage import Coverage, coverage_of
+from budgetron._evaluation.regression_result import RegressionResult, error_text
 from budgetron._evaluation.result import Result
 from budgetron._reporting.page import escape, percent, scroll, table
 
 __all__ = ["prediction_sets"]
 
-NOTE = """<p class="soft">Coverage is the share of the rounds whose set of classes contained the label. The
+NOTE = """<p class="soft">Coverage is the share of the rounds whose {kind} contained the {label}. The
 guarantee holds for every stream of this length.</p>"""
 
 
-def prediction_sets(results: Sequence[Result]) -> str:
-    """Return coverage and size of the prediction sets; "" if no learner predicts sets."""
+def prediction_sets(results: Sequence[Result] | Sequence[RegressionResult]) -> str:
+    """Return coverage and size of the prediction sets or intervals; "" if no learner guarantees them."""
     rows = [
         f'<th scope="row">{escape(result.name)}</th><td>{percent(found["aim"])}</td>'
         f"<td>{percent(found['coverage'])}</td><td>{percent(found['guaranteed'])}</td>"
-        f"<td>{found['mean_set_size']:.2f}</td>"
+        f"<td>{_size(result, found)}</td>"
         for result in results
         if (found := coverage_of(result.model)) is not None
     ]
     if not rows:
         return ""
-    names = ("Learner", "Aim&nbsp;%", "Coverage&nbsp;%", "Guaranteed&nbsp;%", "Classes per set")
+    numbers = isinstance(results[0], RegressionResult)
+    heading, kind, label, size = (
+        ("Prediction intervals", "interval", "target", "Median width")
+        if numbers
+        else ("Prediction sets", "set of classes", "label", "Classes per set")
+    )
+    names = ("Learner", "Aim&nbsp;%", "Coverage&nbsp;%", "Guaranteed&nbsp;%", size)
     heads = [f'<th scope="col">{name}</th>' for name in names]
-    shown = scroll(table("sets", heads, rows), "Table of the prediction sets")
-    return f"<h3>Prediction sets</h3>\n{NOTE}\n{shown}"
+    shown = scroll(table("sets", heads, rows), f"Table of the {heading.lower()}")
+    return f"<h3>{heading}</h3>\n{NOTE.format(kind=kind, label=label)}\n{shown}"
+
+
+def _size(result: Result | RegressionResult, found: Coverage) -> str:
+    if isinstance(result, RegressionResult):
+        return "-" if result.window_width is None else error_text(result.window_width)
+    return f"{found['mean_set_size']:.2f}"

@@ -21,7 +21,7 @@ READING = """<p>Every learner sees the rows one by one. It predicts a row, then 
 So no row is predicted after it was learned. RMSE is the root of the mean squared error, and MAE the mean
 absolute error, both in the unit of the targets. A residual is the target minus the prediction. An interval is
 made before the target is seen; coverage is the share of the targets inside of their intervals. The interval
-width is the mean of the recent rounds. Supports and bytes are those of the model at the end. Rounds per
+width is the median of the recent rounds. Supports and bytes are those of the model at the end. Rounds per
 second include predicting and learning.</p>"""
 
 

@@ -227,6 +227,7 @@ def _numbers(comparison: RegressionComparison, numbers: Mapping[str, int], ident
         regression.learners(results, numbers),
         regression.charts(results, numbers, ident),
         regression.residuals(results, numbers, ident),
+        prediction_sets(results),
         relevant_features(results, comparison.feature_names),
     ]
 

@@ -91,7 +91,7 @@ def run(
         def make(task: Task) -> Learners:
             if saved is not None:
                 return named_learners([saved.model])
-            task.check_options(class_weight, average, coverage)
+            task.check_options(class_weight, average)
             kernel_options = budget is not None or gamma is not None or average
             name = choose_learner(learner, memory, kernel_options, task.name)
             (model,) = learners_of([name], [budget or DEFAULT_BUDGET], [gamma or "scale"], seed, task.name)
@@ -191,7 +191,7 @@ def compare(
         check_coverage(coverage, delay)
 
         def make(task: Task) -> Learners:
-            task.check_options(class_weight, coverage=coverage)
+            task.check_options(class_weight)
             specs = [with_memory(name, memory) for name in learner or task.defaults]
             made = learners_of(specs, budget or [DEFAULT_BUDGET], gamma or ["scale"], seed, task.name)
             models = named_learners(made)

@@ -73,7 +73,7 @@ class NumberPredictor:
             raise ValueError(f"{refused[0]} is for classes, but the model predicts numbers; leave it out")
         if intervals and not hasattr(saved.model, "predict_interval"):
             name = type(saved.model).__name__
-            raise ValueError(f"--intervals: {name} does not provide intervals; learn with -l budget")
+            raise ValueError(f"--intervals: {name} has no intervals; learn with -l budget or --coverage")
         self._model = saved.model
         self._scale = saved.target_scale or TargetScale(0.0, 1.0)
         self.columns = ["low", "high"] if intervals else []

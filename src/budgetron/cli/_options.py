@@ -237,8 +237,8 @@ Coverage = Annotated[
     float | None,
     typer.Option(
         "--coverage",
-        help="Also predict sets of classes that contain the label in this share of the rounds, such as 0.9. "
-        "The results show how often they did, and their mean size.",
+        help="Also predict sets of classes, or intervals of numbers, that contain the label in this share of "
+        "the rounds, such as 0.9. The results show how often they did, and their size.",
     ),
 ]
 From = Annotated[

@@ -81,7 +81,8 @@ def _print_json(passes: dict[str, Pass], certificates: dict[str, Certificates]) 
         streams[name] |= json.loads(done.comparison.to_json())
         found = {result.name: coverage_of(result.model) for result in done.comparison}
         if any(found.values()):
-            streams[name]["prediction_sets"] = found
+            kind = "prediction_intervals" if stream.task == "regression" else "prediction_sets"
+            streams[name][kind] = found
         if name in certificates:
             streams[name]["certificates"] = {
                 learner: {"none": entry} if isinstance(entry, str) else _plain_certificate(entry)

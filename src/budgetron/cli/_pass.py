@@ -24,6 +24,7 @@ from budgetron._evaluation.by_name import (
     set_class_weight,
 )
 from budgetron._evaluation.parallel import Jobs
+from budgetron._evaluation.regressor import is_regressor
 from budgetron.cli._interrupts import interrupts
 from budgetron.cli._memory import give_needed_memory, refuse_large, without_large
 from budgetron.cli._messages import err
@@ -32,7 +33,7 @@ from budgetron.cli._prefix import Block, Prefix, Rows, open_stream
 from budgetron.cli._sources import Source, print_reading
 from budgetron.cli._tasks import AnyComparison, Task, task_of
 from budgetron.cli._terminal import progress
-from budgetron.conformal import ConformalClassifier
+from budgetron.conformal import ConformalClassifier, ConformalRegressor
 from budgetron.streams import Advice, Stream, StreamError
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ class PassOptions:
     n_jobs : int
         The number of processes among which the learners are divided.
     coverage : float or None
-        The coverage of prediction sets; None for learners without sets.
+        The coverage of prediction sets or intervals; None for learners as they are.
     """
 
     rows: int | None
@@ -200,7 +201,7 @@ def _learn_once(source: str, settings: Source, make: MakeLearners, options: Pass
     if options.any_memory:
         give_needed_memory(clones, blocks.first.X, blocks.n_classes)
     if options.coverage is not None:
-        clones = {name: _with_sets(model, options.coverage) for name, model in clones.items()}
+        clones = {name: _conformal(model, options.coverage) for name, model in clones.items()}
     if options.skip_large:
         clones, reasons = without_large(clones, blocks.first.X, blocks.n_classes)
         for name, reason in reasons.items():
@@ -220,9 +221,12 @@ def _learn_once(source: str, settings: Source, make: MakeLearners, options: Pass
     )
 
 
-def _with_sets(model: Learner, coverage: float) -> Learner:
-    """Return a learner that predicts sets; one that continues from a checkpoint does so already."""
-    return model if isinstance(model, ConformalClassifier) else ConformalClassifier(model, coverage)
+def _conformal(model: Learner, coverage: float) -> Learner:
+    """Return a learner with prediction sets, or intervals; one from a checkpoint has them already."""
+    if isinstance(model, ConformalClassifier | ConformalRegressor):
+        return model
+    wrapper = ConformalRegressor if is_regressor(model) else ConformalClassifier
+    return wrapper(model, coverage)
 
 
 def _open_for(saved: SavedModel, source: str, settings: Source, rows: int | None) -> Stream:
@@ -336,15 +340,15 @@ def check_certificate(certified: bool, delay: int) -> None:
 
 
 def check_coverage(coverage: float | None, delay: int, average: bool = False) -> None:
-    """Raise `ValueError` if there can be no prediction sets with this coverage."""
+    """Raise `ValueError` if there can be no prediction sets or intervals with this coverage."""
     if coverage is None:
         return
     if not 0.0 < coverage < 1.0:
         raise ValueError(f"--coverage must be above 0 and below 1, such as 0.9; got {coverage:g}")
     if delay or average:
         raise ValueError(
-            f"--coverage: sets are predicted when a row is learned, by the learner itself; leave out "
-            f"--{'delay' if delay else 'average'}"
+            "--coverage: sets and intervals are predicted when a row is learned, by the learner itself; "
+            f"leave out --{'delay' if delay else 'average'}"
         )
 
 
@@ -357,7 +361,7 @@ def certificates_of(done: Pass) -> Certificates:
     certificates: Certificates = {}
     for result in done.comparison:
         model, fitted, prefix = clone(result.model), result.model, ""
-        if isinstance(fitted, ConformalClassifier):
+        if isinstance(fitted, ConformalClassifier | ConformalRegressor):
             fitted, prefix = fitted.learner_, "learner__"
         if isinstance(fitted, KernelEstimator):  # the width of the first block, not of all rows
             model.set_params(**{f"{prefix}gamma": fitted.gamma_})

@@ -16,7 +16,7 @@ from budgetron._evaluation.by_name import DEFAULTS, REGRESSION_DEFAULTS, Learner
 from budgetron._evaluation.regression_result import error_text
 from budgetron._evaluation.regressor import TargetScale
 from budgetron.cli._prefix import LabelArray, Prefix, Rows
-from budgetron.cli._terminal import learners_table, rare_table, results_table, sets_table
+from budgetron.cli._terminal import coverage_table, learners_table, rare_table, results_table
 from budgetron.evaluate import Comparison, RegressionComparison, RegressionResult, Result
 
 __all__ = ["AnyComparison", "AnyResult", "Task", "task_of"]
@@ -38,9 +38,7 @@ class Task(ABC):
     error_title: ClassVar[str]
 
     @abstractmethod
-    def check_options(
-        self, class_weight: str | None, average: bool = False, coverage: float | None = None
-    ) -> None:
+    def check_options(self, class_weight: str | None, average: bool = False) -> None:
         """Raise `ValueError` if an option was given that is not for this task."""
 
     @abstractmethod
@@ -85,9 +83,7 @@ class Classification(Task):
     error_name = "error_rate"
     error_title = "error %"
 
-    def check_options(
-        self, class_weight: str | None, average: bool = False, coverage: float | None = None
-    ) -> None:
+    def check_options(self, class_weight: str | None, average: bool = False) -> None:
         """All options are for classes."""
 
     def prepare(self, blocks: Prefix, models: Learners, scale: bool) -> None:
@@ -106,7 +102,7 @@ class Classification(Task):
         return f"{100 * best.error_rate:.2f} % error{recent}"
 
     def tables(self, results: Sequence[Any], title: str) -> list[Table]:
-        more = (rare_table(results), sets_table(results))
+        more = (rare_table(results), coverage_table(results))
         return [results_table(results, title), *(table for table in more if table is not None)]
 
     def error(self, result: Any, weights: Mapping[object, float]) -> float:
@@ -134,11 +130,8 @@ class Regression(Task):
     error_name = "rmse"
     error_title = "RMSE"
 
-    def check_options(
-        self, class_weight: str | None, average: bool = False, coverage: float | None = None
-    ) -> None:
+    def check_options(self, class_weight: str | None, average: bool = False) -> None:
         given = {"--average": average, "--class-weight": class_weight is not None}
-        given["--coverage"] = coverage is not None
         for option, is_given in given.items():
             if is_given:
                 raise ValueError(f"{option} is for classes, but the target has numbers; leave it out")
@@ -165,7 +158,8 @@ class Regression(Task):
         return f"RMSE {error_text(best.rmse)}{recent}"
 
     def tables(self, results: Sequence[Any], title: str) -> list[Table]:
-        return [_regression_table(results, title)]
+        coverage = coverage_table(results)
+        return [_regression_table(results, title), *([] if coverage is None else [coverage])]
 
     def error(self, result: Any, weights: Mapping[object, float]) -> float:
         return float(result.rmse)

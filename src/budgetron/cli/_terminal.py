@@ -22,15 +22,24 @@ from rich.table import Table
 from rich.text import Text
 
 from budgetron._base.kernel_estimator import KernelEstimator
-from budgetron._evaluation.coverage import coverage_of
+from budgetron._evaluation.coverage import Coverage, coverage_of
 from budgetron._evaluation.ranking import rare_classes
+from budgetron._evaluation.regression_result import error_text
 from budgetron._util.atomic import check_target
 from budgetron._util.units import format_bytes
 from budgetron.cli._console import LiteralColumn
 from budgetron.cli._messages import err
 from budgetron.evaluate import Comparison, RegressionComparison, RegressionResult, Result
 
-__all__ = ["check_output", "learners_table", "progress", "rare_table", "results_table", "sets_table", "short"]
+__all__ = [
+    "check_output",
+    "coverage_table",
+    "learners_table",
+    "progress",
+    "rare_table",
+    "results_table",
+    "short",
+]
 
 # The columns of errors in a table: their headings, and functions that return the text for a result
 Columns: TypeAlias = dict[str, Callable[[Any], str]]
@@ -183,26 +192,36 @@ def rare_table(results: Sequence[Result]) -> Table | None:
     return table
 
 
-def sets_table(results: Sequence[Result]) -> Table | None:
-    """Return a table with coverage and size of prediction sets; None if no learner predicts sets."""
-    found = [(result, coverage_of(result.model)) for result in results]
+def coverage_table(results: Sequence[Result] | Sequence[RegressionResult]) -> Table | None:
+    """Return a table with coverage and size of prediction sets or intervals; None if no learner has them."""
+    ordered: list[Result | RegressionResult] = sorted(results, key=lambda result: result.loss)
+    found = [(result, coverage_of(result.model)) for result in ordered]
     if not any(figures for _, figures in found):
         return None
+    numbers = isinstance(results[0], RegressionResult)
     table = Table(
-        title="Prediction sets",
+        title="Prediction intervals" if numbers else "Prediction sets",
         title_justify="left",
         title_style="bold",
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
     )
     table.add_column("learner", overflow="fold", min_width=26)
-    for column in ("aim %", "coverage %", "guaranteed %", "classes per set"):
+    size = "median width" if numbers else "classes per set"
+    for column in ("aim %", "coverage %", "guaranteed %", size):
         table.add_column(column, justify="right", no_wrap=True)
-    for result, figures in sorted(found, key=lambda pair: pair[0].error_rate):
+    for result, figures in found:
         if figures is not None:
             shares = [f"{100 * figures[name]:.2f}" for name in ("aim", "coverage", "guaranteed")]
-            table.add_row(result.name, *shares, f"{figures['mean_set_size']:.2f}")
+            table.add_row(result.name, *shares, size_text(result, figures))
     return table
+
+
+def size_text(result: Result | RegressionResult, figures: Coverage) -> str:
+    """Return the mean number of classes in a set, or the median width of the recent intervals."""
+    if isinstance(result, RegressionResult):
+        return "-" if result.window_width is None else error_text(result.window_width)
+    return f"{figures['mean_set_size']:.2f}"
 
 
 def short(n: float) -> str:

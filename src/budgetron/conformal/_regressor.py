@@ -16,6 +16,7 @@ from budgetron._base.gaussian_regressor import GaussianRegressor
 from budgetron._base.online_regressor import OnlineRegressor
 from budgetron._base.protocol import Hypothesis
 from budgetron._base.regression_trace import RegressionTrace
+from budgetron._base.sizes import Prepare, as_it_is
 from budgetron._core.conformal import intervals, next_intervals
 from budgetron._util.checks import State, require
 from budgetron._util.interrupts import defer_interrupts
@@ -151,6 +152,10 @@ class ConformalRegressor(Tracking, OnlineRegressor):
         self.learner_ = self._clone_of(self.learner)
         self.learner_._start_outputs(X, outputs)
         return self.learner_._learners
+
+    def _bytes_needed(self, X: Matrix, outputs: int, prepare: Prepare = as_it_is) -> int:
+        inside: int = self.learner._bytes_needed(X, outputs)
+        return inside + self._bytes_of_tracking()
 
     def _refuse_large(self, X: Matrix, square: float) -> None:
         self.learner._refuse_large(X, square)

@@ -6,12 +6,12 @@ from typing import ClassVar, cast
 
 import cython
 import numpy as np
-from scipy.linalg import solve_triangular
 from sklearn.utils._param_validation import Interval
 
 from budgetron._base.batches import Batch
 from budgetron._base.gaussian_regressor import GAUSSIAN_PARAMETERS, GaussianRegressor
 from budgetron._base.kernel_regressor import KernelRegressor
+from budgetron._base.kernel_variances import round_variances, variances_at
 from budgetron._base.parameters import BUDGET, Constraints
 from budgetron._core.rule import Rule
 from budgetron._util.types import Floats
@@ -162,30 +162,9 @@ class SecondOrderRegressor(GaussianRegressor, KernelRegressor):
         return errors
 
     def round_variances(self, batch: Batch, supports: int) -> Floats:
-        ledger = self._ledger(batch)
         assert batch.sizes is not None
-        # The ledger has the variance that the update used: without the part outside of the span, unless the
-        # row became a support.
-        outside = np.diff(batch.sizes[0], prepend=supports) <= 0
-        delta = np.asarray(ledger["delta"], np.float64)
-        variances: Floats = np.asarray(ledger["variance"], np.float64) + self.prior * outside * delta**2
-        return variances
+        assert batch.ledger is not None
+        return round_variances(self._learners[0], batch.ledger[0], batch.sizes[0], supports)
 
     def _variances(self, X: Floats) -> Floats:
-        learner = self._learners[0]
-        gaussian, projection = learner.rule.gaussian, learner.rule.projection
-        assert gaussian is not None
-        assert projection is not None
-        wide = np.ascontiguousarray(X, np.float64)
-        kernel_values = np.asarray(learner.kernel_values(X), np.float64)
-        z = solve_triangular(projection.rows(), kernel_values.T, lower=True, check_finite=False).T
-        parts = [z]
-        if gaussian.linear:
-            parts = [np.ones((len(X), 1)), *([] if gaussian.diagonal else [gaussian.scale * wide]), z]
-        phi = np.hstack(parts)
-        inside = np.einsum("ij,ij->i", phi @ gaussian.covariance(), phi)
-        if gaussian.diagonal:
-            inside += (gaussian.scale * wide) ** 2 @ gaussian.spreads
-        outside = learner.kernel.diagonal(wide) - np.einsum("ij,ij->i", z, z)
-        variances: Floats = np.maximum(inside, 0.0) + gaussian.prior * np.maximum(outside, 0.0)
-        return variances
+        return variances_at(self._learners[0], X)

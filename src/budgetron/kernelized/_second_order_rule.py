@@ -4,9 +4,11 @@ from typing import Any
 
 import cython
 import numpy as np
-from cython.cimports.budgetron._core.gaussian import Gaussian
+from cython.cimports.budgetron._core.gaussian import SIGMA_PANEL, Gaussian
 from cython.cimports.budgetron._core.gaussian_round import GaussianRound
 from cython.cimports.budgetron._core.losses import SQUARED, Loss, choose_steps, is_learned, length_of
+from cython.cimports.budgetron._core.panels import multiply, solve_one
+from cython.cimports.budgetron._core.projection import FACTOR_PANEL
 from cython.cimports.budgetron._core.rule import DELTA, TAU, VARIANCE, Rule
 from cython.cimports.libc.math import fabs, isfinite, sqrt
 
@@ -48,6 +50,8 @@ class SecondOrderRule(Rule):
     regression: cython.bint
     errors: object
     _errors: cython.p_double
+    # The variance of f(x) in the last round of a regression, before it was learned
+    variance: cython.double
 
     def __init__(
         self,
@@ -149,6 +153,27 @@ class SecondOrderRule(Rule):
         """Return a copy of the sums of a regression: of e^2 / (v + r), and of the weights of the rounds."""
         return np.array(self.errors)
 
+    def last_variance(self) -> float:
+        """Return the variance of f(x) in the last round, before it was learned."""
+        return float(self.variance)
+
+    def variance_of(self, kernel_values: Any, kxx: float) -> float:
+        """Return the variance of f(x) at a row with these kernel values; there is no linear part."""
+        n: cython.Py_ssize_t = self.gaussian.n
+        z, direction = np.zeros(self.supports.capacity), np.zeros(self.supports.capacity)
+        z[:n] = kernel_values
+        z_address: cython.size_t = z.ctypes.data
+        address: cython.size_t = direction.ctypes.data
+        solve_one(self.projection._factor, FACTOR_PANEL, n, cython.cast(cython.p_double, z_address))
+        multiply(
+            self.gaussian._sigma,
+            SIGMA_PANEL,
+            n,
+            cython.cast(cython.p_double, z_address),
+            cython.cast(cython.p_double, address),
+        )
+        return float(max(z @ direction, 0.0) + self.prior * max(kxx - z @ z, 0.0))
+
     def set_fixed(self, fixed: bool) -> None:
         """Set whether supports are neither added nor removed from now on."""
         self.fixed = fixed
@@ -188,7 +213,8 @@ class SecondOrderRule(Rule):
         # v = phi' Sigma phi; a new coordinate has the variance of the prior, and is ||delta|| in phi
         v: cython.double = self.gaussian_round.variance_at(self.projection.row_z, self.rows, self.row, single)
         if self.regression:
-            self.count_error(v + self.prior * delta2)
+            self.variance = v + self.prior * delta2
+            self.count_error(self.variance)
         if novel and not full:
             v += self.prior * delta2
         self.require_finite(v)

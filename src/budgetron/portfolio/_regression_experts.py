@@ -35,8 +35,9 @@ Hypothesis: TypeAlias = LinearRule | Learner
 
 # The last targets that some experts see.
 LAGS = 3
-# Supports of a kernel expert: at most, and at least (with fewer there is no such expert).
-MOST_SUPPORTS, FEWEST_SUPPORTS = 250, 8
+# Supports of a kernel expert: at most, and at least (with fewer there is no such expert). The time of a round
+# grows with the square of their number. Slots come in multiples of 16, and one is for the next support.
+MOST_SUPPORTS, FEWEST_SUPPORTS = 239, 8
 # Variance of the noise, in parts of the variance of the targets.
 NOISE = 0.05
 # A row becomes a support if the squared distance of its image from the span is above this.

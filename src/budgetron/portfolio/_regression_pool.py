@@ -27,7 +27,7 @@ __all__ = ["EVENTS", "RegressionPool", "dense"]
 
 # Rounds after which experts start, after which feature scales are learned, and after which all but the
 # best kernel experts end: KERNELS_KEPT of those that forget, and KERNELS_KEPT of the others.
-START_AT, SCALE_AT, DROP_AT, KERNELS_KEPT = 50, 1000, 2000, 2
+START_AT, SCALE_AT, DROP_AT, KERNELS_KEPT = 50, 1000, 1500, 2
 # Blocks of rounds end at these.
 EVENTS = (START_AT, SCALE_AT, DROP_AT)
 # A full covariance of the features may take this part of the memory.
@@ -189,11 +189,12 @@ class RegressionPool:
         for i, design in enumerate(DESIGNS):
             if design.kind != "mean":
                 continue
-            total, weight = self.means[i]
-            for t, target in enumerate(y.tolist()):
-                predictions[t, i] = total / weight if weight else 0.0
+            total, weight = self.means[i].tolist()
+            before = []
+            for target in y.tolist():
+                before.append(total / weight if weight else 0.0)
                 total, weight = design.forget * total + target, design.forget * weight + 1.0
-            self.means[i] = total, weight
+            predictions[:, i], self.means[i] = before, (total, weight)
         return predictions
 
     def _store_window(self, rows: Floats, y: Floats) -> None:

@@ -51,7 +51,7 @@ class BudgetRegressor(OnlineRegressor):
     ----------
     memory : int or str, default="16MB"
         The largest number of bytes of all numbers that the model keeps (`nbytes_`), as a number or as text
-        like "512kB". 1 MB is 2^20 bytes. Kernel experts store at most 250 rows each, so that more than about
+        like "512kB". 1 MB is 2^20 bytes. Kernel experts store at most 239 rows each, so that more than about
         16 MB is only needed for wide rows.
     level : float, default=0.9
         The share of the targets that the intervals should contain.
@@ -61,12 +61,14 @@ class BudgetRegressor(OnlineRegressor):
     experts_ : list of dict
         The combiners, the leader and the experts, with their weights in the prediction.
 
-    Notes ----- *Experts.* The mean of all targets, two recent means and the last target; recursive least
-    squares that keeps everything, forgets slowly or forgets fast, and with the last three targets as
-    features; and second-order kernel regressors (`SecondOrderRegressor`) of several widths, one that forgets,
-    one with the last targets as features, and two with learned feature scales (`relevance.feature_scales`).
+    Notes
+    -----
+    *Experts.* The mean of all targets, two recent means and the last target; recursive least squares that
+    keeps everything, forgets slowly or forgets fast, and with the last three targets as features; and
+    second-order kernel regressors (`SecondOrderRegressor`) of several widths, one that forgets, one with the
+    last targets as features, and two with learned feature scales (`relevance.feature_scales`).
     The first 50 rows are kept to find the scale of the targets and the width of the kernels, and are then
-    learned. After 1,000 rounds the feature scales are learned from these rows. After 2,000 rounds four kernel
+    learned. After 1,000 rounds the feature scales are learned from these rows. After 1,500 rounds four kernel
     experts go on: the two best of those that forget, and the two best of the others.
 
     *Combination.* The leader is the expert with the smallest recent squared error. Three combiners, which
@@ -76,8 +78,7 @@ class BudgetRegressor(OnlineRegressor):
     Combiners and leader have 95 % of the first weights.
 
     *Guarantee.* For any stream, and any sequence of the combiners, the leader and the experts with k
-    switches, the
-    sum of the squared errors is at most that of the sequence plus::
+    switches, the sum of the squared errors is at most that of the sequence plus::
 
         2 R^2 ((k + 1) ln(1 / (a p)) + n ln(1 / (1 - a))) + growth
 

@@ -2,7 +2,9 @@
 
 Needs river (``pip install budgetron[river]``). This module has the kernel learners, `BudgetClassifier` and
 `BudgetRegressor`; `budgetron.river.linear` has the linear learners. Regressors are river regressors, and
-detectors are river anomaly detectors: `score_one` is high for unusual rows.
+detectors are river anomaly detectors: `score_one` is high for unusual rows. `ConformalClassifier` and
+`ConformalRegressor` wrap any of these classifiers and regressors: `predict_one(x, with_set=True)` returns a
+set of labels, and `predict_one(x, with_interval=True)` an interval, as in `river.conf`.
 
 Rows are dicts. A feature gets a column when it is first learned; in earlier rows, and wherever it is missing,
 its value is 0. None, NaN and pandas' NA are missing values. At most `max_features` features are accepted,
@@ -35,6 +37,7 @@ from budgetron.portfolio import BudgetClassifier as _BudgetClassifier
 from budgetron.portfolio import BudgetRegressor as _BudgetRegressor
 from budgetron.river import linear
 from budgetron.river._adapter import RiverClassifier
+from budgetron.river._conformal import ConformalClassifier, ConformalRegressor
 from budgetron.river._detector import RiverDetector
 from budgetron.river._factory import Adapter, adapter_of
 from budgetron.river._learner import RiverLearner
@@ -49,6 +52,8 @@ _learners = [
 ]
 
 __all__ = [
+    "ConformalClassifier",
+    "ConformalRegressor",
     "RiverClassifier",
     "RiverDetector",
     "RiverLearner",
@@ -63,7 +68,8 @@ for _learner in _learners:
 
 def adapters() -> dict[str, type[Adapter]]:
     """Return all adapters by the name under which model files store them."""
-    own = {f"river.{cls.__name__}": globals()[cls.__name__] for cls in _learners}
+    names = [*(cls.__name__ for cls in _learners), "ConformalClassifier", "ConformalRegressor"]
+    own = {f"river.{name}": globals()[name] for name in names}
     return own | {f"river.linear.{name}": getattr(linear, name) for name in linear.__all__}
 
 

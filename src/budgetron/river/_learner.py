@@ -37,11 +37,7 @@ class RiverLearner:
             setattr(self, name, value)
         if not isinstance(self.max_features, int) or self.max_features < 1:
             raise ValueError(f"max_features must be a whole number above 0; got {self.max_features!r}")
-        given = {
-            name: bound.arguments[RENAMED.get(name, name)]
-            for name in inspect.signature(self._learner).parameters
-            if name not in LEFT_OUT
-        }
+        given = self._given(bound.arguments)
         if given.get("gamma") == "scale":
             raise ValueError(
                 'gamma="scale" needs a whole batch, and river passes one row at a time; '
@@ -50,6 +46,14 @@ class RiverLearner:
         self._model = self._learner(**given)
         self._model.check_params()
         self._features = FeatureColumns()
+
+    def _given(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the parameters of the learner inside, from those of the adapter."""
+        return {
+            name: arguments[RENAMED.get(name, name)]
+            for name in inspect.signature(self._learner).parameters
+            if name not in LEFT_OUT
+        }
 
     # ------------------------------------------------------------------ memory and river's checks
 
@@ -109,7 +113,7 @@ class RiverLearner:
 
     def _check_model(self, model: Any, features: list[Hashable]) -> None:
         """Check the learner of a state, and the names of its features."""
-        if type(model) is not self._learner or model.get_params() != self._model.get_params():
+        if type(model) is not self._learner or plain_params(model) != plain_params(self._model):
             raise ValueError("the learner should be of the class and with the parameters of the adapter")
         if not is_list_of_distinct(features):
             raise ValueError("features should be a list without duplicates")
@@ -158,3 +162,9 @@ class RiverLearner:
 
 def is_list_of_distinct(values: object) -> bool:
     return isinstance(values, list) and len(set(values)) == len(values)
+
+
+def plain_params(model: Any) -> dict[str, object]:
+    """Return all parameters of an estimator; of an estimator inside, its class and its parameters."""
+    params = model.get_params().items()
+    return {name: type(value) if hasattr(value, "get_params") else value for name, value in params}
