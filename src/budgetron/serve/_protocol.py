@@ -15,6 +15,37 @@ __all__ = ["limited_protocol"]
 MAX_HEAD = 1 << 16
 
 
+class JoinedWrites:
+    """A transport that sends together what is written in one turn of the event loop.
+
+    uvicorn writes the head and the body of a response one after the other. Each would be a system call, and
+    would wake the client.
+    """
+
+    def __init__(self, transport: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport, self._loop = transport, loop
+        self._parts: list[bytes] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Send data at the end of this turn."""
+        if not self._parts:
+            self._loop.call_soon(self._flush)
+        self._parts.append(data)
+
+    def close(self) -> None:
+        """Send what was written, and close the connection."""
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        parts, self._parts = self._parts, []
+        if parts:
+            self._transport.write(b"".join(parts))
+
+
 class LimitedProtocol(HttpToolsProtocol):
     """Answer 408 or 431, and close the connection, if a request takes too long, or too many bytes, to arrive.
 
@@ -31,7 +62,7 @@ class LimitedProtocol(HttpToolsProtocol):
     _limit = MAX_HEAD
 
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
+        super().connection_made(JoinedWrites(transport, self.loop))  # type: ignore[arg-type]
         self._start_deadline()
 
     def data_received(self, data: bytes) -> None:
