@@ -11,6 +11,7 @@ from types import FrameType
 
 import uvicorn
 
+from budgetron._util.threads import one_thread
 from budgetron.serve._api import application
 from budgetron.serve._protocol import limited_protocol
 from budgetron.serve._service import Service
@@ -91,4 +92,5 @@ def run(
     gc.collect()
     gc.freeze()
     gc.set_threshold(COLLECT_AFTER, *gc.get_threshold()[1:])
-    _Server(config, service, started).run()
+    with one_thread():  # here, and not around each prediction, for which it takes too long
+        _Server(config, service, started).run()

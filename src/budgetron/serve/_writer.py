@@ -30,7 +30,7 @@ RETRY_SECONDS = 1.0  # after the log could not be written
 SNAPSHOT_RETRY_SECONDS = 15.0
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Examples:
     """The examples of a request.
 
@@ -76,7 +76,7 @@ class Call(Job):
         self.function = function
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class _Accepted:
     """What is learned of a request.
 
