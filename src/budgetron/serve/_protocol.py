@@ -49,6 +49,8 @@ class JoinedWrites:
 class LimitedProtocol(HttpToolsProtocol):
     """Answer 408 or 431, and close the connection, if a request takes too long, or too many bytes, to arrive.
 
+    The connection is also closed if the client reads nothing of a response for as long.
+
     uvicorn closes idle connections only between two requests. Without the limit of time, clients that send
     one byte at a time could use up all connections. A request that arrives at once needs no timer. uvicorn
     has no limit for heads and trailers of requests, either. The application limits the size of bodies.
@@ -60,6 +62,8 @@ class LimitedProtocol(HttpToolsProtocol):
     _receiving = False  # whether a request has begun to arrive, and is not complete
     _bytes = 0  # how many bytes of it have arrived, besides those of the first part of data
     _limit = MAX_HEAD
+    _reading: asyncio.TimerHandle | None = None  # while the client has not read what was sent
+    _unread = 0
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(JoinedWrites(transport, self.loop))  # type: ignore[arg-type]
@@ -87,8 +91,17 @@ class LimitedProtocol(HttpToolsProtocol):
         self._end_deadline()
         super().on_message_complete()
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._start_reading()
+
+    def resume_writing(self) -> None:
+        self._end_reading()
+        super().resume_writing()
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._end_deadline()
+        self._end_reading()
         super().connection_lost(exc)
 
     def _start_deadline(self) -> None:
@@ -102,6 +115,21 @@ class LimitedProtocol(HttpToolsProtocol):
     def _end(self) -> None:
         self._deadline = None
         self._refuse(408, "too-slow", f"the request did not arrive within {self.seconds:g} seconds")
+
+    def _start_reading(self) -> None:
+        self._unread = self.transport.get_write_buffer_size()
+        self._reading = self.loop.call_later(self.seconds, self._check_reading)
+
+    def _end_reading(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            self._reading = None
+
+    def _check_reading(self) -> None:
+        if self.transport.get_write_buffer_size() < self._unread:
+            self._start_reading()
+        else:
+            self.transport.abort()
 
     def _refuse(self, status: int, kind: str, detail: str) -> None:
         """Answer a request that did not arrive completely, and close the connection."""

@@ -102,8 +102,9 @@ def _example_id(place: int, example: object) -> str | None:
         if "row" not in example:
             raise Problem(422, "bad-example", f"example {place} has neither id nor row", row=place)
         return None
-    if not isinstance(id, str) or not 1 <= len(id) <= MAX_ID or not _is_unicode(id):
-        detail = f"example {place}: an id is text of 1 to {MAX_ID} characters"
+    # SQLite ends text at a NUL character when it reads JSON.
+    if not isinstance(id, str) or not 1 <= len(id) <= MAX_ID or not _is_unicode(id) or "\0" in id:
+        detail = f"example {place}: an id is text of 1 to {MAX_ID} characters, without NUL characters"
         raise Problem(422, "bad-id", detail, row=place)
     return id
 
