@@ -1,12 +1,17 @@
 """Requests and folders that are valid in form, but made to do harm."""
 
 import asyncio
+import http.client
+import json
 import shutil
 import socket
+import subprocess
+import sys
 import time
+from contextlib import ExitStack
 
 import pytest
-from running import example, new_model, running
+from running import CLASSES, COLUMNS, Running, example, new_model, running
 
 from budgetron.serve import Problem, open_service
 from budgetron.serve._bodies import Bodies
@@ -244,3 +249,57 @@ def test_a_client_that_reads_no_answer_is_disconnected(tmp_path):
                 pass
         assert received < 50_000_000  # of about 500 million
         assert service.request("GET", "/healthz")[0] == 200
+
+
+def test_too_many_connections(tmp_path):
+    with running(tmp_path, {"m": new_model()}, max_connections=20) as service, ExitStack() as open_:
+        first = http.client.HTTPConnection("127.0.0.1", service.port, timeout=20)
+        open_.callback(first.close)
+        first.request("GET", "/healthz")
+        assert first.getresponse().read()
+        others = [
+            open_.enter_context(socket.create_connection(("127.0.0.1", service.port))) for _ in range(40)
+        ]
+        answers = [connection.recv(4096) for connection in others[20:]]
+        assert all(answer.startswith(b"HTTP/1.1 503 ") for answer in answers)
+        assert b"too many connections" in answers[0]
+        first.request("GET", "/healthz")  # those that are connected are served
+        assert first.getresponse().status == 200
+        for connection in others:
+            connection.close()
+        assert wait_for(lambda: service.request("GET", "/healthz")[0] == 200)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such limit")
+def test_the_limit_of_open_files_leaves_some_for_the_log(tmp_path):
+    """The service refuses connections in time; without files left, it could not even answer old ones."""
+    code = """
+import resource, sys
+from budgetron.serve import Settings, open_service, run
+resource.setrlimit(resource.RLIMIT_NOFILE, (300, 700))
+service = open_service(sys.argv[1], Settings(snapshot_seconds=0.2))
+run(service, port=0, started=lambda port: print(port, flush=True))
+"""
+    process = subprocess.Popen([sys.executable, "-c", code, tmp_path], stdout=subprocess.PIPE, text=True)
+    with process, ExitStack() as open_:
+        open_.callback(process.terminate)
+        service = Running(None, int(process.stdout.readline()))
+        first = http.client.HTTPConnection("127.0.0.1", service.port, timeout=20)
+        open_.callback(first.close)
+        body = {"name": "m", "columns": COLUMNS, "classes": CLASSES, "learner": "secondorder:budget=20"}
+        assert service.request("POST", "/models", body)[0] == 201
+        first.request("GET", "/healthz")
+        assert first.getresponse().read()
+        for _ in range(800):
+            open_.enter_context(socket.create_connection(("127.0.0.1", service.port)))
+        examples = {"examples": [labelled(k) for k in range(5)]}
+        for _ in range(2):
+            first.request(
+                "POST", "/models/m/learn", json.dumps(examples), {"Content-Type": "application/json"}
+            )
+            assert first.getresponse().read()
+            time.sleep(0.5)
+        first.request("GET", "/readyz")  # snapshots can be written
+        response = first.getresponse()
+        assert (response.status, response.read()) == (200, b'{"status":"ready"}')
+    assert process.returncode == 0

@@ -49,7 +49,8 @@ class JoinedWrites:
 class LimitedProtocol(HttpToolsProtocol):
     """Answer 408 or 431, and close the connection, if a request takes too long, or too many bytes, to arrive.
 
-    The connection is also closed if the client reads nothing of a response for as long.
+    The connection is also closed if the client reads nothing of a response for as long, and if there are too
+    many connections.
 
     uvicorn closes idle connections only between two requests. Without the limit of time, clients that send
     one byte at a time could use up all connections. A request that arrives at once needs no timer. uvicorn
@@ -58,6 +59,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     seconds: ClassVar[float] = 30.0
     most_bytes: ClassVar[int] = 1 << 30
+    most_connections: ClassVar[int] = 1000
     _deadline: asyncio.TimerHandle | None = None
     _receiving = False  # whether a request has begun to arrive, and is not complete
     _bytes = 0  # how many bytes of it have arrived, besides those of the first part of data
@@ -67,7 +69,10 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(JoinedWrites(transport, self.loop))  # type: ignore[arg-type]
-        self._start_deadline()
+        if len(self.connections) > self.most_connections:
+            self._refuse(503, "overloaded", "there are too many connections; try again later")
+        else:
+            self._start_deadline()
 
     def data_received(self, data: bytes) -> None:
         self._bytes += len(data)
@@ -145,8 +150,12 @@ class LimitedProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
-def limited_protocol(seconds: float, max_body: int) -> type[LimitedProtocol]:
+def limited_protocol(seconds: float, max_body: int, max_connections: int) -> type[LimitedProtocol]:
     """Return the protocol with these limits."""
     # A body in small parts takes several times its size.
-    limits = {"seconds": seconds, "most_bytes": MAX_HEAD + 8 * max_body}
+    limits = {
+        "seconds": seconds,
+        "most_bytes": MAX_HEAD + 8 * max_body,
+        "most_connections": max_connections,
+    }
     return type("LimitedProtocol", (LimitedProtocol,), limits)

@@ -11,6 +11,11 @@ from types import FrameType
 
 import uvicorn
 
+try:
+    import resource
+except ImportError:  # not a Unix system
+    resource = None  # type: ignore[assignment]
+
 from budgetron._util.threads import one_thread
 from budgetron.serve._api import application
 from budgetron.serve._protocol import limited_protocol
@@ -24,6 +29,10 @@ SWITCH_SECONDS = 0.0002
 # New objects after which Python looks for unused cycles of objects. Its default of 700 is less than what a
 # hundred requests at a time need.
 COLLECT_AFTER = 20_000
+# Connections that the system keeps until they are accepted. asyncio accepts so many at once.
+BACKLOG = 128
+# Files besides the connections of clients: log, snapshots, libraries, and connections that are refused.
+OTHER_FILES = 64 + 4 * BACKLOG
 
 
 class _Server(uvicorn.Server):
@@ -46,6 +55,23 @@ class _Server(uvicorn.Server):
         if self.should_exit and sig == signal.SIGINT:
             self.force_exit = True
         self.should_exit = True
+
+
+def _possible_connections(wanted: int) -> int:
+    """Raise the limit of open files if it is too low for so many connections; return how many it allows.
+
+    Without files left, asyncio would try to accept connections again and again, and do nothing else.
+    """
+    if resource is None:
+        return wanted
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted + OTHER_FILES
+    if soft == resource.RLIM_INFINITY:
+        return wanted
+    if soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return max(1, soft - OTHER_FILES)
 
 
 def run(
@@ -72,20 +98,22 @@ def run(
     if host not in ("127.0.0.1", "::1", "localhost") and not token:
         raise ValueError(f"{host} can be reached from other machines; give a token")
     sys.setswitchinterval(SWITCH_SECONDS)
+    settings = service.settings
+    connections = min(settings.max_connections, _possible_connections(settings.max_connections))
     config = uvicorn.Config(
         application(service, token),
         host=host,
         port=port,
-        http=limited_protocol(service.settings.request_seconds, service.settings.max_body),
+        http=limited_protocol(settings.request_seconds, settings.max_body, connections),
         ws="none",
         proxy_headers=False,
         log_level="warning",
         access_log=False,
         lifespan="on",
         server_header=False,
-        backlog=2048,
+        backlog=BACKLOG,
         timeout_keep_alive=30,
-        timeout_graceful_shutdown=max(1, int(service.settings.stop_seconds / 4)),
+        timeout_graceful_shutdown=max(1, int(settings.stop_seconds / 4)),
     )
     # Objects that exist now stay. Python's collector of unused cycles need not look at them again and again:
     # that took about a fifth of the processor time under load, and stopped all threads each time.

@@ -48,6 +48,8 @@ class Settings:
         Bytes of the largest request.
     max_rows : int
         Rows of the largest request.
+    max_connections : int
+        If the system allows fewer open files, there are fewer connections.
     request_seconds : float
         How long a client may take to send a request.
     stop_seconds : float
@@ -61,6 +63,7 @@ class Settings:
     max_models: int = 100
     max_body: int = 16 << 20
     max_rows: int = 10_000
+    max_connections: int = 4000
     request_seconds: float = 30.0
     stop_seconds: float = 20.0
 
