@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import gc
 import signal
+import socket
 import sys
 from collections.abc import Callable
-from socket import socket
 from types import FrameType
 
 import uvicorn
@@ -44,7 +44,7 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._service, self._notify = service, started
 
-    async def startup(self, sockets: list[socket] | None = None) -> None:
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self._notify is not None and self.started:
             self._notify(self.servers[0].sockets[0].getsockname()[1])
@@ -74,6 +74,15 @@ def _possible_connections(wanted: int) -> int:
     return max(1, soft - OTHER_FILES)
 
 
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or "a port is a number from 0 to 65535"
+        raise ValueError(f"cannot listen on {host}, port {port}: {reason}") from None
+
+
 def run(
     service: Service,
     *,
@@ -97,13 +106,12 @@ def run(
     """
     if host not in ("127.0.0.1", "::1", "localhost") and not token:
         raise ValueError(f"{host} can be reached from other machines; give a token")
+    listening = _listen(host, port)
     sys.setswitchinterval(SWITCH_SECONDS)
     settings = service.settings
     connections = min(settings.max_connections, _possible_connections(settings.max_connections))
     config = uvicorn.Config(
         application(service, token),
-        host=host,
-        port=port,
         http=limited_protocol(settings.request_seconds, settings.max_body, connections),
         ws="none",
         proxy_headers=False,
@@ -121,4 +129,4 @@ def run(
     gc.freeze()
     gc.set_threshold(COLLECT_AFTER, *gc.get_threshold()[1:])
     with one_thread():  # here, and not around each prediction, for which it takes too long
-        _Server(config, service, started).run()
+        _Server(config, service, started).run(sockets=[listening])
