@@ -168,7 +168,8 @@ def serve() -> str:
         f"The empty endpoint, called in the same way, takes less than {p99['empty']:.1f} ms.",
         f"- Memory of the process: {format_bytes(memory[1][1])} after {memory[1][0]:,} requests, "
         f"{format_bytes(memory[-1][1])} after {memory[-1][0]:,}.",
-        f"- The load average of the machine, which had other work, was {found['load']:.0f} on two cores.",
+        f"- The load average of the machine, which had other work, was {found['load']:.0f} on two cores"
+        + ("; servers and clients had real-time priority." if found.get("realtime") else "."),
     ]
     return table(head, rows) + "\n" + "\n".join(lines) + "\n"
 

@@ -6,7 +6,8 @@ Each server is a process of its own, and so is the load: raw HTTP over 128 conne
 interface. The empty endpoint is Starlette on uvicorn, with httptools as in the service, and returns a
 constant. Empty endpoint, predictions and durable learns are measured in turns, so that the load of the
 machine affects all alike. The model is SecondOrderProjectron(100) on rows of 20 numbers. Processor times are
-those of the server process, with all threads. Write the page with benchmarks/generated.py.
+those of the server process, with all threads. On a busy machine, `chrt -r 5` gives all of them real-time
+priority. Write the page with benchmarks/generated.py.
 """
 
 from __future__ import annotations
@@ -285,6 +286,7 @@ def main() -> None:
             empty.stop()
             model.stop()
     results["load"] = os.getloadavg()[0]
+    results["realtime"] = os.sched_getscheduler(0) != os.SCHED_OTHER
     RESULTS.parent.mkdir(exist_ok=True)
     with atomic_write(RESULTS) as file:
         file.write(json.dumps(results, indent=1).encode() + b"\n")

@@ -1,4 +1,7 @@
-"""Learn the labels of a Kafka topic: messages like {"row": {...}, "label": ...}; needs kafka-python."""
+"""Learn the labels of a Kafka topic: messages like {"row": {...}, "label": ...}; needs kafka-python.
+
+A message that the service refuses ends the program, with its row and its column; nothing is skipped.
+"""
 
 import json
 import os

@@ -72,11 +72,12 @@ def running(folder, models=None, token=None, **settings):
     for name, model in (models or {}).items():
         if name not in service.entries:
             service.add(name, model)
+    limits = service.settings
     config = uvicorn.Config(
         application(service, token),
         port=0,
         ws="none",
-        http=limited_protocol(service.settings.request_seconds, service.settings.max_body),
+        http=limited_protocol(limits.request_seconds, limits.max_body, limits.max_connections),
         log_level="warning",
         lifespan="on",
         loop="asyncio",

@@ -11,7 +11,7 @@ from running import example, new_model, running
 
 import budgetron
 from budgetron import files
-from budgetron.serve import open_service
+from budgetron.serve import _log, open_service
 from budgetron.serve._definition import from_file
 from budgetron.serve._log import Log, Record
 from budgetron.serve._model import LEAST_BLOCK, ServedModel
@@ -394,6 +394,20 @@ def test_nothing_is_acknowledged_if_the_log_was_removed(tmp_path, name):
         assert "was removed while the service runs" in problem["detail"]
         assert service.predict(1)[2]["round"] == 10
         assert service.request("GET", "/readyz")[0] == 503
+
+
+def test_a_folder_from_a_backup_gives_no_id_to_another_row(tmp_path, monkeypatch):
+    with running(tmp_path / "s", {"m": new_model()}) as service:
+        service.learn(1)
+    shutil.copytree(tmp_path / "s", tmp_path / "backup")
+    with running(tmp_path / "s") as service:
+        after = service.predict(2)[2]["predictions"][0]["id"]
+    monkeypatch.setattr(_log, "now", lambda: time.time() + 2 * 3600)
+    with running(tmp_path / "backup") as service:
+        assert service.predict(3)[2]["predictions"][0]["id"] != after
+        sent = {"examples": [{"id": after, "label": "no"}]}
+        status, _, problem = service.request("POST", "/models/m/learn", sent)
+        assert (status, problem["type"]) == (410, "urn:budgetron:problem:expired-id")
 
 
 def test_a_change_of_the_clock_drops_no_rows(tmp_path, monkeypatch):

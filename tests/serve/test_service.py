@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -183,9 +184,11 @@ def test_signals_do_not_lose_requests(tmp_path):
         (("--like", "rows.csv", "-t", "answer", "--coverage", "2"), "coverage"),
         (("--model", "nothing.budgetron"), "No such file"),
         (("--host", "0.0.0.0"), "give a token"),
+        (("--port", "99999"), "a port is a number from 0 to 65535"),
+        (("--host", "nowhere.invalid"), "give a token"),
         (("--wait-time", "soon"), "--wait-time"),
         (("--wait-memory", "much"), "--wait-memory"),
-        (("--like", "rows.csv", "-t", "answer", "--name", "../x"), "a name has"),
+        (("--like", "rows.csv", "-t", "answer", "--name", "../x"), "the name of a model has"),
         (("--like", "rows.csv", "-t", "nothing"), "no column"),
     ],
 )
@@ -196,6 +199,17 @@ def test_bad_options(tmp_path, options, message):
     )
     assert run.returncode == 2
     assert message in run.stderr
+
+
+def test_a_port_that_is_in_use(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        run = subprocess.run(
+            command("serve", "s", "--port", port), cwd=tmp_path, capture_output=True, text=True, timeout=120
+        )
+    assert run.returncode == 2
+    assert f"cannot listen on 127.0.0.1, port {port}: " in run.stderr
+    assert "Traceback" not in run.stderr
 
 
 def test_a_short_token_is_refused(tmp_path):

@@ -14,6 +14,7 @@ until a signal. The command line is the usual way to start it. Needs the extra `
 
 try:
     import httptools  # noqa: F401 - only whether they are there
+    import orjson  # noqa: F401
     import prometheus_client  # noqa: F401
     import starlette  # noqa: F401
     import uvicorn  # noqa: F401

@@ -1,4 +1,4 @@
-"""Receive the bodies of requests, within a limit of size."""
+"""Receive the bodies of requests, within limits of size."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from starlette.types import Receive
 
 from budgetron.serve._problems import Problem
 
-__all__ = ["read_body", "require_json"]
+__all__ = ["Bodies", "read_body", "require_json"]
+
+# How many times the largest body all bodies may have together, and bytes of a body that do not count: slow
+# clients with large bodies must not keep others from sending small ones.
+TOGETHER = 4
+FREE = 1 << 16
 
 
 def require_json(headers: dict[bytes, bytes]) -> None:
@@ -16,24 +21,64 @@ def require_json(headers: dict[bytes, bytes]) -> None:
         raise Problem(415, "not-json", "send the body with the header Content-Type: application/json")
 
 
-async def read_body(headers: dict[bytes, bytes], receive: Receive, limit: int) -> bytes:
-    """Return the body of a request, if it is not too large; `_protocol` limits its time."""
+class Bodies:
+    """The bodies of all requests that are not answered yet; together they may have a limited size.
+
+    Parameters
+    ----------
+    most : int
+        Bytes of the largest body.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most, self._left = most, TOGETHER * most
+
+    async def read(self, headers: dict[bytes, bytes], receive: Receive) -> bytes:
+        """Return the body of a request; the caller calls `release` with its size after the answer."""
+        return await read_body(headers, receive, self._most, self)
+
+    def take(self, before: int, size: int) -> None:
+        """Count a body that had `before` bytes and now has `size`, or raise `Problem`."""
+        more = max(0, size - FREE) - max(0, before - FREE)
+        if more > self._left:
+            raise Problem(503, "overloaded", "too many large requests wait; try again later")
+        self._left -= more
+
+    def release(self, size: int) -> None:
+        """Stop counting a body of this size."""
+        self._left += max(0, size - FREE)
+
+
+async def read_body(
+    headers: dict[bytes, bytes], receive: Receive, limit: int, bodies: Bodies | None = None
+) -> bytes:
+    """Return the body of a request, if it is not too large; `_protocol` limits its time.
+
+    `bodies` counts its bytes; after an error, they are no longer counted.
+    """
     length = headers.get(b"content-length", b"")
     if length.isdigit() and int(length) > limit:
         raise _too_large(limit)
     parts: list[bytes] = []
     size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Problem(400, "disconnected", "the client closed the connection")
-        part = message.get("body", b"")
-        size += len(part)
-        if size > limit:
-            raise _too_large(limit)
-        parts.append(part)
-        if not message.get("more_body", False):
-            return parts[0] if len(parts) == 1 else b"".join(parts)
+    try:
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise Problem(400, "disconnected", "the client closed the connection")
+            part = message.get("body", b"")
+            if size + len(part) > limit:
+                raise _too_large(limit)
+            if bodies is not None:
+                bodies.take(size, size + len(part))
+            size += len(part)
+            parts.append(part)
+            if not message.get("more_body", False):
+                return parts[0] if len(parts) == 1 else b"".join(parts)
+    except BaseException:
+        if bodies is not None:
+            bodies.release(size)
+        raise
 
 
 def _too_large(limit: int) -> Problem:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any, TypeVar
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from budgetron.serve._access import Access
-from budgetron.serve._bodies import read_body, require_json
+from budgetron.serve._bodies import Bodies, require_json
+from budgetron.serve._entries import Entry
 from budgetron.serve._problems import Problem, internal_problem
 from budgetron.serve._requests import read_learn, read_predict
 from budgetron.serve._responses import problem_response
@@ -44,6 +46,8 @@ class Direct:
 
     def __init__(self, service: Service, access: Access, others: ASGIApp) -> None:
         self._service, self._access, self._others = service, access, others
+        self._bodies = Bodies(service.settings.max_body)
+        self._parser = ThreadPoolExecutor(1, "budgetron-parse")
         self._actions = {"predict": self._predict, "learn": self._learn}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -79,25 +83,31 @@ class Direct:
         """Predict rows."""
         service = self._service
         entry = service.entry(name)
-        body = await self._body(headers, receive)
-        rows, flags = await _parsed(read_predict, entry, body, service.settings.max_rows)
-        return await service.predict(entry, rows, **flags)
+        require_json(headers)
+        body = await self._bodies.read(headers, receive)
+        try:
+            rows, flags = await self._parsed(read_predict, entry, body)
+            return await service.predict(entry, rows, **flags)
+        finally:
+            self._bodies.release(len(body))
 
     async def _learn(self, name: str, headers: dict[bytes, bytes], receive: Receive) -> bytes:
         """Learn labels."""
         service = self._service
         entry = service.entry(name)
-        body = await self._body(headers, receive)
-        examples = await _parsed(read_learn, entry, body, service.settings.max_rows)
-        return await service.learn(entry, examples)
-
-    async def _body(self, headers: dict[bytes, bytes], receive: Receive) -> bytes:
         require_json(headers)
-        return await read_body(headers, receive, self._service.settings.max_body)
+        body = await self._bodies.read(headers, receive)
+        try:
+            return await service.learn(entry, await self._parsed(read_learn, entry, body))
+        finally:
+            self._bodies.release(len(body))
 
+    async def _parsed(self, read: Callable[..., T], entry: Entry, body: bytes) -> T:
+        """Read a body: a long one in a thread, so that other requests need not wait.
 
-async def _parsed(read: Callable[..., T], entry: Any, body: bytes, max_rows: int) -> T:
-    """Read a body: a long one in a thread, so that other requests need not wait."""
-    if len(body) <= SHORT_BODY:
-        return read(entry, body, max_rows)
-    return await asyncio.to_thread(read, entry, body, max_rows)
+        Only one is read at a time, because the objects of a body may need many times its memory.
+        """
+        most = self._service.settings.max_rows
+        if len(body) <= SHORT_BODY:
+            return read(entry, body, most)
+        return await asyncio.get_running_loop().run_in_executor(self._parser, read, entry, body, most)

@@ -80,11 +80,12 @@ class Entry:
         return f"{self.model.uid}-{number:x}"
 
     def number_of(self, id: str) -> int | None:
-        """Return the number of a row that this model predicted; None if the id is not of this form."""
-        uid, _, number = id.partition("-")
-        if uid != self.model.uid or not number or not set(number) <= set("0123456789abcdef"):
+        """Return the number of a row that this model predicted; None if it gave no row this id."""
+        uid, _, digits = id.partition("-")
+        if uid != self.model.uid or not digits or not set(digits) <= set("0123456789abcdef"):
             return None
-        return int(number, 16)
+        number = int(digits, 16)
+        return number if number < self.waiting.next_row else None  # not that of a row to come
 
     def note_learned(self, rows: int) -> None:
         """Record that rows were learned that are not in a snapshot."""

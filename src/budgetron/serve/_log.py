@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from budgetron._util.types import Floats, Ints
+from budgetron.serve._clock import now
 from budgetron.serve._waiting import Batch
 from budgetron.streams._objects import PlainRows
 
@@ -44,6 +45,8 @@ CREATE INDEX IF NOT EXISTS named_by_record ON named (model, record);
 # How many numbers and ids of learned examples are remembered for each model, so that repeated ones are
 # recognised.
 REMEMBERED = 1_000_000
+FIRST_HOUR = 1577836800  # the beginning of 2020, in seconds since 1970
+MOST_HOURS = 1 << 22  # more than 400 years; the numbers of rows must fit in 63 bits
 _HEADER = struct.Struct("<II")
 
 
@@ -113,6 +116,15 @@ def _batch_of(first: int, time: float, data: bytes, learned: Iterable[int]) -> B
     return Batch(first, time, PlainRows.from_bytes(data[place + 4 * n :]), predicted, labelled)
 
 
+def _hours() -> int:
+    """Return the hours since 2020.
+
+    Runs have at least this number. A folder that is restored from a backup does not know of the runs after
+    the backup, and must not give their ids to other rows.
+    """
+    return min(max(0, int(now() - FIRST_HOUR) // 3600), MOST_HOURS)
+
+
 class Log:
     """The log of a folder; one thread may use it at a time.
 
@@ -138,7 +150,7 @@ class Log:
                 self._db.execute("INSERT INTO about VALUES ('version', ?)", (VERSION,))
             elif version != VERSION:
                 raise ValueError(f"{path}: format {version}; this version of Budgetron reads {VERSION}")
-            self.run = (self._value("run") or 0) + 1
+            self.run = max((self._value("run") or 0) + 1, _hours())
             self._db.execute("INSERT OR REPLACE INTO about VALUES ('run', ?)", (self.run,))
             # Open until the connection is closed: closing a file ends all locks that the process has on it.
             self._open_files = [os.open(file, os.O_RDONLY) for file in self._files()]

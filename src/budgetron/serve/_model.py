@@ -101,6 +101,7 @@ class ServedModel:
         self.uid, self.model, self.encoder, self.target = uid, model, encoder, target
         self.labels = Labels(classes, typed=True)
         self.classes: list[Any] = self.labels.classes.tolist()
+        self.codes = {(type(label), label): code for code, label in enumerate(self.classes)}
         self.reader = ObjectReader(encoder)
         self.statistics = Statistics(len(self.classes)) if statistics is None else statistics
         self.record, self.rejected = record, rejected

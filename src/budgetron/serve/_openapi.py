@@ -22,7 +22,12 @@ _ROW: Schema = {
     "description": "Values by column name. A column that is absent or null is missing.",
     "additionalProperties": {"type": ["number", "string", "boolean", "null"]},
 }
-_ID: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_ID}
+_ID: Schema = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": MAX_ID,
+    "description": "Without NUL characters.",
+}
 _COUNT: Schema = {"type": "integer", "minimum": 0}
 _SHARE: Schema = {"type": ["number", "null"], "minimum": 0, "maximum": 1}
 

@@ -32,6 +32,7 @@ SECONDS = 1.0  # between two updates of the page
 MAX_STREAMS = 50  # pages that are updated at the same time
 MAX_FORM = 1 << 16
 MAX_FIELDS = 60  # columns that the form shows
+MAX_GIVEN = 1000  # fields of a form that is sent
 POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -51,10 +52,11 @@ class Page:
     async def try_row(self, request: Request) -> Response:
         """Predict the row of a form; the row does not wait for a label."""
         body = await self._form(request)
-        given = {
-            name: values[-1]
-            for name, values in parse_qs(body.decode("utf-8", "replace"), max_num_fields=1000).items()
-        }
+        try:
+            fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=MAX_GIVEN)
+        except ValueError:
+            raise Problem(413, "too-large", f"a form may have {MAX_GIVEN:,} fields at most") from None
+        given = {name: values[-1] for name, values in fields.items()}
         entry = self._service.entry(given.pop("model", ""))
         row = {name.removeprefix("c:"): value for name, value in given.items()}
         try:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import orjson
+
 from budgetron.serve._definition import from_columns
 from budgetron.serve._entries import Entry
 from budgetron.serve._model import ServedModel
@@ -25,14 +27,21 @@ _ROW_AND_LABEL = {"row", "label"}
 def parse(body: bytes) -> dict[str, Any]:
     """Return the object that a body contains."""
     try:
-        value = _decode(body.decode())
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError:  # the standard library says better what is wrong
+        value = _parse_slowly(body)
+    if not isinstance(value, dict):
+        raise Problem(400, "bad-json", "the body must be a JSON object")
+    return value
+
+
+def _parse_slowly(body: bytes) -> Any:
+    try:
+        return _decode(body.decode())
     except RecursionError:
         raise Problem(400, "bad-json", "the body is nested too deeply") from None
     except ValueError as error:
         raise Problem(400, "bad-json", f"the body is not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise Problem(400, "bad-json", "the body must be a JSON object")
-    return value
 
 
 def _refuse_constant(name: str) -> None:
@@ -93,13 +102,19 @@ def _example_id(place: int, example: object) -> str | None:
         if "row" not in example:
             raise Problem(422, "bad-example", f"example {place} has neither id nor row", row=place)
         return None
-    if not isinstance(id, str) or not 1 <= len(id) <= MAX_ID or not _is_unicode(id):
-        detail = f"example {place}: an id is text of 1 to {MAX_ID} characters"
+    # SQLite ends text at a NUL character when it reads JSON.
+    if not isinstance(id, str) or not 1 <= len(id) <= MAX_ID or not _is_unicode(id) or "\0" in id:
+        detail = f"example {place}: an id is text of 1 to {MAX_ID} characters, without NUL characters"
         raise Problem(422, "bad-id", detail, row=place)
     return id
 
 
-def _code(entry: Entry, place: int, label: object) -> int:
+def _code(entry: Entry, place: int, label: Any) -> int:
+    """Return the class of a label."""
+    try:
+        return entry.model.codes[type(label), label]
+    except (KeyError, TypeError):  # written differently, as 1.0 for 1; or unknown
+        pass
     usable = isinstance(label, _LABEL_TYPES) and len(str(label)[: MAX_LABEL + 1]) <= MAX_LABEL
     code = entry.model.labels.code_of(label) if usable else -1
     if code < 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import orjson
 from starlette.responses import Response
 
 from budgetron.serve._problems import Problem
@@ -17,7 +18,10 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 def to_json(value: Any) -> bytes:
     """Return a value as JSON."""
-    return _encode(value).encode()
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError:  # text that is not valid Unicode, or an integer beyond 64 bits
+        return _encode(value).encode()
 
 
 def json_response(value: Any, status: int = 200, kind: str = "application/json") -> Response:

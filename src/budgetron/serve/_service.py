@@ -25,6 +25,9 @@ __all__ = ["Service", "Settings", "open_service"]
 logger = logging.getLogger("budgetron.serve")
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+NAME_RULE = (
+    "the name of a model has 1 to 64 letters, digits, '_', '.' and '-', and begins with a letter or digit"
+)
 SUFFIX = ".budgetron"
 
 
@@ -45,6 +48,8 @@ class Settings:
         Bytes of the largest request.
     max_rows : int
         Rows of the largest request.
+    max_connections : int
+        If the system allows fewer open files, there are fewer connections.
     request_seconds : float
         How long a client may take to send a request.
     stop_seconds : float
@@ -58,6 +63,7 @@ class Settings:
     max_models: int = 100
     max_body: int = 16 << 20
     max_rows: int = 10_000
+    max_connections: int = 4000
     request_seconds: float = 30.0
     stop_seconds: float = 20.0
 
@@ -84,6 +90,7 @@ class Service:
             remove_temporary_files(self._models)
             for path in sorted(self._models.glob(f"*{SUFFIX}")):
                 name, model = path.name.removesuffix(SUFFIX), ServedModel.load(path)
+                self._check_file(path, name, model)
                 if self.log.is_deleted(model.uid):  # the process ended before the file was removed
                     path.unlink()
                 else:
@@ -96,6 +103,17 @@ class Service:
         self.writer = Writer(
             self.log, self.entries, self._snapshot, settings.snapshot_rows, settings.snapshot_seconds
         )
+
+    def _check_file(self, path: Path, name: str, model: ServedModel) -> None:
+        """Raise `ValueError` if a file cannot have been written by the service, but was copied or renamed."""
+        if not NAME.fullmatch(name):
+            raise ValueError(f"{path}: {NAME_RULE}; rename the file")
+        for other in self.entries.values():
+            if other.model.uid == model.uid:
+                raise ValueError(
+                    f"{path}: a copy of {self._path(other.name)}; the log cannot have labels of both; remove "
+                    "one of them, and give it with --model and another --name to serve it, too"
+                )
 
     def _report_missing(self) -> None:
         known = {entry.model.uid for entry in self.entries.values()}
@@ -170,8 +188,7 @@ class Service:
     def add(self, name: str, model: ServedModel) -> Entry:
         """Add a model before the threads start, or in the thread that learns."""
         if not NAME.fullmatch(name):
-            detail = "a name has 1 to 64 letters, digits, '_', '.' and '-', and begins with a letter or digit"
-            raise Problem(422, "bad-name", f"{name[:80]!r}: {detail}")
+            raise Problem(422, "bad-name", f"{name[:80]!r}: {NAME_RULE}")
         if name.lower() in {other.lower() for other in self.entries}:
             raise Problem(409, "name-taken", f'there is a model "{name}" already; delete it first')
         if len(self.entries) >= self.settings.max_models:
@@ -191,6 +208,7 @@ class Service:
         del self.entries[entry.name]
 
     def _snapshot(self, entry: Entry) -> None:
+        self._models.mkdir(exist_ok=True)  # it may have been removed
         entry.model.save(self._path(entry.name))
         entry.unsaved = 0
         with self.log.transaction():

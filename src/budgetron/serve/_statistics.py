@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from budgetron._util.types import Floats, Ints
 from budgetron.portfolio._changes import CHUNK, ChangeDetector
@@ -74,21 +75,33 @@ class Statistics:
         wrong = labels != predicted
         self.of_class += np.bincount(labels, minlength=len(self.of_class))
         self.right += np.bincount(labels[~wrong], minlength=len(self.right))
-        for error in wrong.tolist():
-            self._recent[self.labels % WINDOW] = error
-            self.labels += 1
-            self.errors += error
-            self._chunk = [self._chunk[0] + 1, self._chunk[1] + error]
-            if self._chunk[0] == CHUNK:
-                if self._detector.add(*self._chunk):
-                    self.changes = [*self.changes, [self.labels, time]][-MARKS:]
-                self._chunk = [0, 0]
-            if self.labels % self._spacing == 0:
-                self._add_point()
+        start = 0
+        while start < len(wrong):  # up to the next point of the curve, or the end of a chunk of the detector
+            until_point = self._spacing - self.labels % self._spacing
+            size = min(until_point, CHUNK - self._chunk[0], len(wrong) - start)
+            self._add_errors(wrong[start : start + size], time)
+            start += size
         known = delays[~np.isnan(delays)]
         if len(known):
             mean, share = float(known.mean()), min(1.0, len(known) / 100)
             self.delay = mean if self.delay is None else self.delay + share * (mean - self.delay)
+
+    def _add_errors(self, wrong: NDArray[np.bool_], time: float) -> None:
+        """Count errors; a point of the curve, or a chunk of the detector, may end with the last of them."""
+        errors = int(np.count_nonzero(wrong))
+        place = self.labels % WINDOW
+        before_end = WINDOW - place
+        self._recent[place : place + len(wrong)] = wrong[:before_end]
+        self._recent[: max(0, len(wrong) - before_end)] = wrong[before_end:]
+        self.labels += len(wrong)
+        self.errors += errors
+        self._chunk = [self._chunk[0] + len(wrong), self._chunk[1] + errors]
+        if self._chunk[0] == CHUNK:
+            if self._detector.add(*self._chunk):
+                self.changes = [*self.changes, [self.labels, time]][-MARKS:]
+            self._chunk = [0, 0]
+        if self.labels % self._spacing == 0:
+            self._add_point()
 
     def _add_point(self) -> None:
         recent = self.recent_error

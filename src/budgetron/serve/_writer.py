@@ -30,7 +30,7 @@ RETRY_SECONDS = 1.0  # after the log could not be written
 SNAPSHOT_RETRY_SECONDS = 15.0
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Examples:
     """The examples of a request.
 
@@ -76,7 +76,7 @@ class Call(Job):
         self.function = function
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class _Accepted:
     """What is learned of a request.
 
@@ -310,7 +310,7 @@ def _resolve(job: Learn, entry: Entry, numbers: dict[str, int], known: set[int |
             rows.append(batch.rows.take([key - batch.first]))
         elif place in given:
             rows.append(examples.rows.take([given[place]]))
-        elif isinstance(key, int) and key < entry.waiting.next_row:
+        elif isinstance(key, int):
             detail = (
                 f"example {place}: the row of id {id!r} no longer waits for a label: it expired, or "
                 "newer rows needed its place; send the row with the label"
