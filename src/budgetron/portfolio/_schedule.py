@@ -30,8 +30,8 @@ FEWEST_SCALED = 128
 # The first review is after this many rounds, and the next ones after twice as many each.
 FIRST_REVIEW = 256
 # For the first reviews, the largest number of second-order experts without learned scales that stay. After
-# later reviews, one stays. Of several, at least one of each loss stays: it takes many rounds to see which
-# loss is better. On noisy labels, it is the hinge loss.
+# later reviews, one stays. Of several, the best one of each loss stays, unless it is worse by more than
+# END_DEVIATIONS: only many rounds show which loss is better. On noisy labels it is the hinge loss.
 MOST_KEPT = {256: 5, 512: 3, 1024: 2}
 # After a change of the stream, feature scales are learned again when this many rounds have passed: early, to
 # follow the change soon, and later, because more rows give better scales.
@@ -41,8 +41,9 @@ ROUNDS_AFTER_CHANGE = (128, 384, 1024)
 # if it is worse than the best one by more than END_DEVIATIONS.
 END_DEVIATIONS = 3.0
 # From the review after BEST_GROWS_FROM rounds on, the best expert may have `most_supports`. The others have
-# at most MOST_SUPPORTS_OF_OTHERS, also one that was the best before and is worse now.
-BEST_GROWS_FROM, MOST_SUPPORTS_OF_OTHERS = 1024, 350
+# at most MOST_SUPPORTS_OF_OTHERS. One that was the best before keeps its supports until it is worse than the
+# best by more than SHRINK_DEVIATIONS standard deviations.
+BEST_GROWS_FROM, MOST_SUPPORTS_OF_OTHERS, SHRINK_DEVIATIONS = 1024, 350, 2.0
 # At a review, memory is reserved for at most GROWTH_FACTOR times the supports of the best expert: some
 # experts need few supports, and the others can use the rest.
 GROWTH_FACTOR = 2
@@ -153,7 +154,11 @@ class ScheduledPool(ExpertPool):
         return bool(a - b > deviations * np.sqrt(a + b))
 
     def _fewest_errors(self, experts: list[Expert]) -> Expert:
-        """The expert that makes the fewest mistakes in the rounds that it and each other one have played."""
+        """Return the expert with the fewest mistakes.
+
+        Two experts are compared in the rounds that both have played; the winner is compared with the next
+        one.
+        """
         best = experts[0]
         for expert in experts[1:]:
             if self._is_worse(best, expert, 0.0):
@@ -271,7 +276,7 @@ class ScheduledPool(ExpertPool):
         most = max(min(most, GROWTH_FACTOR * best.n_supports), best.budget)
         for expert in active:
             large = expert is not best and expert.allowed > MOST_SUPPORTS_OF_OTHERS
-            if large and self._is_worse(expert, best, 0.0):
+            if large and self._is_worse(expert, best, SHRINK_DEVIATIONS):
                 expert.shrink(self.row, self.outputs, UNLIMITED, MOST_SUPPORTS_OF_OTHERS)
         return self._grow_best(best, most)
 
