@@ -278,3 +278,20 @@ def test_nogd_with_tied_eigenvalues_is_the_reference():
     np.testing.assert_allclose(trace.margins, [slow.play(t) for t in range(len(y))], atol=1e-11)
     np.testing.assert_allclose(model.dual_coef_[0], list(slow.alpha.values()), atol=1e-11)
     assert np.abs(model.dual_coef_).max() > 0.1
+
+
+def test_merging_in_a_batch_after_single_rounds():
+    """A slot that a single round merged may be used again by a later one."""
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        X = 4 * np.repeat(rng.normal(size=(20, 2)), 2, axis=0)[rng.permutation(40)]
+        y = rng.choice([-1, 1], 40)
+        batch, loop = (budgetron.BSGD(1 + seed % 2, variant="merging", gamma=0.5) for _ in range(2))
+        for model in (batch, loop):
+            model.partial_fit(X[:1], y[:1], classes=[-1, 1])
+            for x, label in zip(X[1:8], y[1:8], strict=True):
+                model.play(x, label)
+        margins = [loop.play(x, label) for x, label in zip(X[8:], y[8:], strict=True)]
+        np.testing.assert_allclose(
+            batch.progressive_fit(X[8:], y[8:]).margins, margins, rtol=1e-9, atol=1e-12
+        )

@@ -263,8 +263,11 @@ def symmetric_share(slope):
 
 
 def table_loss(i, j):
-    """The square of the norm of the change at the corner of a cell."""
-    return merge_loss(i / 400, j / 400, best_share(i, j))
+    """The square of the norm of the change for a = 1 at the corner of a cell."""
+    m, k = i / 400, j / 400
+    if m == 0:  # the limit for large b
+        return 1 - k**2 + (2 * k**2 * log(k) if k else 0)
+    return merge_loss(m, k, best_share(i, j)) / m**2
 
 
 def from_table(value, m, k):
@@ -291,10 +294,10 @@ class MergingBSGD(BSGD):
         a, losses = self.alpha[r], {}
         for q, b in self.alpha.items():
             if q != r and a * b > 0:
-                losses[q] = (a + b) ** 2 * from_table(table_loss, a / (a + b), self.K[r, q])
+                losses[q] = a**2 * from_table(table_loss, a / (a + b), self.K[r, q])
         if not losses:
             return super().maintain(r)
-        tolerance = self.tie * (abs(a) + max(abs(c) for c in self.alpha.values())) ** 2
+        tolerance = self.tie * a**2
         q, gap = self.smallest(losses, tolerance)
         self.near_tie(gap, tolerance)
         b, k = self.alpha[q], self.K[r, q]

@@ -71,6 +71,7 @@ cdef class Batch:
             self.ledger = &ledger[0, 0]
         if not shares_rows(rule):
             self.merging = rule
+            self.merging.changed = -1  # a single round before this batch may have set it
         if rule.gaussian is not None:
             keep = rule.gaussian_round.keep
             self.gaussians = GaussianBlock(rule.gaussian, keep, rule.projection, self.longest)

@@ -8,7 +8,10 @@ best h depends on m = a / (a + b) and k = k(x, x') alone: it maximizes
 
 With c = (a + b) s(h) the square of the norm of the change is
 
-    (a + b)^2 (m^2 + (1 - m)^2 + 2 m (1 - m) k - s(h)^2).
+    (a + b)^2 (m^2 + (1 - m)^2 + 2 m (1 - m) k - s(h)^2) = a^2 l(m, k).
+
+The table has l, because it changes slowly: at m = 0 its limit is 1 - k^2 + 2 k^2 log k. A table of the square
+itself could not be interpolated where m is small.
 
 Because m <= 1/2, the derivative of s has one change of sign from + to - in [0, 1/2]. It is found by
 bisection.
@@ -24,12 +27,12 @@ __all__ = ["CELLS_OF_KERNEL", "CELLS_OF_SHARE", "merge_tables"]
 # The tables have this many cells from m = 0 to 1/2, and from k = 0 to 1.
 CELLS_OF_SHARE, CELLS_OF_KERNEL = 200, 400
 
-# The tables, once they were needed: they take as long as thousands of rounds.
+# The tables, after the first call. To compute them takes as long as thousands of rounds.
 KEPT: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
 
 
 def merge_tables() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the best h, and the square of the norm of the change for a + b = 1, at the corners of the cells.
+    """Return the best h, and the square of the norm of the change for a = 1, at the corners of the cells.
 
     A row of a table belongs to one m, and a column to one k. All callers get the same arrays.
     """
@@ -54,7 +57,10 @@ def computed_tables() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     share = np.hstack([np.zeros((CELLS_OF_SHARE + 1, 1)), (low + high) / 2])
     k = np.linspace(0.0, 1.0, CELLS_OF_KERNEL + 1)[None, :]
     sums = m * k ** ((1 - share) ** 2) + (1 - m) * k ** (share**2)
-    loss = np.maximum(0.0, m**2 + (1 - m) ** 2 + 2 * m * (1 - m) * k - sums**2)
+    change = m**2 + (1 - m) ** 2 + 2 * m * (1 - m) * k - sums**2
+    loss = np.empty_like(change)
+    loss[1:] = np.maximum(0.0, change[1:] / m[1:] ** 2)
+    loss[0] = 1.0 - k**2 + 2.0 * k**2 * np.log(np.maximum(k, 1e-300))
     for table in (share, loss):
         table.setflags(write=False)
     return share, loss

@@ -95,19 +95,16 @@ cdef class MergingRule(SpanRule):
         Only supports whose coefficients have the same sign are merged. |coefficient| at `position` must be the smallest.
         """
         cdef Py_ssize_t p, slot = self.supports._order[position], chosen = -1
-        cdef double a = self.weight(position), b, k, m, loss, largest = 0.0, threshold = INFINITY
+        cdef double a = self.weight(position), b, k, m, loss, threshold = INFINITY
         self.supports.kernel_row(slot, self._scratch)
-        for p in range(self.size()):
-            largest = max(largest, fabs(self.weight(p)))
-        largest = (fabs(a) + largest) ** 2
         for p in range(self.size()):
             b = self.weight(p)
             if p == position or a * b <= 0.0:
                 continue
             k = self._scratch[self.supports._order[p]]
-            loss = (a + b) ** 2 * look_up(self.losses, a / (a + b), k)
+            loss = a * a * look_up(self.losses, a / (a + b), k)
             if loss < threshold:
-                chosen, threshold = p, loss - self.tie_share() * largest
+                chosen, threshold = p, loss - self.tie_share() * a * a
         if chosen < 0:
             return -1
         b, k = self.weight(chosen), min(1.0, self._scratch[self.supports._order[chosen]])
