@@ -173,8 +173,9 @@ def test_significantly_worse_experts_end():
     assert (worse, best) in changes
     assert pool.experts[best].learner is not None
     assert pool.experts[tied].learner is not None
+    still = [i for i in active[1:] if pool.experts[i].learner is not None]
     pool.seen = 4096  # from the fourth review on, one stays
-    assert pool._end_weak() == [(tied, best)]
+    assert pool._end_weak() == [(i, best) for i in still]
 
 
 def test_the_best_expert_of_each_loss_stays_at_first():
@@ -187,6 +188,34 @@ def test_the_best_expert_of_each_loss_stays_at_first():
         expert.recent_mistakes, expert.loss = 10 + 20 * rank, "logistic" if rank < 2 else "hinge"
     pool._end_weak()
     assert [expert.learner is not None for expert in active[:4]] == [True, False, True, False]
+
+
+def test_a_significantly_worse_expert_takes_no_place():
+    X, y = noisy(300)
+    pool = hypotheses_of(BudgetClassifier("16MB", random_state=0).fit(X, y))[0].pool
+    active = pool._second_order("kernel")
+    assert len(active) >= 4
+    pool.seen, pool.only_first_wrong[:] = 1024, 0  # two stay
+    for rank, expert in enumerate(active):
+        expert.recent_mistakes, expert.loss = 10 + 20 * rank, "hinge" if rank == 1 else "logistic"
+    best, worse = (pool.experts.index(expert) for expert in active[:2])
+    pool.only_first_wrong[worse, best] = 30
+    pool._end_weak()
+    assert [expert.learner is not None for expert in active[:4]] == [True, False, True, False]
+
+
+def test_a_trial_against_an_expert_that_has_ended_compares_with_the_best():
+    X, y = noisy(1100)
+    pool = hypotheses_of(BudgetClassifier("16MB", random_state=0).fit(X, y))[0].pool
+    best = pool.experts.index(pool._best())
+    new, previous = [
+        i for i, e in enumerate(pool.experts) if e.design.second_order and e.learner and i != best
+    ][:2]
+    pool.experts[previous].end()
+    pool.only_first_wrong[best, new] = 9
+    for a, changes in ((12, []), (30, [(new, best)])):  # 3 < sqrt(21), and 21 > sqrt(39)
+        pool.only_first_wrong[new, best] = a
+        assert pool._end_trial(new, previous) == changes
 
 
 def test_the_loss_with_fewer_mistakes_in_common_rounds_is_chosen():

@@ -99,12 +99,13 @@ class BudgetClassifier(WeightedClassifier, UnmergeableClassifier):
     learned scales, and from 4096 rounds on all second-order kernel experts. Let a be the number of rounds in
     which only expert i made a mistake, and b the number in which only the best one did: expert i is worse by
     (a - b) / sqrt(a + b) standard deviations. It ends if this is more than 3. At most 5, 3 and 2 of the
-    experts without learned scales stay after the first three reviews, then one. From 1024 rounds on, the best
-    second-order expert may double its supports from one review to the next, up to 800 if the memory is 16 MB.
-    This limit is proportional to the square root of the memory, but at least 400 and at most 1200. The others
-    grow to at most 350 supports, and a former best one that is worse by more than 2 standard deviations
-    shrinks to this number. They end if the best one needs their memory. From 2048 rounds on, each review
-    starts the best of the ended experts again, if there is memory for it.
+    experts without learned scales stay after the first three reviews, then one. While several stay, one of
+    each loss is among them, unless it is worse by more than 3 standard deviations. From 1024 rounds on, the
+    best second-order expert may double its supports from one review to the next, up to 800 if the memory is
+    16 MB. This limit is proportional to the square root of the memory, but at least 400 and at most 1200. The
+    others grow to at most 350 supports, and a former best one that is worse by more than 2 standard
+    deviations shrinks to this number. They end if the best one needs their memory. From 2048 rounds on, each
+    review starts the best of the ended experts again, if there is memory for it.
 
     Feature scales are learned from a window of up to 2048 recent rows, at the reviews, and 128, 384 and 1024
     rounds after a change. Rows from before the change are not used. The window takes at most a sixteenth of
@@ -112,10 +113,10 @@ class BudgetClassifier(WeightedClassifier, UnmergeableClassifier):
     starts again. A change is an increase of the error rate of the best second-order expert. The test for it
     runs every 64 rounds, with a probability of a false alarm of about 0.0005. New experts first learn recent
     rows of the window. After a trial of 512 rounds, or an eighth of all rounds so far if this is longer, one
-    of the new and the old expert ends: the new one if it is worse by more than 0.5 standard deviations. If
-    only one of them has learned scales, the new one ends if it is worse by more than 1 standard deviation,
-    and the old one stays. If both have, the new one may have as many supports as the old one, unless the
-    stream has changed, and gets its memory if it wins.
+    of the new and the old expert ends: the new one if it is worse by more than 0.5 standard deviations, or by
+    more than 1 if its loss is not that of the old one. If only one of them has learned scales, the new one
+    ends if it is worse by more than 1 standard deviation, and the old one stays. If both have, the new one
+    may have as many supports as the old one, unless the stream has changed, and gets its memory if it wins.
 
     The combiners are linear second-order learners on the experts' scores and on recent labels, for streams
     where a label depends on earlier labels. Recent labels are used in `play`, in `progressive_fit` and in the

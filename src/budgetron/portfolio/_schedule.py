@@ -179,16 +179,15 @@ class ScheduledPool(ExpertPool):
             # Of these, the first ones stay.
             least = min(expert.recent_mistakes for expert in active)
             ranked = sorted(active, key=lambda expert: max(expert.recent_mistakes, least + least**0.5))
-            most = MOST_KEPT.get(self.seen, 1)
-            kept = ranked[:most]
+            most, best = MOST_KEPT.get(self.seen, 1), ranked[0]
+            good = [expert for expert in ranked if not self._is_worse(expert, best, END_DEVIATIONS)]
+            kept = good[:most]
             if most > 1:
                 # the best one of each loss stays
-                others = [expert for expert in ranked if expert.loss != ranked[0].loss]
+                others = [expert for expert in good if expert.loss != best.loss]
                 if others and others[0] not in kept:
                     kept[-1] = others[0]
-            for expert in ranked[1:]:
-                if expert not in kept or self._is_worse(expert, ranked[0], END_DEVIATIONS):
-                    changes.append(self._end(expert, ranked[0]))
+            changes += [self._end(expert, best) for expert in ranked if expert not in kept]
         if self.seen >= COMPARE_ALL and self._second_order():
             best, on_trial = self._best(), self._on_trial()
             others = [e for e in self._second_order() if self.experts.index(e) not in on_trial]
@@ -384,8 +383,11 @@ class ScheduledPool(ExpertPool):
         A new expert that replaces one of the same kind may have as many supports as that one.
         """
         first, second = self.experts[new], self.experts[previous]
-        if first.learner is None or second.learner is None:
+        if first.learner is None:
             return []
+        if second.learner is None:  # it was replaced, and another one is the best now
+            second = self._best()
+            return [self._end(first, second)] if self._is_worse(first, second, TRIAL_DEVIATIONS) else []
         if first.design.kind != second.design.kind:
             return [self._end(first, second)] if self._is_worse(first, second, TRIAL_DEVIATIONS) else []
         deviations = REPLACE_DEVIATIONS if first.loss == second.loss else TRIAL_DEVIATIONS
