@@ -273,7 +273,7 @@ def pool_section(keys: int, rows: int, supports: int, seeds: Sequence[int]) -> s
         + table(columns, lines)
         + "\n"
         + paragraph(
-            f"The largest difference of all runs is {worst:+.2f} points with as many supports, and "
+            f"The largest difference in this table is {worst:+.2f} points with as many supports, and "
             f"{worst_bytes:+.2f} points with as many bytes. In the same bytes a shared memory has fewer "
             f"supports ({held:,.0f} instead of {supports:,} under {TRAFFICS[0].name} traffic): each key has "
             "12 bytes of statistics, some room is kept for growth, and the learner that plays the rounds "
@@ -281,8 +281,9 @@ def pool_section(keys: int, rows: int, supports: int, seeds: Sequence[int]) -> s
         )
         + paragraph(
             f"{TRAFFICS[0].name.capitalize()} traffic is the worst case, because equal shares are right for "
-            "it. The next table has it with other numbers of supports per key. With very few of them, the "
-            "statistics take a large part of the memory, and equal shares are better."
+            "it. The next table has it with other numbers of supports per key. With two, equal shares are "
+            "better, even if the shared memory has as many supports. In the same bytes the difference is "
+            "larger, because the statistics take a large part of the memory."
         )
         + table(
             (

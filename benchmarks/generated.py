@@ -126,7 +126,13 @@ def throughput() -> str:
         for name, own in figures.items()
         if "times_vowpal_wabbit" in own
     ]
-    head = ["program, format", "total time", "of Vowpal Wabbit", "processor time of it", "after startup"]
+    head = [
+        "program, format",
+        "total time",
+        "total time / Vowpal Wabbit's",
+        "processor time / Vowpal Wabbit's",
+        "after startup",
+    ]
     start = figures["Budgetron, CSV"]["seconds"] - figures["Budgetron, CSV"]["after_startup"]
     seconds = {name: f"{own['seconds']:.2f} s" for name, own in figures.items()}
     lines = [

@@ -24,7 +24,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-ATTEMPTS = 12  # starts of a run that fails
+ATTEMPTS = 12  # how often a run is started until it succeeds
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 

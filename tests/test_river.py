@@ -464,7 +464,7 @@ def test_retrained_after_drift():
 
 
 def test_every_learner_has_an_adapter():
-    # All learners, and BudgetClassifier
+    # All learners, BudgetClassifier, and ConformalClassifier
     assert len(ADAPTERS) == len(budgetron.learners()) + len(budgetron.linear.learners()) + 2
     assert all(cls.__doc__ for cls in ADAPTERS)
 

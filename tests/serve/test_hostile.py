@@ -161,7 +161,7 @@ def test_a_copied_model_file_is_refused(tmp_path):
     with running(tmp_path, {"m": new_model()}) as service:
         service.learn(1, 2, 3)
     shutil.copy(tmp_path / "models" / "m.budgetron", tmp_path / "models" / "copy.budgetron")
-    with pytest.raises(ValueError, match="a copy of"):
+    with pytest.raises(ValueError, match="is a copy of"):
         open_service(tmp_path)
 
 
@@ -228,29 +228,6 @@ def test_clients_that_give_up_leave_nothing(tmp_path):
             assert service.request("POST", "/models/m/predict", body)[0] == 200
 
 
-def test_a_client_that_reads_no_answer_is_disconnected(tmp_path):
-    model = new_model("secondorder:budget=900", columns={f"x{i}": "number" for i in range(400)})
-    with running(tmp_path, {"m": model}, request_seconds=1.0) as service:
-        for _ in range(3):
-            rows = [{f"x{i}": (i * k * 7919 % 1009) / 1009 for i in range(400)} for k in range(400)]
-            examples = [{"row": row, "label": "yes" if k % 2 else "no"} for k, row in enumerate(rows)]
-            assert learn(service, *examples)[0] == 200
-        with socket.socket() as connection:
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            connection.connect(("127.0.0.1", service.port))
-            connection.sendall(b"GET /models/m/file HTTP/1.1\r\nHost: localhost\r\n\r\n" * 40)
-            time.sleep(4)
-            connection.settimeout(5)
-            received = 0
-            try:
-                while part := connection.recv(1 << 16):
-                    received += len(part)
-            except ConnectionError:
-                pass
-        assert received < 50_000_000  # of about 500 million
-        assert service.request("GET", "/healthz")[0] == 200
-
-
 def test_too_many_connections(tmp_path):
     with running(tmp_path, {"m": new_model()}, max_connections=20) as service, ExitStack() as open_:
         first = http.client.HTTPConnection("127.0.0.1", service.port, timeout=20)
@@ -258,7 +235,8 @@ def test_too_many_connections(tmp_path):
         first.request("GET", "/healthz")
         assert first.getresponse().read()
         others = [
-            open_.enter_context(socket.create_connection(("127.0.0.1", service.port))) for _ in range(40)
+            open_.enter_context(socket.create_connection(("127.0.0.1", service.port), timeout=20))
+            for _ in range(40)
         ]
         answers = [connection.recv(4096) for connection in others[20:]]
         assert all(answer.startswith(b"HTTP/1.1 503 ") for answer in answers)
@@ -277,10 +255,14 @@ def test_the_limit_of_open_files_leaves_some_for_the_log(tmp_path):
 import resource, sys
 from budgetron.serve import Settings, open_service, run
 resource.setrlimit(resource.RLIMIT_NOFILE, (300, 700))
-service = open_service(sys.argv[1], Settings(snapshot_seconds=0.2))
+service = open_service(sys.argv[1], Settings(snapshot_rows=1))
 run(service, port=0, started=lambda port: print(port, flush=True))
 """
     process = subprocess.Popen([sys.executable, "-c", code, tmp_path], stdout=subprocess.PIPE, text=True)
+
+    def written():
+        return (tmp_path / "models" / "m.budgetron").stat().st_mtime_ns
+
     with process, ExitStack() as open_:
         open_.callback(process.terminate)
         service = Running(None, int(process.stdout.readline()))
@@ -288,6 +270,7 @@ run(service, port=0, started=lambda port: print(port, flush=True))
         open_.callback(first.close)
         body = {"name": "m", "columns": COLUMNS, "classes": CLASSES, "learner": "secondorder:budget=20"}
         assert service.request("POST", "/models", body)[0] == 201
+        created = written()
         first.request("GET", "/healthz")
         assert first.getresponse().read()
         for _ in range(800):
@@ -298,7 +281,7 @@ run(service, port=0, started=lambda port: print(port, flush=True))
                 "POST", "/models/m/learn", json.dumps(examples), {"Content-Type": "application/json"}
             )
             assert first.getresponse().read()
-            time.sleep(0.5)
+        assert wait_for(lambda: written() > created)
         first.request("GET", "/readyz")  # snapshots can be written
         response = first.getresponse()
         assert (response.status, response.read()) == (200, b'{"status":"ready"}')

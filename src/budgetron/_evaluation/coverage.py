@@ -11,8 +11,9 @@ __all__ = ["Coverage", "coverage_of"]
 
 
 class Coverage(TypedDict):
-    """The share of the rounds whose set or interval should contain the label, that whose does, and a lower
-    bound; the size is None for intervals.
+    """Coverage: what was asked for, that of all rounds, and a lower bound; and the mean size of a set.
+
+    The size is the number of classes, and None for intervals.
     """
 
     aim: float

@@ -23,7 +23,7 @@ cdef extern from "Python.h":
 cdef double[23] POWERS
 POWERS[:] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18,
              1e19, 1e20, 1e21, 1e22]
-# Labels that are compared without the interpreter lock.
+# Up to this many different labels are found without the interpreter lock.
 cdef enum:
     FEW_LABELS = 64
 # Digits are written as differences from 48, the code of "0".

@@ -46,7 +46,8 @@ class FourierRule(LinearRule):
     def __init__(
         self, d: int, single: bool, loss: int, schedule: int, eta: float, decay: float, outputs: int
     ) -> None:
-        # The features have norm 1, and the slopes of these losses are at most 1.
+        # The features have norm 1. The slopes of all outputs together have norm sqrt(2) at most; 1.5 leaves
+        # room for rounding.
         reach = eta * 1.5 if loss in (HINGE_LOSS, LOGISTIC_LOSS) else 0.0
         LinearRule.__init__(self, d, single, ledger=("tau", "norm"), reach=reach, outputs=outputs)
         self.loss = loss

@@ -28,8 +28,9 @@ BLOCK = 1024
 class SecondOrderDetector(OnlineDetector):
     """Novelty detection by the variance of a Gaussian process in the span of a few supports.
 
-    Its score is 1 where many rows were seen, and falls to 0 where there were none. Other than a density, it
-    does not favor the places where most rows are. This is the default choice for novelty detection here.
+    Its score is near 1 where rows were seen, even few, and falls to 0 where there were none. Unlike a
+    density, it does not favor the places where most rows are. This is the default choice for novelty
+    detection here.
 
     Parameters
     ----------

@@ -158,7 +158,7 @@ class SecondOrderRule(Rule):
         return float(self.variance)
 
     def variance_of(self, kernel_values: Any, kxx: float) -> float:
-        """Return the variance of f(x) at a row with these kernel values; there is no linear part."""
+        """Return the variance of f(x) at a row, from its kernel values and k(x, x), without a linear part."""
         n: cython.Py_ssize_t = self.gaussian.n
         z, direction = np.zeros(self.supports.capacity), np.zeros(self.supports.capacity)
         z[:n] = kernel_values

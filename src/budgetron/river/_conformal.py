@@ -47,7 +47,11 @@ class Conformal(RiverLearner):
 
     @property
     def coverage_(self) -> float:
-        """The share of the rounds whose label was inside of the prediction; NaN before the first one."""
+        """The share of the rounds whose label was inside of the prediction; NaN before the first one.
+
+        The class of a label that is new is added before its round, which may count as inside, although no
+        set could have had this label before.
+        """
         return self._model.coverage_ if self._is_fitted() else float("nan")
 
     @property

@@ -119,8 +119,8 @@ def _batch_of(first: int, time: float, data: bytes, learned: Iterable[int]) -> B
 def _hours() -> int:
     """Return the hours since 2020.
 
-    Runs have at least this number. A folder that is restored from a backup does not know of the runs after
-    the backup, and must not give their ids to other rows.
+    The number of a run is at least this, so that a folder that is restored from a backup does not use the
+    numbers of runs that began after the backup. This holds if runs begin at most once an hour.
     """
     return min(max(0, int(now() - FIRST_HOUR) // 3600), MOST_HOURS)
 

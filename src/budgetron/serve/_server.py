@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import signal
 import socket
 import sys
@@ -22,6 +23,8 @@ from budgetron.serve._protocol import limited_protocol
 from budgetron.serve._service import Service
 
 __all__ = ["run"]
+
+logger = logging.getLogger("budgetron.serve")
 
 # Threads take turns at least this often, in seconds. Python's default of 5 ms would add up in a request that
 # needs several turns.
@@ -71,7 +74,15 @@ def _possible_connections(wanted: int) -> int:
     if soft < needed:
         soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    return max(1, soft - OTHER_FILES)
+    allowed = max(1, soft - OTHER_FILES)
+    if allowed < wanted:
+        logger.warning(
+            "the limit of %d open files allows %d connections instead of %d; raise it with `ulimit -n`",
+            soft,
+            allowed,
+            wanted,
+        )
+    return allowed
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -111,8 +111,9 @@ class Service:
         for other in self.entries.values():
             if other.model.uid == model.uid:
                 raise ValueError(
-                    f"{path}: a copy of {self._path(other.name)}; the log cannot have labels of both; remove "
-                    "one of them, and give it with --model and another --name to serve it, too"
+                    f"{path} is a copy of {self._path(other.name)}. The log cannot store labels of both. "
+                    "Move one of them out of the folder. To serve it, too, start with --model and its new "
+                    "path, and --name with another name"
                 )
 
     def _report_missing(self) -> None:
