@@ -1,7 +1,6 @@
 """Learn the labels of a Kafka topic: messages like {"row": {...}, "label": ...}; needs kafka-python.
 
-If the service refuses a message, the program ends with an error and skips nothing. The row in the error is
-the place of the message in the request, counted from 0.
+If the service refuses a message, the program ends with an error and skips nothing.
 """
 
 import json
