@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 from sklearn.exceptions import NotFittedError
 
 import budgetron
-from budgetron import BudgetClassifier, CalibratedClassifier, SecondOrderProjectron, learners
+from budgetron import FOGD, BudgetClassifier, CalibratedClassifier, SecondOrderProjectron, learners
 from budgetron.batch import AveragedClassifier
 from budgetron.linear import AROW, Perceptron
 from budgetron.merging import Delta, merge_period
@@ -427,11 +427,12 @@ def test_averages_are_refused():
 def test_other_learners_say_why_not(name):
     """Kernel learners, linear learners without variances, and portfolios have no such methods."""
     for cls in learners():
-        if cls is not SecondOrderProjectron:
+        if cls not in (SecondOrderProjectron, FOGD):
             assert not hasattr(cls(), name)
             with pytest.raises(AttributeError, match=r"different supports.*fixed supports.*linear.AROW"):
                 getattr(cls(), name)
-    for other in (Perceptron(), BudgetClassifier()):
+    for other in (Perceptron(), BudgetClassifier(), FOGD()):
+        assert not hasattr(other, name)
         with pytest.raises(AttributeError, match=r"how much was learned.*linear.AROW"):
             getattr(other, name)
 

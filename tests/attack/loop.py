@@ -5,7 +5,7 @@ from scipy.sparse import issparse
 from states import close
 from ties import is_tie, probe_rows
 
-from budgetron import BudgetClassifier
+from budgetron import FOGD, BudgetClassifier
 from budgetron._base.access import hypotheses_of
 from budgetron._base.kernel_classifier import KernelClassifier
 from budgetron._base.learner_wrapper import LearnerWrapper
@@ -120,7 +120,8 @@ def same_parts(model, expected, tolerance):
         names = [(expert["name"], expert["active"]) for expert in model.experts_]
         assert names == [(expert["name"], expert["active"]) for expert in expected.experts_]
     else:
-        assert close(model.coef_, expected.coef_, tolerance), "weights differ"
+        name = "weights_" if isinstance(model, FOGD) else "coef_"
+        assert close(getattr(model, name), getattr(expected, name), tolerance), "weights differ"
 
 
 def within_budget(model):

@@ -221,6 +221,11 @@ def adapters():
     small = {"budget": 4, "memory": "150kB", "seed": 1, "gamma": 0.5}
     for name, cls in river.adapters().items():
         parameters = {key: small[key] for key in small if key in cls.parameter_names()}
+        if "learner" in cls.parameter_names():  # copied by the adapter, so that models do not share it
+            of_numbers = issubclass(cls, river.RiverRegressor)
+            parameters["learner"] = (
+                river.KernelPARegressor(4) if of_numbers else river.Forgetron(4, gamma=0.5)
+            )
         family = "regressor" if issubclass(cls, river.RiverRegressor) else "adapter"
         family = "detector" if issubclass(cls, river.RiverDetector) else family
         yield name, Variant(name, partial(cls, **parameters), family)

@@ -175,6 +175,8 @@ def test_threads_change_no_more_than_the_last_bits(kind, dtype, classes):
         X = csr_array(np.where(rng.random(X.shape) < 0.3, X, 0.0).astype(dtype))
     tolerance = 1e-5 if dtype == np.float32 else 1e-12
     for cls in kernelized.learners():
+        if cls is kernelized.FOGD:  # it stores no rows, and has no threads
+            continue
         options = {"budget": 300} if "budget" in cls().get_params() else {}
         if cls is kernelized.Ahpatron:
             options["budget"] = 520  # it removes half of the supports at once

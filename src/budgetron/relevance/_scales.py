@@ -176,7 +176,7 @@ def bytes_needed(
     Examples
     --------
     >>> from budgetron.relevance import bytes_needed
-    >>> bytes_needed(1000, 100) < 12_000_000, bytes_needed(1000, 100, max_rows=250) < 2_000_000
+    >>> bytes_needed(1000, 100) < 15_000_000, bytes_needed(1000, 100, max_rows=250) < 2_000_000
     (True, True)
     """
     n, d, classes = check_count(n, "n", 1), check_count(d, "d", 1), check_count(classes, "classes", 1)
