@@ -115,6 +115,18 @@ def test_second_order_without_limits_is_the_variance_of_a_gaussian_process():
     assert model.score_samples([[1e3] * 4]) == pytest.approx([0.0], abs=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_rows_that_nearly_are_in_the_span_do_not_spoil_scores(dtype):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 2)).astype(dtype)
+    model = SecondOrderDetector(600, 0.0, 0.1, gamma=0.5).fit(X)
+    assert len(model.support_) < 300  # most rows are in the span, up to rounding
+    wide = X.astype(np.float64)
+    K = ref.gram(ref.KERNELS["rbf"][0], wide, gamma=0.5)
+    true = np.einsum("ij,ij->i", K, np.linalg.solve(K + 0.1 * np.eye(600), K).T)
+    np.testing.assert_allclose(model.score_samples(X), true, atol=1e-5 if dtype == np.float64 else 5e-3)
+
+
 def test_a_row_between_clusters_is_unusual():
     rng = np.random.default_rng(0)
     centers = np.array([[-1.5, 0.0], [1.5, 0.0], [0.0, 1.5], [0.0, -1.5]])

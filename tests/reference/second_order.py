@@ -13,6 +13,9 @@ from scipy.special import expit, logsumexp
 
 from reference.perceptron import Reference
 
+# ||delta||^2 below this part of k(x, x) counts as 0.
+FLOOR = 1e-9
+
 
 def vectors(K):
     """Return vectors with these inner products, as rows."""
@@ -39,7 +42,7 @@ class SecondOrderProjectron(Reference):
         S = list(self.alpha)
         d = np.linalg.solve(self.K[np.ix_(S, S)], self.K[S, t]) if S else np.zeros(0)
         delta2 = self.K[t, t] - float(self.K[S, t] @ d)
-        return d, delta2 if delta2 >= 1e-12 * self.K[t, t] else 0.0
+        return d, delta2 if delta2 >= FLOOR * self.K[t, t] else 0.0
 
     def phi(self, t):
         """Return the image of round t in the span, followed by its vector for the linear part."""
@@ -132,7 +135,7 @@ class JointSecondOrder:
         S = self.supports
         d = np.linalg.solve(self.K[np.ix_(S, S)], self.K[S, t]) if S else np.zeros(0)
         delta2 = self.K[t, t] - float(self.K[S, t] @ d)
-        return d, delta2 if delta2 >= 1e-12 * self.K[t, t] else 0.0
+        return d, delta2 if delta2 >= FLOOR * self.K[t, t] else 0.0
 
     def phi(self, t):
         return np.concatenate([self.image(t)[0] @ self.vectors[self.supports], self.linear_vectors[t]])

@@ -123,6 +123,8 @@ class SecondOrderProjectron(MergeableClassifier, BudgetedClassifier):
     make the restriction inaccurate, none is removed. `support_sizes` of a trace decreases in the round of an
     exchange.
 
+    A ||delta||^2 below 1e-9 k(x, x) (1e-4 for float32 rows) counts as 0, because rounding dominates it.
+
     The variance of a direction never falls below 1e-15 of its initial value, the limit of rounding. Rows
     should be on a scale comparable to r: if gamma ||x||^2 or k(x, x) is 1e12 times as large, little is
     learned, and a step may overflow, which raises an error.

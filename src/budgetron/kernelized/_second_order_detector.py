@@ -39,7 +39,8 @@ class SecondOrderDetector(OnlineDetector):
         `SecondOrderRegressor`.
     threshold : float, default=0.02
         A row becomes a support if the squared distance of its image from the span of the supports is above
-        this. The distance is at most k(x, x), which is 1 for "rbf".
+        this. The distance is at most k(x, x), which is 1 for "rbf". A squared distance below 1e-9 k(x, x)
+        (1e-4 for float32 rows) counts as 0, because rounding dominates it.
     r : float, default=0.1
         Variance of the noise. With a larger r, rare rows have lower scores.
     forget : float, default=1.0

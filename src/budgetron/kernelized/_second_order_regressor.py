@@ -81,6 +81,8 @@ class SecondOrderRegressor(GaussianRegressor, KernelRegressor):
     f(x), with the variance `prior` per ||delta||^2 outside of the span, and s is the mean of e^2 / (v + r)
     over the rounds, with e the residual. With `forget`, the mean is over recent rounds.
 
+    A ||delta||^2 below 1e-9 k(x, x) (1e-4 for float32 rows) counts as 0, because rounding dominates it.
+
     Targets and features should have a scale of about 1: predictions start at 0, and the kernel has one width
     for all features. Absolute values of targets must be below 1e30.
 

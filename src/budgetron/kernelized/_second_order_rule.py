@@ -19,6 +19,10 @@ from budgetron._util.checks import MOST_ROUNDS, require, require_array, require_
 
 # With more features than this, features have variances but no covariances, unless the caller chooses.
 WIDE = 1000
+# ||delta||^2 below these parts of k(x, x), for rows in double and in single precision, counts as 0. A support
+# so close to the span of the others would add mostly rounding errors to the predictions.
+DOUBLE_FLOOR = cython.declare(cython.double, 1e-9)
+SINGLE_FLOOR = cython.declare(cython.double, 1e-4)
 # A support whose share of the recent margins is below this part of the mean share may be exchanged.
 SMALL_SHARE = 0.1
 
@@ -268,9 +272,9 @@ class SecondOrderRule(Rule):
     @cython.nogil
     @cython.exceptval(check=False)
     def novelty(self) -> cython.double:
-        """Return ||delta||^2, the squared distance of x from the span, or 0 if it is rounding."""
+        """Return ||delta||^2, the squared distance of x from the span, or 0 if rounding dominates it."""
         delta2: cython.double = self.kxx - self.gaussian_round.project(self.projection, self.k)
-        return 0.0 if delta2 < (1e-5 if self.supports.single else 1e-12) * self.kxx else delta2
+        return 0.0 if delta2 < (SINGLE_FLOOR if self.supports.single else DOUBLE_FLOOR) * self.kxx else delta2
 
     @cython.cfunc
     @cython.nogil
