@@ -10,7 +10,7 @@ from cases import STREAMS, stream
 from scipy.sparse import csr_array
 
 import budgetron
-from budgetron import FOGD, certify
+from budgetron import FOGD, OGD, certify
 from budgetron._base.access import competitor_kernel
 from budgetron._core import fourier
 
@@ -219,14 +219,14 @@ def test_large_values_are_refused_and_change_nothing():
 def test_divergence_is_an_error_that_changes_nothing():
     X, y = stream("random")
     model = FOGD(5, eta=1e200, loss="squared", gamma=0.5, random_state=0)
-    with pytest.raises(ValueError, match="not finite"):
+    with pytest.raises(ValueError, match="use an eta below"):
         model.fit(X, y)
     assert not model.__sklearn_is_fitted__()
     model = FOGD(5, eta=1e150, loss="squared", gamma=0.5, random_state=0).partial_fit(
         X[:1], y[:1], classes=[-1, 1]
     )
     before = model.weights_
-    with pytest.raises(ValueError, match="not finite"):
+    with pytest.raises(ValueError, match="use an eta below"):
         model.play(X[1], y[1])
     np.testing.assert_array_equal(model.weights_, before)
     assert model.rounds_ == 1
@@ -244,8 +244,19 @@ def test_the_certificate_compares_with_functions_of_the_approximate_kernel():
     assert certificate.losses == pytest.approx(float(losses))
     updates = np.count_nonzero(trace.ledger["tau"] > 0)
     assert certificate.bound == pytest.approx(losses + certificate.norm**2 / 0.6 + 0.15 * updates)
+    assert "hinge losses" in str(certificate)
     kernel = competitor_kernel(model)
     assert kernel.equals(competitor_kernel(copy.deepcopy(model)))
+
+
+@pytest.mark.parametrize("cls", [FOGD, OGD])
+def test_the_certificate_names_the_loss_of_the_learner(cls):
+    X, y = stream("random")
+    model = cls(eta=0.2, loss="squared", gamma=0.5)
+    certificate = certify(model, X, y, model.progressive_fit(X, y, ledger=True))
+    assert "squared losses" in str(certificate)
+    margins = y * ((competitor_kernel(model).matrix(X, certificate.expansion[0])) @ certificate.expansion[1])
+    assert certificate.losses == pytest.approx(float(((1 - margins) ** 2).sum() / 2))
 
 
 def test_memory_does_not_grow():

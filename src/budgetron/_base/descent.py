@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from budgetron import bounds
+from budgetron._base.margin_losses import LOSSES
 from budgetron._base.parameters import Constraints
 from budgetron._base.theorems import FunctionTheorem, Run
 from budgetron._util.types import Floats
@@ -16,23 +17,6 @@ from budgetron._util.types import Floats
 __all__ = ["DESCENT", "check_decay", "descent_theorem", "places_of", "steps_of"]
 
 
-def hinge(margins: Floats) -> Floats:
-    """Return max(0, 1 - m)."""
-    return np.maximum(0.0, 1.0 - margins)
-
-
-def logistic(margins: Floats) -> Floats:
-    """Return log(1 + exp(-m))."""
-    return np.logaddexp(0.0, -margins)
-
-
-def squared(margins: Floats) -> Floats:
-    """Return (1 - m)^2 / 2."""
-    return (1.0 - margins) ** 2 / 2
-
-
-# The places of these names are the numbers in `_core/descent.pxd`.
-LOSSES: dict[str, Callable[[Floats], Floats]] = {"hinge": hinge, "logistic": logistic, "squared": squared}
 # The step of round t is eta, divided by this power of t.
 SCHEDULES = {"constant": 0.0, "sqrt": 0.5, "inverse": 1.0}
 
@@ -79,7 +63,7 @@ def descent_theorem(steps: Callable[[Floats], Floats], decay: float, loss: str =
         own = np.sqrt(run.kernel.diagonal(run.X))
         return bounds.online_gradient_descent(
             run.norm,
-            float(of(run.margins).sum()),
+            run.losses,
             eta,
             np.append(0.0, run.ledger("norm"))[: len(eta)],
             np.nan_to_num(run.ledger("tau")) / eta * own,
@@ -90,4 +74,4 @@ def descent_theorem(steps: Callable[[Floats], Floats], decay: float, loss: str =
             check=check,
         )
 
-    return FunctionTheorem("online_gradient_descent", bound)
+    return FunctionTheorem("online_gradient_descent", bound, loss=loss)

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron import bounds
+from budgetron._base.margin_losses import LOSSES, logistic
 from budgetron._base.trace import Trace
 from budgetron._core.kernel import Kernel
 from budgetron._util.types import Floats
@@ -39,7 +40,6 @@ __all__ = [
     "VoteTheorem",
     "VotingExpert",
     "WeightsTheorem",
-    "logistic_losses",
     "perceptron_theorems",
 ]
 
@@ -51,7 +51,8 @@ class Run:
     `X` has the rows in the space of the competitors: (1, x) if the learner has an `intercept`.
     `y` holds -1 and +1, or the indices of the classes if there are more than two. `radius` is the largest
     sqrt(k(x, x)). `margins` are y g(x) of the competitor g, `norm` is its norm (the largest, if it drifts)
-    and `shift` the distance that it drifts in all. `loss` is the loss of the theorem, "hinge" or "logistic".
+    and `shift` the distance that it drifts in all. `loss` names the loss of the theorem in
+    `margin_losses.LOSSES`.
     """
 
     trace: Trace
@@ -70,9 +71,7 @@ class Run:
     @property
     def losses(self) -> float:
         """The sum of the competitor's losses."""
-        if self.loss == "logistic":
-            return float(logistic_losses(self.margins).sum())
-        return float(np.maximum(0.0, 1.0 - self.margins).sum())
+        return float(LOSSES[self.loss](self.margins).sum())
 
     def ledger(self, name: str) -> Floats:
         """Return a column of the ledger."""
@@ -106,6 +105,8 @@ class FunctionTheorem:
         Whether the competitor may change from round to round.
     separates : bool
         Whether the competitor must separate the rows, so that the one with the largest margin is best.
+    loss : {"hinge", "logistic", "squared"}
+        The loss of the competitor.
     count : int, optional
         The bounded quantity. By default the mistakes of the trace.
     scope : str
@@ -118,6 +119,7 @@ class FunctionTheorem:
     norm_limit: float = inf
     drifts: bool = False
     separates: bool = False
+    loss: str = "hinge"
     count: int | None = None
     scope: str = ""
 
@@ -161,11 +163,6 @@ class SequenceTheorem:
     experts: Sequence[str]
 
 
-def logistic_losses(margins: Floats) -> Floats:
-    """Return log(1 + exp(-margin)) of each margin."""
-    return np.logaddexp(0.0, -margins)
-
-
 @dataclass(frozen=True)
 class LogisticSteps:
     """The steps of a second-order learner with the logistic loss, in the rounds that it learned.
@@ -194,7 +191,7 @@ class LogisticSteps:
     @property
     def gain(self) -> float:
         """See `bounds.second_order_logistic`."""
-        losses = logistic_losses(self.before) - logistic_losses(self.after)
+        losses = logistic(self.before) - logistic(self.after)
         return float(np.sum(losses - 0.5 * self.slopes * (self.after - self.before)))
 
 

@@ -49,7 +49,7 @@ class Certificate:
         The competitor itself, if it does not drift. If the learner is linear and has an intercept, the first
         column of the rows belongs to the intercept.
     loss : str
-        The loss of the competitor, "hinge" or "logistic".
+        The loss of the competitor, "hinge", "logistic" or "squared".
     """
 
     learner: str

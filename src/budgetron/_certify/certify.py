@@ -199,6 +199,7 @@ def _run_certificate(
     elif isinstance(theorem, WeightsTheorem):
         bound = theorem.bound(run, _weights_of(competitor, run), assumptions)
     else:
+        run.loss = theorem.loss
         _set_competitor(run, theorem, competitor, verbose)
         bound, scope = theorem.bound(run, assumptions), theorem.scope
     if not isinstance(theorem, ImageTheorem) and theorem.count is not None:

@@ -10,7 +10,8 @@ from scipy.linalg import cholesky, solve_triangular
 from scipy.special import expit
 
 from budgetron import bounds
-from budgetron._base.theorems import Images, ImageTheorem, LogisticSteps, Run, logistic_losses
+from budgetron._base.margin_losses import logistic
+from budgetron._base.theorems import Images, ImageTheorem, LogisticSteps, Run
 from budgetron._certify.competitors import Expansion
 from budgetron._util.types import Floats
 from budgetron.bounds import Check
@@ -67,7 +68,7 @@ def _logistic_bound(
     run.loss = "logistic"
     margins = run.margins[images.learned]
     differences = margins - steps.after
-    above_tangent = logistic_losses(margins) - logistic_losses(steps.after) + steps.slopes * differences
+    above_tangent = logistic(margins) - logistic(steps.after) + steps.slopes * differences
     if steps.diagonal is None:
         squares = float(steps.curvatures @ np.square(differences))
     else:
@@ -79,7 +80,7 @@ def _logistic_bound(
         run.losses,
         0.5 * squares - float(above_tangent.sum()),
         images.gain,
-        float(logistic_losses(steps.before[correct]).sum()),
+        float(logistic(steps.before[correct]).sum()),
         theorem.r,
         theorem.prior,
         float(np.square(u @ images.removed).sum()),
@@ -115,7 +116,7 @@ def _best_logistic(run: Run, theorem: ImageTheorem, images: Images) -> Floats:
 
     def objective(v: Floats) -> tuple[float, Floats]:
         margins = others @ v
-        value = 0.5 * float(v @ v) - float(start @ v) + float(logistic_losses(margins).sum())
+        value = 0.5 * float(v @ v) - float(start @ v) + float(logistic(margins).sum())
         return value, v - start - expit(-margins) @ others
 
     found = minimize(objective, start, method="L-BFGS-B", jac=True, options={"maxiter": 500, "maxcor": 20})

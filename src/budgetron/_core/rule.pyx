@@ -413,7 +413,10 @@ cdef class Rule:
         cdef Py_ssize_t slot, top, j, n
         if not isfinite(stored):
             with gil:
-                raise ValueError(f"the step of round {self.rounds} is not finite: k(x, x) = {self.kxx} is too small")
+                raise ValueError(
+                    f"the step of round {self.rounds} is not finite: k(x, x) = {self.kxx} is too small, or the "
+                    "steps grow from round to round; scale the features, or use a smaller eta if there is one"
+                )
         if self.supports.m == self.supports.capacity:
             with gil:
                 raise IndexError(f"a round may add at most one support to a full budget of {self.budget}")

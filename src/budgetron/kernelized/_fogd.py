@@ -10,7 +10,7 @@ import numpy as np
 from cython.cimports.budgetron._core.descent import HINGE_LOSS, LOGISTIC_LOSS, slope_of, step_of
 from cython.cimports.budgetron._core.linear import LinearRule
 from cython.cimports.budgetron._core.rule import TAU
-from cython.cimports.libc.math import exp, fabs, sqrt
+from cython.cimports.libc.math import exp, fabs, isfinite, sqrt
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -109,6 +109,19 @@ class FourierRule(LinearRule):
         else:
             self.add_vectors(self._steps, self.x)
         return 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def check(self, step: cython.double, after: cython.double) -> cython.int:
+        """Raise an error if a step is not finite, or the square of the norm after it."""
+        if not isfinite(step) or not isfinite(after):
+            with cython.gil:
+                raise ValueError(
+                    f"the step of round {self.rounds} is not finite, because the steps grow from round to "
+                    f"round: use an eta below {self.eta:.4g}"
+                )
+        return 0
 
     @cython.cfunc
     @cython.nogil
