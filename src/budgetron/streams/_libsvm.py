@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from functools import partial
 from itertools import chain, islice
 
@@ -91,22 +92,23 @@ class Libsvm(Stream):
         remaining = self._limit
         parse = partial(self._parse, constant=self._constant)
         # A pipe may be slow: its rows are returned without waiting for the next ones.
-        for chunk, labelled in parsed(parse, self._chunks(), ahead=self._source.again):
-            X, labels = labelled()
-            if remaining is not None:
-                X, labels = X[:remaining], labels[:remaining]
-                remaining -= len(labels)
-            try:
-                y = self._targets(labels)
-            except Fault as fault:
-                raise fault.at(f"{self.name}:{_rows(chunk)[fault.row][0]}") from None
-            if X.shape[0] <= self._block:
-                yield X, y
-            else:
-                for rows in row_blocks(X.shape[0], self._block):
-                    yield X[rows], y[rows]
-            if remaining == 0:
-                break
+        with closing(parsed(parse, self._chunks(), ahead=self._source.again)) as pieces:
+            for chunk, labelled in pieces:
+                X, labels = labelled()
+                if remaining is not None:
+                    X, labels = X[:remaining], labels[:remaining]
+                    remaining -= len(labels)
+                try:
+                    y = self._targets(labels)
+                except Fault as fault:
+                    raise fault.at(f"{self.name}:{_rows(chunk)[fault.row][0]}") from None
+                if X.shape[0] <= self._block:
+                    yield X, y
+                else:
+                    for rows in row_blocks(X.shape[0], self._block):
+                        yield X[rows], y[rows]
+                if remaining == 0:
+                    break
 
     def _targets(self, labels: NDArray[np.float64]) -> LabelArray:
         """Return the classes, or the numbers, of the labels of some lines."""
@@ -142,19 +144,20 @@ class Libsvm(Stream):
         """Return the labels, the number of features and the number of rows."""
         found: set[float] = set()
         width, rows = 1, 0
-        for chunk, surveyed in parsed(self._survey, chunks, ahead=not only_first):
-            labels, last, n_rows = surveyed()
-            found.update(labels if self.task == "classification" else ())
-            if len(found) > MAX_CLASSES:
-                try:
-                    check_classes(len(found))
-                except ValueError as error:
-                    raise StreamError(f"{self.name}: {error}") from None
-            if self._width is None and last + self.zero_based > MAX_FEATURES:
-                raise self._too_wide(chunk, self._parse(chunk)[0])
-            width, rows = max(width, last + self.zero_based), rows + n_rows
-            if only_first and rows:
-                break
+        with closing(parsed(self._survey, chunks, ahead=not only_first)) as pieces:
+            for chunk, surveyed in pieces:
+                labels, last, n_rows = surveyed()
+                found.update(labels if self.task == "classification" else ())
+                if len(found) > MAX_CLASSES:
+                    try:
+                        check_classes(len(found))
+                    except ValueError as error:
+                        raise StreamError(f"{self.name}: {error}") from None
+                if self._width is None and last + self.zero_based > MAX_FEATURES:
+                    raise self._too_wide(chunk, self._parse(chunk)[0])
+                width, rows = max(width, last + self.zero_based), rows + n_rows
+                if only_first and rows:
+                    break
         return sorted(found), width, rows
 
     def _survey(self, chunk: Chunk) -> tuple[list[float], int, int]:

@@ -7,6 +7,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from functools import partial
 from io import BytesIO
 from itertools import chain, islice
@@ -81,13 +82,9 @@ class Text(Reader):
         parts = self._all_parts(opened, chunks, len(columns))
         # A pipe may be slow: its rows are returned without waiting for the next ones.
         ahead = self.again and len(columns) <= self.columns_ahead
-        pieces = parsed(partial(self._piece, columns=columns), parts, ahead)
-        try:
+        with closing(opened), closing(parsed(partial(self._piece, columns=columns), parts, ahead)) as pieces:
             for _, piece in pieces:
                 yield from self._pieces_of(piece, columns)
-        finally:
-            pieces.close()
-            opened.close()
 
     def _all_parts(self, opened: Opened, chunks: Iterator[Chunk], n_columns: int) -> Iterator[Chunk]:
         for chunk in chunks:
