@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from functools import partial
@@ -30,7 +29,7 @@ from budgetron import Forgetron
 from budgetron.fleet import Fleet
 from budgetron.spark import _fleet, learn_fleet, read_buckets, write_outputs
 from budgetron.spark._bucket import BucketLearner
-from spark_runs import cpu_of_tree, kill_at_random_moments, new_session, output, start, write_rows
+from spark_runs import SparkRun, cpu_of_tree, kill_at_random_moments, new_session, output, write_rows
 
 SCHEMA = "key bigint, time bigint, x array<float>, y bigint"
 KEYS, ROWS, BATCHES, FEATURES = 20_000, 100_000, 5, 10
@@ -116,10 +115,8 @@ def run(rows: Path, folder: Path, kind: str, master: str) -> None:
     spark.stop()
 
 
-def child(
-    folder: Path, name: str, kind: str = "learn", master: str = "local[2]", **options: Any
-) -> subprocess.Popen[str]:
-    return start(__file__, "child", folder / "rows", folder / name, kind, "--master", master, **options)
+def child(folder: Path, name: str, kind: str = "learn", master: str = "local[2]", **options: Any) -> SparkRun:
+    return SparkRun(__file__, "child", folder / "rows", folder / name, kind, "--master", master, **options)
 
 
 def cost(times: int) -> None:
@@ -127,11 +124,16 @@ def cost(times: int) -> None:
         folder = Path(name)
         write_rows(folder / "rows", new_rows(ROWS, KEYS), ROWS // BATCHES)
         seconds: dict[str, list[float]] = {"learn": [], "idle": []}
-        numbers = count()  # a run that is started again begins at the first row
+        numbers = count()
+
+        def next_child(kind: str, **options: Any) -> SparkRun:
+            """Start a run in a folder of its own, so that a repeated one begins at the first row."""
+            return child(folder, f"{kind}-{next(numbers)}", kind, **options)
+
         for _ in range(times):
-            learned, about = map(json.loads, output(lambda: child(folder, f"learn-{next(numbers)}")))
-            os.environ["STATE_BYTES"] = str(about["state bytes"])
-            idle = output(lambda: child(folder, f"idle-{next(numbers)}", "idle"))
+            learned, about = map(json.loads, output(partial(next_child, "learn")))
+            environment = os.environ | {"STATE_BYTES": str(about["state bytes"])}
+            idle = output(partial(next_child, "idle", env=environment))
             seconds["learn"].append(learned["cpu"])
             seconds["idle"].append(json.loads(idle[0])["cpu"])
             ratio = seconds["learn"][-1] / seconds["idle"][-1]

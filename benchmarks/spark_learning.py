@@ -13,7 +13,6 @@ import argparse
 import copy
 import json
 import os
-import subprocess
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -25,7 +24,7 @@ import budgetron
 from budgetron.linear import AROW
 from budgetron.spark import learn
 from quality_streams import load
-from spark_runs import kill_at_random_moments, new_session, output, start, write_rows
+from spark_runs import SparkRun, kill_at_random_moments, new_session, output, write_rows
 
 SCHEMA = "time bigint, x array<double>, y bigint"
 WORKERS = 4
@@ -68,8 +67,8 @@ def learn_all(folder: Path, checkpoint: Path, master: str) -> None:
     spark.stop()
 
 
-def child(folder: Path, checkpoint: str, master: str) -> subprocess.Popen[str]:
-    return start(__file__, "child", "--folder", folder, "--checkpoint", checkpoint, "--master", master)
+def child(folder: Path, checkpoint: str, master: str) -> SparkRun:
+    return SparkRun(__file__, "child", "--folder", folder, "--checkpoint", checkpoint, "--master", master)
 
 
 def divide_equally(folder: Path) -> int:

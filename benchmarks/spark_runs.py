@@ -4,7 +4,7 @@ A run is killed as soon as a chosen file of a chosen micro-batch exists. So ever
 however fast the machine is, and is followed by at least one more micro-batch.
 
 Spark waits 10 seconds for a Python process that it starts, and no setting changes this. On a busy machine a
-run may fail for this reason. Then it is started again, like a run that was killed.
+run may fail for this reason. Then it is started again, like a run that was killed. Other failures are errors.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import cycle
@@ -25,6 +26,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 ATTEMPTS = 12  # how often a run is started until it succeeds
+# What Spark writes when a Python process did not answer within 10 seconds.
+TOO_SLOW = ("failed to connect back", "waiting for the Python worker to connect", "Accept timed out")
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
@@ -65,25 +68,43 @@ def cpu_of_tree() -> float:
     return sum(times[pid] for pid in mine)
 
 
-def start(script: str, *arguments: object, **options: Any) -> subprocess.Popen[str]:
-    """Start a script in a process group of its own, with the JVM that it starts."""
-    command = [sys.executable, script, *map(str, arguments)]
-    return subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE, text=True, **options)
+class SparkRun(subprocess.Popen[str]):
+    """A script in a process group of its own, with the JVM that it starts."""
+
+    def __init__(self, script: str, *arguments: object, **options: Any) -> None:
+        # Closed with the object: the process writes to it as long as it runs.
+        self.errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
+        super().__init__(
+            [sys.executable, script, *map(str, arguments)],
+            start_new_session=True,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            text=True,
+            **options,
+        )
+
+    def raise_unless_late(self) -> None:
+        """After a failure: raise an error unless the reason is that a Python process started too slowly."""
+        self.errors.seek(0)
+        text = self.errors.read()
+        if not any(reason in text for reason in TOO_SLOW):
+            raise RuntimeError(f"a run failed with the code {self.returncode}:\n{text[-4000:]}")
+        print("a Python process of a run started too slowly; the run is started again", flush=True)
 
 
-def output(run: Callable[[], subprocess.Popen[str]]) -> list[str]:
-    """Return the lines that a run prints; start it again if it fails."""
+def output(run: Callable[[], SparkRun]) -> list[str]:
+    """Return the lines that a run prints; start it again if a Python process of it started too slowly."""
     for _ in range(ATTEMPTS):
         process = run()
         lines = process.communicate()[0].splitlines()
         if process.returncode == 0:
             return lines
-        print(f"a run failed with the code {process.returncode} and is started again", flush=True)
-    raise RuntimeError(f"{ATTEMPTS} runs failed")
+        process.raise_unless_late()
+    raise RuntimeError(f"Python processes of {ATTEMPTS} runs started too slowly")
 
 
 def kill_at_random_moments(
-    run: Callable[[], subprocess.Popen[str]],
+    run: Callable[[], SparkRun],
     folder: Path,
     files: Mapping[str, str],
     batches: int,
@@ -107,13 +128,13 @@ def kill_at_random_moments(
             end_group(process)
             if process.returncode in (0, -signal.SIGKILL):
                 break
-            print(f"a run failed with the code {process.returncode} and is started again", flush=True)
+            process.raise_unless_late()
         if process.returncode != -signal.SIGKILL:
             raise RuntimeError(f"no run was killed in batch {batch}")
         print(f"killed in batch {batch}, when this was there: {moment}", flush=True)
 
 
-def end_group(process: subprocess.Popen[str]) -> None:
+def end_group(process: SparkRun) -> None:
     """Kill a process, and all that it has started, with SIGKILL."""
     with contextlib.suppress(ProcessLookupError):  # all have ended
         os.killpg(process.pid, signal.SIGKILL)
