@@ -100,10 +100,6 @@ class KernelEstimator(RowPlayer):
         """Return the algorithm with this learner's parameters, ready for its first round."""
         raise NotImplementedError(f"{type(self).__name__} must define _rule")
 
-    def _supports_are_rows(self) -> bool:
-        """Return whether supports of the same round are the same row in all hypotheses."""
-        return True
-
     def _make(self, X: Matrix, outputs: int) -> list[Learner]:
         self.gamma_ = resolve_gamma(self.gamma, X)
         kernel = self._kernel()
@@ -218,7 +214,7 @@ class KernelEstimator(RowPlayer):
 
     def _distinct(self, rounds: Ints) -> Ints | slice:
         """Return which supports are listed, given their rounds: each row once, oldest first."""
-        if len(self._learners) == 1 or not self._supports_are_rows():
+        if len(self._learners) == 1 or not self._learners[0].shares_rows:
             return slice(None)
         return np.unique(rounds, return_index=True)[1]
 
@@ -231,7 +227,7 @@ class KernelEstimator(RowPlayer):
         coef, start = np.zeros((len(self._learners), len(rounds))), 0
         for i, learner in enumerate(self._learners):
             own = np.arange(start, start + learner.n_supports)
-            places = np.searchsorted(rounds, _added(learner)) if self._supports_are_rows() else own
+            places = np.searchsorted(rounds, _added(learner)) if self._learners[0].shares_rows else own
             coef[i, places] = learner.rule.coefficients()
             start += learner.n_supports
         return coef

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+from budgetron._evaluation.regression_result import RegressionResult, error_text
+from budgetron._evaluation.result import Result
 from budgetron.bounds import conformal_misses
 from budgetron.conformal import ConformalClassifier, ConformalRegressor
 
-__all__ = ["Coverage", "coverage_of"]
+__all__ = ["Coverage", "coverage_of", "size_text"]
 
 
 class Coverage(TypedDict):
@@ -36,3 +38,10 @@ def coverage_of(model: object) -> Coverage | None:
         "guaranteed": max(0.0, least),
         "mean_set_size": model.mean_set_size_ if isinstance(model, ConformalClassifier) else None,
     }
+
+
+def size_text(result: Result | RegressionResult, figures: Coverage) -> str:
+    """Return the mean number of classes in a set, or the median width of the recent intervals."""
+    if isinstance(result, RegressionResult):
+        return "-" if result.window_width is None else error_text(result.window_width)
+    return f"{figures['mean_set_size']:.2f}"

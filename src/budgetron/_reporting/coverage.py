@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from budgetron._evaluation.coverage import Coverage, coverage_of
-from budgetron._evaluation.regression_result import RegressionResult, error_text
+from budgetron._evaluation.coverage import coverage_of, size_text
+from budgetron._evaluation.regression_result import RegressionResult
 from budgetron._evaluation.result import Result
 from budgetron._reporting.page import escape, percent, scroll, table
 
@@ -20,7 +20,7 @@ def prediction_sets(results: Sequence[Result] | Sequence[RegressionResult]) -> s
     rows = [
         f'<th scope="row">{escape(result.name)}</th><td>{percent(found["aim"])}</td>'
         f"<td>{percent(found['coverage'])}</td><td>{percent(found['guaranteed'])}</td>"
-        f"<td>{_size(result, found)}</td>"
+        f"<td>{size_text(result, found)}</td>"
         for result in results
         if (found := coverage_of(result.model)) is not None
     ]
@@ -36,9 +36,3 @@ def prediction_sets(results: Sequence[Result] | Sequence[RegressionResult]) -> s
     heads = [f'<th scope="col">{name}</th>' for name in names]
     shown = scroll(table("sets", heads, rows), f"Table of the {heading.lower()}")
     return f"<h3>{heading}</h3>\n{NOTE.format(kind=kind, label=label)}\n{shown}"
-
-
-def _size(result: Result | RegressionResult, found: Coverage) -> str:
-    if isinstance(result, RegressionResult):
-        return "-" if result.window_width is None else error_text(result.window_width)
-    return f"{found['mean_set_size']:.2f}"

@@ -22,9 +22,8 @@ from rich.table import Table
 from rich.text import Text
 
 from budgetron._base.kernel_estimator import KernelEstimator
-from budgetron._evaluation.coverage import Coverage, coverage_of
+from budgetron._evaluation.coverage import coverage_of, size_text
 from budgetron._evaluation.ranking import rare_classes
-from budgetron._evaluation.regression_result import error_text
 from budgetron._util.atomic import check_target
 from budgetron._util.units import format_bytes
 from budgetron.cli._console import LiteralColumn
@@ -215,13 +214,6 @@ def coverage_table(results: Sequence[Result] | Sequence[RegressionResult]) -> Ta
             shares = [f"{100 * figures[name]:.2f}" for name in ("aim", "coverage", "guaranteed")]
             table.add_row(result.name, *shares, size_text(result, figures))
     return table
-
-
-def size_text(result: Result | RegressionResult, figures: Coverage) -> str:
-    """Return the mean number of classes in a set, or the median width of the recent intervals."""
-    if isinstance(result, RegressionResult):
-        return "-" if result.window_width is None else error_text(result.window_width)
-    return f"{figures['mean_set_size']:.2f}"
 
 
 def short(n: float) -> str:

@@ -194,8 +194,5 @@ class BSGD(KernelClassifier):
             self.budget, self.decay, self.variant == "projection", self.variant == "merging"
         )
 
-    def _supports_are_rows(self) -> bool:
-        return self.variant != "merging"
-
     def _theorems(self, radius: float) -> list[DeclaredTheorem]:
         return [descent_theorem(lambda rounds: 1.0 / (self.decay * rounds), self.decay)]
