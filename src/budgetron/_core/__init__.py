@@ -62,7 +62,6 @@ Modules
 `rounds`           the learner: joins kernel, slab and rule
 `blocks`           the rounds of a batch; `one_round` single rounds; `prediction` predictions
 `group`            several learners over the same rows, which share kernel values
-`distances`        distances that learners with RBF kernels of different widths share
 `linear`           linear learners: one weight per feature, no slab. `covariance` is that of AROW
 `combination`      one prediction from several experts, among them `linear_experts`; `portfolio_round` plays
                    single rounds of all of them

@@ -1,6 +1,5 @@
 from libc.stdint cimport int64_t
 
-from budgetron._core.distances cimport Distances
 from budgetron._core.gaussian_round cimport GaussianBlock
 from budgetron._core.kernel_values cimport Kind
 from budgetron._core.projection cimport ProjectionBlock
@@ -17,7 +16,6 @@ cdef class Batch:
     cdef Supports supports
     cdef BatchRows rows
     cdef Workers workers
-    cdef Distances distances
     # How rules with a projection, and rules with a Gaussian, look ahead; None for others
     cdef ProjectionBlock projections
     cdef GaussianBlock gaussians

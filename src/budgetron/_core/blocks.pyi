@@ -1,6 +1,5 @@
 from typing import final
 
-from budgetron._core.distances import Distances
 from budgetron._core.rounds import Learner
 from budgetron._core.rows import BatchRows
 from budgetron._core.rule import Rule
@@ -19,5 +18,4 @@ class Batch:
         sizes: Ints | None,
         ledger: Floats | None,
         threads: int,
-        distances: Distances | None,
     ) -> None: ...

@@ -47,11 +47,11 @@ cdef class Batch:
     """
 
     def __init__(self, learner, Rule rule, BatchRows rows, double[::1] y, double[::1] importances, double[::1] margins,
-                 int64_t[::1] sizes, double[:, ::1] ledger, int threads, Distances distances):
+                 int64_t[::1] sizes, double[:, ::1] ledger, int threads):
         cdef Supports supports = rule.supports
         dtype = supports.square.dtype
         self.learner, self.rule, self.supports, self.rows = learner, rule, supports, rows
-        self.workers, self.distances = Workers(threads), distances
+        self.workers = Workers(threads)
         self.longest = min(longest_block(self.workers), rows.n)
         # A slab without a budget grows by blocks, and its growth should not depend on how the rows are compared.
         self.narrow = supports.d <= NARROW and rule.budget > 0
@@ -116,19 +116,14 @@ cdef class Batch:
                 self.make_room(b)
         self.rows.open(self.block, self.start, b)
         self.kind = self.supports.kind_with(self.block)
-        if self.distances is None:
-            self.supports.values_of(self.block, self.kind, self.K, self.ld, self.workers)
-        else:
-            self.distances.values_of(self.start, b, self.supports.top, self.K, self.ld)
+        self.supports.values_of(self.block, self.kind, self.K, self.ld, self.workers)
         if self.supports.sparse and self.rule.adds_supports:
             self.supports.reserve_entries(self.block.rows.starts[b] - self.block.rows.starts[0])
         return 0
 
     cdef int prune(self) except -1:
         """Let the rule exchange supports after the round before `start`."""
-        kept = self.rule.exchange()
-        if kept is not None and self.distances is not None:
-            self.distances.keep(kept)
+        self.rule.exchange()
         if self.sizes != NULL:
             self.sizes[self.start - 1] = self.supports.m
         if self.ledger != NULL and "norm" in self.rule.ledger:
@@ -239,9 +234,7 @@ cdef void add_support(Batch batch, Py_ssize_t slot, Py_ssize_t i, Py_ssize_t b, 
     """Compare row i, which is now in this slot, with the later rows of its block."""
     cdef real* later = <real*> batch.later
     cdef Py_ssize_t j
-    if batch.distances is not None:
-        batch.distances.store(slot, batch.start + i, b - i - 1, later)
-    elif i + 1 < b:
+    if i + 1 < b:
         later_values(batch.block, batch.kind, i, later)
     for j in range(i + 1, b):
         K[j * batch.ld + slot] = later[j - i - 1]

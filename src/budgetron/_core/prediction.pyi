@@ -1,4 +1,3 @@
-from budgetron._core.distances import Distances
 from budgetron._core.rule import Rule
 from budgetron._core.supports import Supports
 from budgetron._util.types import Floats, Matrix
@@ -9,6 +8,5 @@ def sums(
     coef: Floats,
     threads: int = ...,
     rule: Rule | None = ...,
-    distances: Distances | None = ...,
 ) -> Floats: ...
 def values(supports: Supports, X: Matrix, threads: int = ...) -> Floats: ...

@@ -4,7 +4,6 @@
 import numpy as np
 
 from budgetron._core.blocks cimport block_length, longest_block
-from budgetron._core.distances cimport Distances
 from budgetron._core.kernel_values cimport NARROW, dot, real
 from budgetron._core.rows cimport BatchRows, Block
 from budgetron._core.rule cimport Rule
@@ -12,7 +11,7 @@ from budgetron._core.supports cimport Supports
 from budgetron._core.workers cimport Workers
 
 
-def sums(Supports supports, X, coef, int threads=1, Rule rule=None, Distances distances=None):
+def sums(Supports supports, X, coef, int threads=1, Rule rule=None):
     """Return, for each row of X, the sum of its kernel values over the slots, weighted by `coef`.
 
     `coef` of shape (n_slots,) gives one number per row. With one row of coefficients per output, the result has shape
@@ -20,34 +19,31 @@ def sums(Supports supports, X, coef, int threads=1, Rule rule=None, Distances di
     """
     coefficients = np.ascontiguousarray(np.atleast_2d(coef))
     out = np.zeros((X.shape[0], len(coefficients)))
-    in_blocks(supports, X, coefficients, out, threads, rule, distances)
+    in_blocks(supports, X, coefficients, out, threads, rule)
     return out[:, 0] if np.ndim(coef) == 1 else out
 
 
 def values(Supports supports, X, int threads=1):
     """Return k(x, s) for each row x of X and each support s from oldest to newest."""
     out = np.zeros((X.shape[0], supports.top))
-    in_blocks(supports, X, None, out, threads, None, None)
+    in_blocks(supports, X, None, out, threads, None)
     return out[:, supports.order[:supports.m]]
 
 
-cdef in_blocks(Supports supports, X, const double[:, ::1] coef, double[:, ::1] out, int threads, Rule rule,
-               Distances distances):
+cdef in_blocks(Supports supports, X, const double[:, ::1] coef, double[:, ::1] out, int threads, Rule rule):
     cdef BatchRows batch = BatchRows(X, supports.square.dtype)
-    if distances is not None:
-        distances.check(supports, batch.n)
     if rule is not None and rule.gaussian is None:
         rule = None
     if batch.n == 0 or (supports.top == 0 and rule is None):
         return
     if supports.single:
-        predict_blocks(supports, batch, coef, out, Workers(threads), rule, distances, <float> 0)
+        predict_blocks(supports, batch, coef, out, Workers(threads), rule, <float> 0)
     else:
-        predict_blocks(supports, batch, coef, out, Workers(threads), rule, distances, <double> 0)
+        predict_blocks(supports, batch, coef, out, Workers(threads), rule, <double> 0)
 
 
 cdef int predict_blocks(Supports supports, BatchRows batch, const double[:, ::1] coef, double[:, ::1] out, Workers workers,
-                        Rule rule, Distances distances, real zero) except -1:
+                        Rule rule, real zero) except -1:
     """Fill `out` with the sums, or if `coef` is None with the values. `zero` gives the type of the rows."""
     cdef Py_ssize_t start = 0, b, i, j, c, top = supports.top, n = batch.n, longest = min(longest_block(workers), batch.n)
     dtype = supports.square.dtype
@@ -59,9 +55,7 @@ cdef int predict_blocks(Supports supports, BatchRows batch, const double[:, ::1]
         while start < n:
             b = min(block_length(workers, supports.d <= NARROW, top, sizeof(real)), n - start)
             batch.open(block, start, b)
-            if top and distances is not None:
-                distances.values_of(start, b, top, K, top)
-            elif top:
+            if top:
                 supports.values_of(block, supports.kind_with(block), K, top, workers)
             for i in range(b):
                 row = K + i * top

@@ -3,7 +3,6 @@ from typing import Self
 import numpy as np
 from numpy.typing import DTypeLike
 
-from budgetron._core.distances import Distances
 from budgetron._core.history import Average, Journal
 from budgetron._core.kernel import Kernel
 from budgetron._core.one_round import SingleRound
@@ -58,7 +57,6 @@ class Learner:
         ledger: Floats | None = ...,
         threads: int = ...,
         importances: Floats | None = ...,
-        distances: Distances | None = ...,
     ) -> None: ...
     def make_slots(self, n: int) -> None: ...
     def extend(self, budget: int) -> None: ...
@@ -71,7 +69,6 @@ class Learner:
         X: Matrix,
         coef: Floats | None = ...,
         threads: int = ...,
-        distances: Distances | None = ...,
     ) -> Floats: ...
     def kernel_values(self, X: Matrix) -> Floats: ...
     @property

@@ -12,7 +12,6 @@ from copy import deepcopy
 import numpy as np
 
 from budgetron._core.blocks cimport Batch, shares_rows
-from budgetron._core.distances cimport Distances
 from budgetron._core.kernel cimport Kernel
 from budgetron._core.one_round cimport SingleRound
 from budgetron._core.rows cimport BatchRows
@@ -178,7 +177,7 @@ cdef class Learner:
         return self.kernel.function is not None or not (sane and fabs(self.rule.margin) < 1e60)
 
     def learn(self, X, y, margins=None, int64_t[::1] sizes=None, double[:, ::1] ledger=None, int threads=1,
-              double[::1] importances=None, Distances distances=None):
+              double[::1] importances=None):
         """Play one round per row of X, in order.
 
         Parameters
@@ -194,15 +193,9 @@ cdef class Learner:
             Largest number of threads that compute kernel values.
         importances : ndarray of shape (n,), float64, optional
             Weights of the rows.
-        distances : Distances, optional
-            Distances between these rows and the supports, if they are known.
         """
         cdef BatchRows rows = BatchRows(X, self.supports.square.dtype)
         cdef Batch batch
-        if distances is not None:
-            if self.rule.budget == 0:
-                raise ValueError("a learner that shares distances must have a budget")
-            distances.check(self.supports, rows.n)
         if ledger is not None:
             self.rule.refresh_norm()
         if rows.n == 0:
@@ -213,7 +206,7 @@ cdef class Learner:
             margins = margins.reshape(-1)
         if self.rule.outputs > 1 and not ((y >= 0.0) & (y < self.rule.outputs)).all():
             raise ValueError("labels must be outputs of the learner")
-        batch = Batch(self, self.rule, rows, y, importances, margins, sizes, ledger, threads, distances)
+        batch = Batch(self, self.rule, rows, y, importances, margins, sizes, ledger, threads)
         self.rule.recording = ledger is not None
         try:
             batch.play()
@@ -285,10 +278,10 @@ cdef class Learner:
             raise ValueError("the label must be an output of the learner")
         return self.single_round.finish(self.rule, y, importance)
 
-    def decide(self, X, coef=None, int threads=1, Distances distances=None):
+    def decide(self, X, coef=None, int threads=1):
         """Return f(x) for each row of X, or of all outputs. `coef` are other coefficients to use, in slot order."""
         return sums(self.supports, X, self.rule.factor * self.rule.coef if coef is None else coef, threads,
-                    self.rule if coef is None else None, distances)
+                    self.rule if coef is None else None)
 
     def kernel_values(self, X):
         """Return k(x, s) for each row x of X and each support s from oldest to newest."""

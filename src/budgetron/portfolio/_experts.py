@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from budgetron._base import sizes
-from budgetron._core.distances import Distances
 from budgetron._core.kernel import Kernel
 from budgetron._core.rounds import Learner
 from budgetron._core.rule import Rule
@@ -284,7 +283,6 @@ class Expert:
         scores: Floats,
         sizes: Ints,
         importances: Floats | None = None,
-        distances: Distances | None = None,
     ) -> None:
         """Play a round per row; fill the scores before the labels, and the supports after each round."""
         assert self.learner is not None
@@ -294,17 +292,17 @@ class Expert:
             scores[0] = self.learner.play(rows[0], labels[0], weight)
             sizes[0] = self.n_supports
             return
-        self.learner.learn(rows, labels, scores, sizes, importances=importances, distances=distances)
+        self.learner.learn(rows, labels, scores, sizes, importances=importances)
 
     def replay(self, rows: Matrix, labels: Floats, importances: Floats) -> None:
         """Learn rows from before it started, in the form that it learns."""
         assert self.learner is not None
         self.learner.learn(rows, labels, importances=importances)
 
-    def scores_for(self, views: Views, distances: Distances | None = None) -> Floats:
+    def scores_for(self, views: Views) -> Floats:
         """Return the scores of each row."""
         assert self.learner is not None
-        return self.learner.decide(self.rows(views), distances=distances)
+        return self.learner.decide(self.rows(views))
 
     def count(self, rounds: int, mistakes: int) -> None:
         """Add rounds that it has played."""

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from budgetron._core.distances import Distances, shared
 from budgetron._core.kernel import Kernel
 from budgetron._core.linear_experts import LinearExperts
 from budgetron._core.rounds import Learner
@@ -237,42 +236,13 @@ class ExpertPool:
             done = min(n_rows, done + max(1, min(self.block_rows(), event - at, room)))
             yield done
 
-    def same_rows(self) -> list[list[int]]:
-        """Return groups of kernel experts that see the same rows, by index.
+    def with_hypothesis(self) -> list[int]:
+        """Return the places of the experts that have a hypothesis of their own.
 
-        Experts that started late have learned rows that were standardised at another time.
+        Those with the most supports come first: they take the most time.
         """
-        active = [
-            i
-            for i, expert in enumerate(self.experts)
-            if expert.learner is not None and expert.design.kind in ("kernel", "recent") and not expert.late
-        ]
-        groups = (
-            [i for i in active if self.experts[i].design.standardised == standardised]
-            for standardised in (False, True)
-        )
-        return [group for group in groups if len(group) > 1]
-
-    def groups(self, sharing: set[int]) -> list[list[int]]:
-        """Return the experts with a hypothesis in groups; those that share distances are in the same one."""
-        groups = [[i for i in group if i in sharing] for group in self.same_rows()]
-        groups += [[i] for i, e in enumerate(self.experts) if e.learner is not None and i not in sharing]
-        # Those with the most supports first: they take the most time.
-        return sorted(filter(None, groups), key=lambda group: -max(self.experts[i].n_supports for i in group))
-
-    def distances(self, views: Views) -> dict[int, Distances]:
-        """Return, by expert, distances between rows and supports that are computed once for all widths."""
-        found: dict[int, Distances] = {}
-        for group in self.same_rows():
-            learners = [self.experts[i].learner for i in group]
-            distances = shared(
-                self.experts[group[0]].rows(views),
-                [learner.supports for learner in learners if learner is not None],
-                [self.seen - learner.rounds for learner in learners if learner is not None],
-                self.memory / 8,
-            )
-            found |= {i: table for i, table in zip(group, distances, strict=True) if table is not None}
-        return found
+        places = [i for i, expert in enumerate(self.experts) if expert.learner is not None]
+        return sorted(places, key=lambda i: -self.experts[i].n_supports)
 
     def keep_rows(self, X: Matrix, labels: Floats, weights: Floats | None) -> None:
         """Count the rows; keep the reservoir a random sample of all rows, and the window the last ones."""

@@ -26,7 +26,7 @@ from budgetron._util.threads import one_thread
 from budgetron._util.types import Floats, Ints, Matrix, Row
 from budgetron.portfolio._changes import CHUNK
 from budgetron.portfolio._experts import FIRST_ORDER, LEAST_ROOM, LOGISTIC_FACTOR, WIDE, Plan
-from budgetron.portfolio._parallel import RunGroups, group_runner
+from budgetron.portfolio._parallel import RunExperts, expert_runner
 from budgetron.portfolio._pool import TooLittleMemoryError
 from budgetron.portfolio._schedule import CHANGED, ScheduledPool
 from budgetron.portfolio._views import Views
@@ -163,7 +163,7 @@ class Portfolio:
     ) -> None:
         """Play one round per row of X, in order; experts may learn in several threads."""
         start = 0
-        with group_runner(threads if X.shape[0] > 1 else 1) as run:
+        with expert_runner(threads if X.shape[0] > 1 else 1) as run:
             for stop in self.pool.block_ends(X.shape[0]):
                 block = slice(start, stop)
                 weights = None if importances is None else importances[block]
@@ -183,27 +183,24 @@ class Portfolio:
         labels: Floats,
         importances: Floats | None,
         ledger: Floats | None,
-        run: RunGroups,
+        run: RunExperts,
     ) -> tuple[Floats, Ints]:
         """Play the rounds of a block; return the margins, and the supports after each round."""
         pool, n, outputs = self.pool, X.shape[0], self.n_outputs
         self._single = None
         views = Views(X, None if pool.scaler is None else pool.scaler.advance(X))
-        distances = pool.distances(views) if n > 1 else {}
         scores, sizes = np.zeros((n, len(pool.experts), outputs)), np.zeros(n, np.int64)
         supports = np.zeros((len(pool.experts), n), np.int64)
         first = np.empty((n, len(FIRST_ORDER), outputs))
         pool.first_order_experts.learn(views.with_constant(), labels, first, importances)
         scores[:, : len(FIRST_ORDER)] = FIRST_ORDER_FACTORS * first
 
-        def learn(group: list[int]) -> None:
-            own = np.empty((n, outputs))
-            for i in group:
-                expert = pool.experts[i]
-                expert.learn(views, labels, own, supports[i], importances, distances.get(i))
-                scores[:, i] = expert.score_factor * own
+        def learn(i: int) -> None:
+            expert, own = pool.experts[i], np.empty((n, outputs))
+            expert.learn(views, labels, own, supports[i], importances)
+            scores[:, i] = expert.score_factor * own
 
-        run(learn, pool.groups(set(distances)))
+        run(learn, pool.with_hypothesis())
         for i, expert in enumerate(pool.experts):
             if expert.design.has_kernel:
                 sizes += supports[i]
@@ -332,14 +329,13 @@ class Portfolio:
         for block in row_blocks(X.shape[0], pool.block_rows()):
             rows = self._check_size(X[block])
             views = Views(rows, None if pool.scaler is None else pool.scaler.apply(rows))
-            distances = pool.distances(views) if rows.shape[0] > 1 else {}
             scores = np.zeros((rows.shape[0], len(active), self.n_outputs))
             first = np.empty((rows.shape[0], len(FIRST_ORDER), self.n_outputs))
             pool.first_order_experts.decide(views.with_constant(), first)
             scores[:, : len(FIRST_ORDER)] = FIRST_ORDER_FACTORS * first
             for i, expert in enumerate(pool.experts):
                 if expert.learner is not None:
-                    own = expert.scores_for(views, distances.get(i))
+                    own = expert.scores_for(views)
                     scores[:, i] = expert.score_factor * own.reshape(rows.shape[0], -1)
             self.combination.decide(scores, active, margins[block], next_row)
         return margins[:, 0] if self.n_outputs == 1 else margins

@@ -16,7 +16,6 @@ from budgetron._base.batches import ledger_columns
 from budgetron._base.images import Removal
 from budgetron._base.theorems import Run
 from budgetron._base.trace import Trace
-from budgetron._core.distances import Distances
 from budgetron._core.kernel import Kernel
 from budgetron._core.rounds import Learner
 from budgetron._util.types import Floats, Ints, Matrix
@@ -165,11 +164,10 @@ class RecordedExpert(Expert):
         scores: Floats,
         sizes: Ints,
         importances: Floats | None = None,
-        distances: Distances | None = None,
     ) -> None:
         if self._recorded:
             self.periods[-1].add(self, self.rows(views), labels)
-        super().learn(views, labels, scores, sizes, importances, distances)
+        super().learn(views, labels, scores, sizes, importances)
 
     def truncate(self, budget: int) -> None:
         self.periods[-1].resize(budget, removes=True)

@@ -82,7 +82,6 @@ def portfolio_of(found: object, d: int, dtype: np.dtype[Any], outputs: int, plan
     pool.first_order_experts.set_weights(state["bank"].reshape(len(FIRST_ORDER), outputs, width).copy())
     for expert, own in zip(pool.experts, state["experts"], strict=True):
         _restore_expert(pool, expert, own, dtype)
-    _check_same_rows(pool)
     _restore_schedule(pool, state)
     _restore_combination(portfolio.combination, state["combination"], seen)
     require(pool.reserved_bytes <= memory, "a portfolio should keep within its memory")
@@ -229,18 +228,3 @@ def _restore_combination(combination: Combination, found: object, seen: int) -> 
     variances = np.diagonal(sigma, axis1=2, axis2=3)
     require(np.all(variances > -1e-9), "variances of combiners should not be below 0")
     combination.set_arrays(arrays)
-
-
-def _check_same_rows(pool: ExpertPool) -> None:
-    """Check that experts of a group store the same row for a round: distances are computed once for all."""
-    for group in pool.same_rows():
-        rows: dict[int, bytes] = {}
-        for learner in (pool.experts[i].learner for i in group):
-            assert learner is not None
-            supports, birth = learner.supports, pool.seen - learner.rounds
-            slots = supports.order[: supports.m]
-            for added, row in zip(supports.rounds[slots].tolist(), supports.rows(slots), strict=True):
-                require(
-                    rows.setdefault(birth + added, row.tobytes()) == row.tobytes(),
-                    "experts should store the same row for a round",
-                )
