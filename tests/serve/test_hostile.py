@@ -1,4 +1,4 @@
-"""Requests and folders that are valid in form, but made to do harm."""
+"""Requests and folders that are well-formed but malicious."""
 
 import asyncio
 import http.client
@@ -47,7 +47,7 @@ def labelled(number, **members):
 
 @pytest.mark.parametrize("digits", ["ffffffff", "f" * 15, "f" * 40, "0" * 100 + "1" * 60])
 def test_an_id_that_was_never_given_takes_no_later_row(service, digits):
-    """Somebody may guess ids of rows to come. The numbers of rows must also fit in the log."""
+    """A client may guess ids that are not assigned yet. The numbers of rows must also fit in the log."""
     known = service.predict(1)[2]["predictions"][0]["id"]
     uid = known.partition("-")[0]
     guessed = f"{uid}-{int(known.partition('-')[2], 16) + 5:x}"

@@ -8,9 +8,10 @@ from budgetron.serve._problems import Problem
 
 __all__ = ["Bodies", "read_body", "require_json"]
 
-# How many times the largest body all bodies may have together, and bytes of a body that do not count: slow
-# clients with large bodies must not keep others from sending small ones.
+# All bodies together may have this many times the size of the largest one.
 TOGETHER = 4
+# So many bytes of each body do not count, so that slow clients with large bodies do not keep others from
+# sending small ones.
 FREE = 1 << 16
 
 
@@ -22,7 +23,7 @@ def require_json(headers: dict[bytes, bytes]) -> None:
 
 
 class Bodies:
-    """The bodies of all requests that are not answered yet; together they may have a limited size.
+    """The size of the bodies of all requests that are not answered yet, which is limited.
 
     Parameters
     ----------

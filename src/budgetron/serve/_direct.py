@@ -103,9 +103,9 @@ class Direct:
             self._bodies.release(len(body))
 
     async def _parsed(self, read: Callable[..., T], entry: Entry, body: bytes) -> T:
-        """Read a body: a long one in a thread, so that other requests need not wait.
+        """Parse a body: a long one in a thread, so that other requests need not wait.
 
-        Only one is read at a time, because the objects of a body may need many times its memory.
+        Only one is parsed at a time, because the objects of a body may need many times its memory.
         """
         most = self._service.settings.max_rows
         if len(body) <= SHORT_BODY:

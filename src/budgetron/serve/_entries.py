@@ -85,7 +85,7 @@ class Entry:
         if uid != self.model.uid or not digits or not set(digits) <= set("0123456789abcdef"):
             return None
         number = int(digits, 16)
-        return number if number < self.waiting.next_row else None  # not that of a row to come
+        return number if number < self.waiting.next_row else None  # larger ones are not assigned yet
 
     def note_learned(self, rows: int) -> None:
         """Record that rows were learned that are not in a snapshot."""

@@ -16,7 +16,7 @@ MAX_HEAD = 1 << 16
 
 
 class JoinedWrites:
-    """A transport that sends together what is written in one turn of the event loop.
+    """A transport that joins all writes of one turn of the event loop into one.
 
     uvicorn writes the head and the body of a response one after the other. Each would be a system call, and
     would wake the client.

@@ -28,7 +28,7 @@ def parse(body: bytes) -> dict[str, Any]:
     """Return the object that a body contains."""
     try:
         value = orjson.loads(body)
-    except orjson.JSONDecodeError:  # the standard library says better what is wrong
+    except orjson.JSONDecodeError:  # the errors of the standard library are clearer
         value = _parse_slowly(body)
     if not isinstance(value, dict):
         raise Problem(400, "bad-json", "the body must be a JSON object")

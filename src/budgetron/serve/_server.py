@@ -63,7 +63,7 @@ class _Server(uvicorn.Server):
 def _possible_connections(wanted: int) -> int:
     """Raise the limit of open files if it is too low for so many connections; return how many it allows.
 
-    Without files left, asyncio would try to accept connections again and again, and do nothing else.
+    When no more files can be opened, asyncio only retries to accept connections, and does nothing else.
     """
     if resource is None:
         return wanted
@@ -139,5 +139,5 @@ def run(
     gc.collect()
     gc.freeze()
     gc.set_threshold(COLLECT_AFTER, *gc.get_threshold()[1:])
-    with one_thread():  # here, and not around each prediction, for which it takes too long
+    with one_thread():  # once, because it takes too long for each prediction
         _Server(config, service, started).run(sockets=[listening])
