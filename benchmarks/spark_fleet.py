@@ -150,8 +150,9 @@ def cost(times: int) -> None:
 def contents(folder: Path) -> tuple[list[str], list[str], list[bytes]]:
     """Return the predictions, rejected rows and states of a run, in a form that can be compared.
 
-    Without the numbers of the micro-batches: if Spark is killed after it has listed a new file, and before it
-    has planned the micro-batch of this file, it takes the file together with the next one afterwards.
+    The numbers of the micro-batches are left out, because they may differ: if Spark is killed after it has
+    listed a new file and before it has planned the micro-batch of this file, the file later shares a
+    micro-batch with the next one.
     """
     spark = SparkSession.active()
     predictions, rejected = (

@@ -74,8 +74,8 @@ def child(folder: Path, checkpoint: str, master: str) -> SparkRun:
 def divide_equally(folder: Path) -> int:
     """Let the next run have the micro-batches of the run that was killed; return their number.
 
-    If Spark is killed after it has listed a new file, and before it has planned the micro-batch of this file,
-    it takes the file together with the next one afterwards. Then the models are merged at other times.
+    If Spark is killed after it has listed a new file and before it has planned the micro-batch of this file,
+    the file later shares a micro-batch with the next one. Then the models are merged at other times.
     """
     files = sorted((folder / "rows").iterdir())
     batches = sorted(
