@@ -1,4 +1,4 @@
-"""What the learners that do online gradient descent have in common: parameters, steps, and the theorem."""
+"""Parameters, steps and the theorem of the learners that do online gradient descent."""
 
 from __future__ import annotations
 

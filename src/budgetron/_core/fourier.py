@@ -77,7 +77,7 @@ class FourierHypothesis:
         twin.rule, twin.generator = copy.deepcopy(self.rule, memo), copy.deepcopy(self.generator, memo)
         return twin
 
-    # ------------------------------------------------------------------ what it is
+    # ------------------------------------------------------------------ properties
 
     @property
     def dtype(self) -> np.dtype[Any]:

@@ -10,8 +10,8 @@ With c = (a + b) s(h) the square of the norm of the change is
 
     (a + b)^2 (m^2 + (1 - m)^2 + 2 m (1 - m) k - s(h)^2) = a^2 l(m, k).
 
-The table has l, because it changes slowly: at m = 0 its limit is 1 - k^2 + 2 k^2 log k. A table of the square
-itself could not be interpolated where m is small.
+The table contains l(m, k), which changes slowly: at m = 0 its limit is 1 - k^2 + 2 k^2 log k. A table of the
+square itself could not be interpolated where m is small.
 
 Because m <= 1/2, the derivative of s has one change of sign from + to - in [0, 1/2]. It is found by
 bisection.
@@ -27,7 +27,7 @@ __all__ = ["CELLS_OF_KERNEL", "CELLS_OF_SHARE", "merge_tables"]
 # The tables have this many cells from m = 0 to 1/2, and from k = 0 to 1.
 CELLS_OF_SHARE, CELLS_OF_KERNEL = 200, 400
 
-# The tables, after the first call. To compute them takes as long as thousands of rounds.
+# The tables, after the first call. Computing them takes as long as thousands of rounds.
 KEPT: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
 
 

@@ -3,7 +3,7 @@
 
 `find_partner` looks up how much each merge would change the hypothesis, in the tables of `merge_table`. `merge` carries
 out the best one. The support with the larger coefficient stays in its slot and gets the new row, and the other is
-removed. A row that is no row of the stream has no round of its own, so that averages and journals cannot be kept.
+removed. The new row is not a row of the stream and has no round of its own, so averages and journals cannot be kept.
 """
 
 from libc.math cimport INFINITY, NAN, fabs, pow, sqrt
@@ -26,7 +26,7 @@ cdef class MergingRule(SpanRule):
     ----------
     budget : int
     merges : bool
-        Whether it does.
+        Whether the rule merges supports.
     options
         Those of `SpanRule`. A rule that merges supports keeps neither a tail nor a Gram matrix.
     """
@@ -152,7 +152,7 @@ cdef class MergingRule(SpanRule):
     cdef int compare(self, Block block, Py_ssize_t i, void* out, Py_ssize_t ld) except -1 nogil:
         """Write the kernel values of the changed slot with the rows of a block to `out`, which has `ld` numbers per row.
 
-        Row i was played last. Make room again for the non-zeros of the later ones.
+        Row i was played last. Reserve room again for the non-zeros of the later rows.
         """
         cdef Rows* rows = &block.rows
         cdef Py_ssize_t slot = self.changed

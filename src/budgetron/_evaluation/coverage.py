@@ -13,7 +13,7 @@ __all__ = ["Coverage", "coverage_of", "size_text"]
 
 
 class Coverage(TypedDict):
-    """Coverage: what was asked for, that of all rounds, and a lower bound; and the mean size of a set.
+    """The coverage that was asked for, that of all rounds, a lower bound on it, and the mean size of a set.
 
     The size is the number of classes, and None for intervals.
     """

@@ -236,7 +236,7 @@ class Writer:
 
     def _river(self, model: Any) -> Tree:
         name = f"{type(model).__module__.removeprefix('budgetron.')}.{type(model).__name__}"
-        # Parameters first, as in the reader: models are numbered in the order in which they are met.
+        # Parameters first, as in the reader: models are numbered in the order in which they occur.
         parameters = self._table(
             {key: getattr(model, key) for key in model.parameter_names()}, f"this {name}"
         )

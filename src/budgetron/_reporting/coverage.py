@@ -16,7 +16,7 @@ guarantee holds for every stream of this length.</p>"""
 
 
 def prediction_sets(results: Sequence[Result] | Sequence[RegressionResult]) -> str:
-    """Return coverage and size of the prediction sets or intervals; "" if no learner guarantees them."""
+    """Return coverage and size of the prediction sets or intervals; "" if no learner has them."""
     rows = [
         f'<th scope="row">{escape(result.name)}</th><td>{percent(found["aim"])}</td>'
         f"<td>{percent(found['coverage'])}</td><td>{percent(found['guaranteed'])}</td>"

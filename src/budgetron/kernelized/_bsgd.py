@@ -131,12 +131,11 @@ class BSGD(KernelClassifier):
     z = h x + (1 - h) x'. The first is the smallest term. The second is the one for which the change of the
     hypothesis is smallest, and h is the best for both. These two are looked up in tables over a / (a + b) and
     k(x, x') (Glasmachers and Qaurooni 2018) with 200 x 400 cells, by bilinear interpolation; then c is
-    computed exactly. The square of the norm of the change is at most 1e-3 a^2 larger than the
-    smallest one. A term without another of its sign is removed. A
-    merged support keeps the round of the support with the larger coefficient, so that `support_vectors_`
-    are no longer rows of the stream. If rows are stored by their non-zeros, a merged support has those of
-    both, so that memory grows with the merges. Merged supports cannot be averaged
-    (`batch.AveragedClassifier`), and classes do not share kernel values.
+    computed exactly. The square of the norm of the change is at most 1e-3 a^2 larger than the smallest one. If
+    no other term has the same sign, the smallest one is removed. A merged support is not a row of the stream;
+    `support_` lists the round of the support with the larger coefficient. If rows are stored by their
+    non-zeros, a merged support has those of both rows, so that memory grows with the merges. Merged supports
+    cannot be averaged (`batch.AveragedClassifier`), and classes do not share kernel values.
 
     Sizes that differ by at most 1e-9 (1e-4 for float32 rows) of the largest are ties, and the oldest support
     is removed; in the same way, of equally good partners the oldest is taken. A row whose squared distance

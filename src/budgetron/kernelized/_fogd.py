@@ -79,7 +79,7 @@ class FourierRule(LinearRule):
     @cython.nogil
     @cython.exceptval(check=False)
     def rounding(self) -> cython.double:
-        """Return up to which difference losses and scores count as equal."""
+        """Return the largest difference at which losses and scores count as equal."""
         return 1e-4 if self.single else 1e-9
 
     @cython.cfunc
@@ -201,8 +201,8 @@ class FOGD(UnmergeableClassifier):
     """Online gradient descent on random Fourier features of the "rbf" kernel.
 
     It stores no rows: its memory and time depend on the number of frequencies alone, and are the same in
-    every round. It follows streams whose rows drift to other places, where the supports of `NOGD` would no
-    longer fit. With few frequencies it makes more mistakes than learners that choose supports.
+    every round. It also suits streams whose rows drift to regions that the fixed supports of `NOGD` do not
+    cover. With few frequencies it makes more mistakes than learners that choose supports.
 
     Parameters
     ----------

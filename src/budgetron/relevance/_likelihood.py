@@ -14,7 +14,7 @@ __all__ = ["Likelihood"]
 
 # The kernel is at least exp(-80): smaller numbers are slow in single precision.
 LEAST_EXPONENT = -80.0
-# Triangles with fewer rows than twice this many are inverted by LAPACK at once.
+# LAPACK inverts triangular matrices with fewer rows than twice this number.
 SMALL = 64
 
 
@@ -39,7 +39,7 @@ class _Routines:
         )
 
     def inverse(self, L: Any) -> Any:
-        """Return the inverse of a lower triangle, in its place. Matrix products are faster than `trtri`."""
+        """Invert a lower triangular matrix in place, by matrix products, which are faster than `trtri`."""
         half = len(L) // 2
         if half < SMALL:
             return self.trtri(L, lower=1, overwrite_c=1)[0]
@@ -53,7 +53,7 @@ class _Routines:
 class Likelihood:
     """The gradient of the negative log marginal likelihood, with two matrices of m x m and two of m x d.
 
-    For a moment, another one of m x m is needed.
+    It temporarily needs a third m x m matrix.
     """
 
     def __init__(self, m: int, d: int, noise: float, dtype: np.dtype[Any]) -> None:
@@ -66,8 +66,8 @@ class Likelihood:
     def gradient(self, features: Floats, scales: Floats, Y: Reals) -> Floats | None:
         """Return dL/dt for each feature without the prior, or None if S is not positive definite.
 
-        The routines read and write the lower triangles of symmetric matrices. What is in the upper triangles
-        of K and S is not used; it is finite.
+        The routines read and write the lower triangles of symmetric matrices. The upper triangles of K and
+        S are not used, but are finite.
         """
         U, GU, K, S, lapack = self.U, self.GU, self.K, self.S, self.lapack
         np.multiply(features, scales, out=U, casting="same_kind")

@@ -21,7 +21,7 @@ __all__ = ["ConformalClassifier", "ConformalRegressor"]
 
 
 class Conformal(RiverLearner):
-    """What the adapters of both wrappers share: the parameter `learner` is a river adapter."""
+    """The base class of both adapters. The parameter `learner` is a river adapter, too."""
 
     _kind: ClassVar[type[RiverLearner]]
     _example: ClassVar[str]

@@ -165,6 +165,6 @@ def is_list_of_distinct(values: object) -> bool:
 
 
 def plain_params(model: Any) -> dict[str, object]:
-    """Return all parameters of an estimator; of an estimator inside, its class and its parameters."""
+    """Return all parameters of an estimator; for a nested estimator, its class and its parameters."""
     params = model.get_params().items()
     return {name: type(value) if hasattr(value, "get_params") else value for name, value in params}
