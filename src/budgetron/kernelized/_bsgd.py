@@ -127,12 +127,12 @@ class BSGD(KernelClassifier):
     removal, projection or merge changes as the error. It is evaluated on the ledger of a run. With these
     steps the terms of the distances vanish, as in the authors' theorem.
 
-    "merging" replaces two terms a k(x, .) + b k(x', .) of the same sign by one, c k(z, .), where
-    z = h x + (1 - h) x'. The first is the smallest term. The second is the one for which the change of the
-    hypothesis is smallest, and h is the best for both. These two are looked up in tables over a / (a + b) and
-    k(x, x') (Glasmachers and Qaurooni 2018) with 200 x 400 cells, by bilinear interpolation; then c is
-    computed exactly. The square of the norm of the change is at most 1e-3 a^2 larger than the smallest one. If
-    no other term has the same sign, the smallest one is removed. A merged support is not a row of the stream;
+    "merging" replaces two terms a k(x, .) + b k(x', .) of the same sign by one, c k(z, .), where z = h x + (1
+    - h) x'. The first is the smallest term. The second is the one for which the change of the hypothesis is
+    smallest, and h is the best for both. These two are looked up in tables over a / (a + b) and k(x, x')
+    (Glasmachers and Qaurooni 2018) with 200 x 400 cells, by bilinear interpolation; then c is computed
+    exactly. The square of the norm of the change is at most 1e-3 a^2 larger than the smallest one. If no
+    other term has the same sign, the smallest one is removed. A merged support is not a row of the stream;
     `support_` lists the round of the support with the larger coefficient. If rows are stored by their
     non-zeros, a merged support has those of both rows, so that memory grows with the merges. Merged supports
     cannot be averaged (`batch.AveragedClassifier`), and classes do not share kernel values.

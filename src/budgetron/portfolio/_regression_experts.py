@@ -35,8 +35,9 @@ Hypothesis: TypeAlias = LinearRule | Learner
 
 # The last targets that some experts see.
 LAGS = 3
-# The largest and the smallest number of supports of a kernel expert; with less memory there is no such expert.
-# The time of a round grows with the square of their number. Slots come in multiples of 16, and one is for the next support.
+# The largest and the smallest number of supports of a kernel expert. If memory does not suffice for the
+# smallest number, there is no such expert. The time of a round grows with the square of the number. Slots
+# come in multiples of 16, and one is for the next support.
 MOST_SUPPORTS, FEWEST_SUPPORTS = 239, 8
 # Variance of the noise, in parts of the variance of the targets.
 NOISE = 0.05
