@@ -235,6 +235,47 @@ def test_rare_classes_and_learners_worse_than_a_constant(tmp_path):
     assert results["linear.AROW"]["auc"] > 0.75
 
 
+def test_tune_says_that_a_constant_is_better(tmp_path):
+    rng = np.random.default_rng(5)
+    noise = pd.DataFrame(rng.normal(size=(600, 3)).round(3), columns=["a", "b", "c"])
+    noise.assign(y=np.where(rng.random(600) < 0.2, "yes", "no")).to_csv(tmp_path / "t.csv", index=False)
+    options = ["tune", tmp_path / "t.csv", "-t", "y", "-b", "20", "-g", "1"]
+    share = (pd.read_csv(tmp_path / "t.csv")["y"] == "yes").mean()
+    text = " ".join(command(*options).stderr.split())
+    assert f"! All of them are worse than always predicting no, which has {100 * share:.2f} % error." in text
+    assert "budgetron compare" in text
+    weighted = 1 - share * 9 / (share * 9 + 1 - share)
+    text = " ".join(command(*options, "-l", "secondorder", "--class-weight", "yes=9").stderr.split())
+    assert f"always predicting yes, which has {100 * weighted:.2f} % error." in text
+    noise.assign(y=rng.normal(size=600)).to_csv(tmp_path / "t.csv", index=False)
+    text = " ".join(command(*options, "-l", "kernelpa").stderr.split())
+    assert "! All of them are worse than predicting the mean so far, which has RMSE " in text
+    noise.assign(y=(noise["a"] > 0).astype(int)).to_csv(tmp_path / "t.csv", index=False)
+    assert "worse than" not in command(*options).stderr
+
+
+def test_advice_if_a_rare_class_is_missed(tmp_path):
+    rng = np.random.default_rng(4)
+    y = np.where(rng.random(2000) < 0.05, "very rare", "usual")
+    X = rng.normal(size=(2000, 2)) + 0.8 * (y == "very rare")[:, None]
+    pd.DataFrame(X.round(3), columns=["a", "b"]).assign(y=y).to_csv(tmp_path / "t.csv", index=False)
+
+    def advice(*options):
+        text = " ".join(command("run", tmp_path / "t.csv", "-t", "y", *options).stdout.split())
+        assert "Rare classes" in text
+        return text.partition("To find more rows of very rare, ")[2]
+
+    weight = round((y == "usual").sum() / (y == "very rare").sum())
+    learn, predict = (
+        f"learn with --class-weight 'very rare={weight}'",
+        "predict with --threshold 'very rare=0.1'",
+    )
+    assert advice("-m", "1MB") == f"{learn} or {predict}, for example."
+    assert advice("-l", "linear.pa") == f"{learn}, for example."  # has no probabilities
+    assert advice("-l", "linear.perceptron") == ""  # has no weights either
+    assert advice("-l", "linear.pa", "--class-weight", "very rare=2") == ""  # the weights are known
+
+
 def test_the_area_under_the_curve_is_that_of_scikit_learn():
     from sklearn.metrics import roc_auc_score
 
@@ -361,6 +402,16 @@ def test_inspect_says_what_a_model_file_is(parts, tmp_path):
     assert "this is a saved model" in command("inspect", model, code=2).stderr
     (tmp_path / "book.xlsx").write_bytes(model.read_bytes())
     assert "this is a zip archive" in command("inspect", tmp_path / "book.xlsx", code=2).stderr
+
+
+def test_files_that_are_not_utf_8_text(tmp_path):
+    path = tmp_path / "t.csv"
+    for encoding in ("utf-16", "utf-16-le"):
+        path.write_bytes("a,y\n1,0\n2,1\n".encode(encoding))
+        what = "UTF-16 text" if encoding == "utf-16" else "not a text file"
+        assert f"t.csv: this is {what}; give a CSV" in command("inspect", path, "-t", "y", code=2).stderr
+    path.write_bytes(bytes(range(256)))
+    assert "t.csv: this is not a text file" in command("run", path, "-t", "y", code=2).stderr
 
 
 def test_options_accept_names_with_commas(tmp_path):

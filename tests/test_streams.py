@@ -731,7 +731,9 @@ def test_invalid_tables():
         frame(nested, "a")
     assert "lines must end with a line feed" in message_of(io.BytesIO(b"a,y\r1,0\r2,1\r"), "y")
     assert ":1: not an object" in message_of(io.BytesIO(b'[{"a": 1, "y": 0}]'), "y")
-    assert ":2: 1 fields; the first line has 2" in message_of(csv("a,y", '"1,0', "2,1"), "y")
+    assert ":2: 1 field; the first line has 2; a quote is not closed" in message_of(
+        csv("a,y", '"1,0', "2,1"), "y"
+    )
     assert "neither" in message_of(csv('{"a": {"b": 1}, "y": 0}', '{"a": {"b": 2}, "y": 1}'), "y")
     with pytest.raises(ValueError, match="encoder has no columns yet"):
         read(csv("a,y", "1,0", "2,1"), encoder=Encoder())

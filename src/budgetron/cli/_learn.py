@@ -313,4 +313,8 @@ def tune(
             if error > least:
                 reason += f"; the smallest budget within 5 % of the least, {task.words(least)}"
             suggest([*words, "--gamma", str(width), "--save", "model.budgetron"], reason)
+            simple, what = task.baseline(done.comparison[0], weights)
+            if least > simple:
+                err.print(f"! All of them are worse than {what}, which has {task.words(simple)}.")
+                suggest(["compare", source, *settings.typed()], "other learners may do better")
     exit_if_interrupted(done.complete, done.comparison)

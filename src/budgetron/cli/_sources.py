@@ -190,7 +190,7 @@ def remarks(stream: Stream) -> list[str]:
         elif column.kind == "words":
             lines.append(f'column "{column.name}": {column.reason}, whose words are hashed')
         elif column.kind == "hash" and column.reason:
-            own = f"{len(column.levels):,} have a feature, the others are" if column.levels else "all are"
+            own = f"{len(column.levels):,} have a feature, all others are" if column.levels else "all are"
             lines.append(f'column "{column.name}": {column.reason}; {own} hashed into {column.width}')
     return lines
 

@@ -66,6 +66,10 @@ class Task(ABC):
         """Return the error of a result; classes may have weights."""
 
     @abstractmethod
+    def baseline(self, result: Any, weights: Mapping[object, float]) -> tuple[float, str]:
+        """Return the error of the best simple prediction, and what it predicts."""
+
+    @abstractmethod
     def cell(self, error: float) -> str:
         """Return an error for a cell of a table."""
 
@@ -113,6 +117,12 @@ class Classification(Task):
         rounds = result.confusion.sum(axis=1)
         right = np.diag(result.confusion)
         return float(of_class @ (rounds - right) / max(of_class @ rounds, 1e-300))
+
+    def baseline(self, result: Any, weights: Mapping[object, float]) -> tuple[float, str]:
+        labels = result.classes.tolist()
+        rounds = result.confusion.sum(axis=1) * [weights.get(label, 1.0) for label in labels]
+        most = int(rounds.argmax())
+        return 1.0 - float(rounds[most] / max(rounds.sum(), 1e-300)), f"always predicting {labels[most]}"
 
     def cell(self, error: float) -> str:
         return f"{100 * error:.2f}"
@@ -163,6 +173,11 @@ class Regression(Task):
 
     def error(self, result: Any, weights: Mapping[object, float]) -> float:
         return float(result.rmse)
+
+    def baseline(self, result: Any, weights: Mapping[object, float]) -> tuple[float, str]:
+        words = {"mean": "predicting the mean so far", "last": "predicting the last target"}
+        name, error = min(result.baselines.items(), key=lambda item: item[1])
+        return error, words[name]
 
     def cell(self, error: float) -> str:
         return error_text(error)

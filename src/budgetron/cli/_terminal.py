@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -169,6 +170,8 @@ def rare_table(results: Sequence[Result]) -> Table | None:
         return None
     table = Table(
         title="Rare classes",
+        caption=_rare_advice(results, rare),
+        caption_justify="left",
         title_justify="left",
         title_style="bold",
         box=box.SIMPLE_HEAD,
@@ -189,6 +192,25 @@ def rare_table(results: Sequence[Result]) -> Table | None:
                 "-" if (area := result.class_auc[i]) is None else f"{area:.3f}",
             )
     return table
+
+
+def _rare_advice(results: Sequence[Result], rare: Sequence[int]) -> str | None:
+    """Return how to find more rows of a rare class of which every learner finds less than half.
+
+    None if there is no such class, or if the learners already have weights of classes.
+    """
+    missed = [i for i in rare if max(result.recall[i] for result in results) < 0.5]
+    models = [result.model for result in results]
+    if not missed or any(getattr(model, "class_weight", None) is not None for model in models):
+        return None
+    name, rounds = str(results[0].classes[missed[0]]), results[0].confusion.sum(axis=1)
+    ways = []
+    if any(hasattr(model, "class_weight") for model in models):
+        weight = (rounds.sum() - rounds[missed[0]]) / rounds[missed[0]]
+        ways.append(f"learn with --class-weight {shlex.quote(f'{name}={weight:.0f}')}")
+    if any(hasattr(model, "predict_proba") for model in models):
+        ways.append(f"predict with --threshold {shlex.quote(f'{name}=0.1')}")
+    return f"To find more rows of {name}, {' or '.join(ways)}, for example." if ways else None
 
 
 def coverage_table(results: Sequence[Result] | Sequence[RegressionResult]) -> Table | None:

@@ -200,5 +200,5 @@ def check_classes(count: int) -> None:
     if count > MAX_CLASSES:
         raise ValueError(
             f"more than {MAX_CLASSES} different labels: this looks like a quantity, not a class; "
-            "predict it by regression, choose another column, or bin it into classes"
+            'use the task "regression", choose another column, or bin it into classes'
         )

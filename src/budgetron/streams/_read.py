@@ -310,9 +310,12 @@ def _format(source: Source, head: bytes) -> str:
     if head.startswith(b"PK\x03\x04"):
         what = "a saved model" if suffix == "budgetron" else "a zip archive (Excel files are, too)"
         raise StreamError(f"{source.name}: this is {what}; give a CSV, JSON lines, Parquet or LIBSVM file")
+    line = _first_line(head)
+    if b"\0" in line:
+        what = "UTF-16 text" if head.startswith((b"\xff\xfe", b"\xfe\xff")) else "not a text file"
+        raise StreamError(f"{source.name}: this is {what}; give a CSV, JSON lines or LIBSVM file in UTF-8")
     if suffix in _SUFFIXES:
         return _SUFFIXES[suffix]
-    line = _first_line(head)
     if line.startswith((b"{", b"[")):  # an array is not JSON lines, but that reader explains it
         return "jsonl"
     return "libsvm" if LINE.match(line) else "csv"

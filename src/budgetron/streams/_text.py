@@ -284,7 +284,8 @@ class Csv(Text):
         except csv.Error:
             return Fault(0, "not a row of CSV")
         if len(fields) != len(self._names):
-            return Fault(0, f"{len(fields)} fields; the first line has {len(self._names)}")
+            text = f"{len(fields)} field{'s' * (len(fields) != 1)}; the first line has {len(self._names)}"
+            return Fault(0, text + ("; a quote is not closed" if line.count('"') % 2 else ""))
         for name, field in zip(self._names, fields, strict=True):
             missing = field in self._na_values
             if columns.get(name) == pa.float64() and not missing and not _is_float(field):
