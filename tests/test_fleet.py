@@ -236,6 +236,16 @@ def test_exact_bytes():
     assert 0.9 * fleet.nbytes_ < table["bytes"].sum() <= fleet.nbytes_
 
 
+def test_bytes_of_text_keys():
+    keys, X, y = stream(2000, keys=200, text=True)
+    names = np.array([f"{key} with a long name" for key in keys], object)
+    table = Fleet(linear.Perceptron()).partial_fit(names, X, y, classes=[0, 1]).stats()
+    codes = np.unique(names, return_inverse=True)[1]
+    plain = Fleet(linear.Perceptron()).partial_fit(codes, X, y, classes=[0, 1]).stats()
+    extra = table["bytes"] - plain["bytes"]
+    assert extra.tolist() == [len(key.encode()) + 4 for key in table["key"]]
+
+
 def test_the_random_numbers_are_those_of_numpy():
     """The fleet has a generator of its own, which must go on as NumPy's does."""
     learner = RandomizedBudgetPerceptron(3, gamma=0.3, random_state=5)

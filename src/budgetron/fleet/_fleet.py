@@ -278,8 +278,9 @@ class Fleet(DivisibleFleet):
         table = {"key": self.keys_} | dict(
             zip(("rows", "mistakes", "last_seen", "supports"), counts.T, strict=True)
         )
-        each = 8 + store.states.record_bytes
-        sizes = np.full(len(counts), each)
+        sizes = np.full(len(counts), 8 + store.states.record_bytes)  # 8: the key's place in the index
+        if store.index.text:
+            sizes += [len(key.encode()) + 4 for key in table["key"].tolist()]
         if isinstance(store.states, KernelFleet):
             sizes += table["supports"] * store.states.support_bytes
             table |= dict(zip(("damage", "shrinking"), store.states.guarantees(numbers).T, strict=True))

@@ -52,6 +52,7 @@ class FleetStore:
     ) -> None:
         self.model, self.index, self.memory, self.seed = model, KeyIndex(text), memory, seed
         self.common = common
+        # Bytes for the keys: the memory without the most that the common learner may take.
         self._pool = max(1, memory - common.most_bytes) if memory and common is not None else memory
         self.states = states_for(copy.deepcopy(model), idle, self._pool, seed, self.index)
         self.largest_square = 0.0  # of all rows so far
