@@ -154,10 +154,13 @@ class Service:
         *,
         keep: bool = True,
         durable: bool = False,
-        sets: bool = False,
+        regions: bool = False,
     ) -> bytes:
-        """Predict rows; return the body of the response. With `durable`, wait until the rows are on disk."""
-        body: bytes = await self.reader.do(Predict(entry, rows, keep, sets))
+        """Predict rows; return the body of the response. With `durable`, wait until the rows are on disk.
+
+        With `regions`, the response has sets or intervals.
+        """
+        body: bytes = await self.reader.do(Predict(entry, rows, keep, regions))
         if keep and durable:
             await self.writer.do(Flush(entry))
         return body

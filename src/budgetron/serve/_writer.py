@@ -38,8 +38,8 @@ class Examples:
     ----------
     ids : list of str or None
         For each example the id of a predicted row, or one of the client's choice, or None.
-    codes : list of int
-        The class of each label.
+    labels : list of int or float
+        As the task keeps them.
     rows : PlainRows
         The rows that the request has.
     places : list of int
@@ -47,7 +47,7 @@ class Examples:
     """
 
     ids: list[str | None]
-    codes: list[int]
+    labels: list[float]
     rows: PlainRows
     places: list[int]
 
@@ -56,7 +56,7 @@ class Learn(Job):
     """Learn examples: all of them or none. The result is the body of the response."""
 
     def __init__(self, entry: Entry, examples: Examples) -> None:
-        super().__init__(len(examples.codes))
+        super().__init__(len(examples.labels))
         self.entry, self.examples = entry, examples
 
 
@@ -90,7 +90,7 @@ class _Accepted:
     ids : list of int, str or None
         As in `Record`.
     rows : PlainRows
-    codes : list of int
+    labels : list of int or float
     batches : list of Batch or None
         Where a predicted row waits.
     """
@@ -100,7 +100,7 @@ class _Accepted:
     places: Sequence[int]
     ids: Sequence[int | str | None]
     rows: PlainRows
-    codes: list[int]
+    labels: list[float]
     batches: Sequence[Batch | None]
 
 
@@ -290,7 +290,7 @@ def _resolve(job: Learn, entry: Entry, numbers: dict[str, int], known: set[int |
     examples = job.examples
     if not any(examples.ids):  # rows without ids
         none = [None] * job.size
-        return _Accepted(job, [], range(job.size), none, examples.rows, examples.codes, none)
+        return _Accepted(job, [], range(job.size), none, examples.rows, examples.labels, none)
     given = {place: k for k, place in enumerate(examples.places)}  # from an example to its row
     repeated: list[str] = []
     places: list[int] = []
@@ -322,9 +322,9 @@ def _resolve(job: Learn, entry: Entry, numbers: dict[str, int], known: set[int |
         places.append(place)
         ids.append(key)
         batches.append(batch)
-    codes = [examples.codes[place] for place in places]
+    labels = [examples.labels[place] for place in places]
     joined = PlainRows.joined(rows) if rows else examples.rows.take([])
-    return _Accepted(job, repeated, places, ids, joined, codes, batches)
+    return _Accepted(job, repeated, places, ids, joined, labels, batches)
 
 
 def _rows_of(parts: list[_Accepted]) -> int:
@@ -335,17 +335,17 @@ def _record(entry: Entry, parts: list[_Accepted], time_: float) -> Record:
     """Return the record that has the examples of all requests, in their order."""
     parts = [part for part in parts if part.places]
     ids = list(chain.from_iterable(part.ids for part in parts))
-    n = len(ids)
-    predicted, delays = np.full(n, -1, np.int64), np.full(n, np.nan)
+    n, task = len(ids), entry.model.task
+    predicted, delays = np.full(n, task.nothing, task.dtype), np.full(n, np.nan)
     for place, batch in enumerate(chain.from_iterable(part.batches for part in parts)):
         if batch is not None:
             id = ids[place]
             assert isinstance(id, int)
             predicted[place] = batch.predicted[id - batch.first]
             delays[place] = max(0.0, time_ - batch.time)
-    codes = np.array(list(chain.from_iterable(part.codes for part in parts)), np.int64)
+    labels = np.array(list(chain.from_iterable(part.labels for part in parts)), task.dtype)
     rows = PlainRows.joined([part.rows for part in parts])
-    return Record(time_, ids, rows, codes, predicted, delays, entry.model.block)
+    return Record(time_, ids, rows, labels, predicted, delays, entry.model.block)
 
 
 def _answer(entry: Entry, parts: list[_Accepted], rejected: list[int]) -> None:
