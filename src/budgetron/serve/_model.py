@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from pathlib import Path
@@ -15,6 +16,7 @@ from budgetron._evaluation.by_name import Learner
 from budgetron._persistence.archive import load_with_extras, to_bytes
 from budgetron._util.blocks import row_blocks
 from budgetron._util.units import parse_bytes
+from budgetron.conformal import ConformalClassifier, ConformalRegressor
 from budgetron.serve._certificates import certificate_of, why_no_certificate
 from budgetron.serve._log import Record
 from budgetron.serve._statistics import Statistics
@@ -24,6 +26,8 @@ from budgetron.streams._errors import Fault
 from budgetron.streams._objects import ObjectReader, PlainRows
 
 __all__ = ["ServedModel"]
+
+logger = logging.getLogger("budgetron.serve")
 
 # Rows that are learned at a time: as many as take about so many seconds, within limits. Predictions wait for
 # at most one block. Each call of a learner checks its arguments, which takes as long as several rows.
@@ -142,7 +146,11 @@ class ServedModel:
             try:
                 X = encoder.transform(self.reader.columns(plain), learn=True)
                 found = self._play(X, labels)
-            except (Fault, ValueError, ArithmeticError):
+            except MemoryError:  # a start with more memory may learn the record
+                raise
+            except Exception as error:
+                if not isinstance(error, Fault | ValueError | ArithmeticError):
+                    logger.exception("rows could not be learned")
                 if len(labels) == 1:
                     return [0]
             else:
@@ -169,15 +177,19 @@ class ServedModel:
     @property
     def nbytes(self) -> int:
         """Bytes of the model and its statistics."""
-        return (int(self.model.nbytes_) if self.fitted and hasattr(self.model, "nbytes_") else 0) + (
-            self.statistics.nbytes
-        )
+        with self._lock:
+            learner = int(self.model.nbytes_) if self.fitted and hasattr(self.model, "nbytes_") else 0
+            return learner + self.statistics.nbytes
 
     @property
     def memory_limit(self) -> int | None:
-        """The memory limit of the learner, with the statistics, if it has one."""
-        memory = self.model.get_params(deep=False).get("memory")
-        return None if memory is None else parse_bytes(memory) + self.statistics.nbytes
+        """The memory limit of the learner, with scores and statistics, if it has one."""
+        learner, scores = self.model, 0
+        if isinstance(learner, ConformalClassifier | ConformalRegressor):
+            scores = 16 * learner.window + 16  # kept twice, once sorted; and two counts
+            learner = learner.learner
+        memory = learner.get_params(deep=False).get("memory")
+        return None if memory is None else parse_bytes(memory) + scores + self.statistics.nbytes
 
     def experts(self) -> list[dict[str, Any]]:
         """Return the experts of the model with their weights; empty if it has none.

@@ -207,9 +207,12 @@ class Service:
     def _delete(self, entry: Entry) -> None:
         with self.log.transaction():
             self.log.forget(entry.model.uid)
-        self._path(entry.name).unlink(missing_ok=True)
         entry.deleted = True
         del self.entries[entry.name]
+        try:
+            self._path(entry.name).unlink(missing_ok=True)
+        except OSError as error:
+            logger.warning("the file of %s is removed at the next start: %s", entry.name, error)
 
     def _snapshot(self, entry: Entry) -> None:
         self._models.mkdir(exist_ok=True)  # it may have been removed

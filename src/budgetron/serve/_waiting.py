@@ -102,17 +102,17 @@ class Waiting:
             self.rows += batch.left
             self.nbytes += batch.nbytes
             self._open.append(batch)
-            while self.rows > self.limits.rows or self.nbytes > self.limits.bytes:
-                self.displaced += self._drop_oldest()
+            self._keep_limits()
             return batch.first
 
     def restore(self, batch: Batch) -> None:
-        """Add a batch that the log has."""
+        """Add a batch that the log has; drop the oldest ones if the limits have become smaller."""
         with self._lock:
             self.rows += batch.left
             self.nbytes += batch.nbytes
             insort(self._firsts, batch.first)
             self._sealed[batch.first] = batch
+            self._keep_limits()
 
     def seal(self) -> list[Batch]:
         """Make one batch of the rows since the last call, for labels to find; return what is unstored."""
@@ -191,6 +191,10 @@ class Waiting:
         """When the oldest waiting batch was predicted."""
         with self._lock:
             return self._sealed[self._firsts[0]].time if self._firsts else None
+
+    def _keep_limits(self) -> None:
+        while self.rows > self.limits.rows or self.nbytes > self.limits.bytes:
+            self.displaced += self._drop_oldest()
 
     def _drop_oldest(self) -> int:
         """Drop the oldest batch; return how many of its rows had no label."""

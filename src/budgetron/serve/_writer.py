@@ -169,7 +169,14 @@ class Writer(Worker[Job]):
         for entry, parts in found:
             record, rejected = records.get(id(entry)), []
             if record is not None:
-                rejected = self._learn(entry, parts, record, numbers[id(entry)])
+                try:
+                    rejected = self._learn(entry, parts, record, numbers[id(entry)])
+                except Exception as error:  # too little memory; the other models have records to learn
+                    logger.exception("%s stopped learning", entry.name)
+                    entry.failure = str(error) or repr(error)
+                    for part in parts:
+                        part.job.error = _stopped_learning(entry)
+                    continue
             _answer(entry, parts, rejected)
         for job in jobs:
             if isinstance(job, Flush):
@@ -188,14 +195,12 @@ class Writer(Worker[Job]):
         collected: list[_Accepted] = []
         for job in learns:
             try:
-                if entry.deleted:
-                    raise Problem(404, "unknown-model", f'the model "{entry.name}" was deleted')
+                _refuse_unable(entry)
                 accepted = _resolve(job, entry, numbers, known)
             except Problem as problem:
                 job.error = problem
                 continue
             known.update(id for id in accepted.ids if id is not None)
-            entry.repeated += len(accepted.repeated)
             collected.append(accepted)
         return collected
 
@@ -256,7 +261,7 @@ class Writer(Worker[Job]):
                 entry.waiting.expire(now())
         if seconds >= self._snapshot_retry:
             for entry in list(self._entries.values()):
-                if entry.unsaved and (
+                if _needs_snapshot(entry) and (
                     entry.unsaved >= self._snapshot_rows
                     or seconds - entry.unsaved_since >= self._snapshot_seconds
                 ):
@@ -266,9 +271,9 @@ class Writer(Worker[Job]):
         """Write a snapshot; a failure is reported, and tried again later."""
         try:
             self._snapshot(entry)
-        except (OSError, DiskFullError) as error:
-            logger.error("no snapshot of %s could be written: %s", entry.name, error)
-            self.snapshot_problem = str(error)
+        except Exception as error:  # of the disk, or too little memory
+            self.snapshot_problem = str(error) or repr(error)
+            logger.error("no snapshot of %s could be written: %s", entry.name, self.snapshot_problem)
             self._snapshot_retry = time.monotonic() + SNAPSHOT_RETRY_SECONDS
         else:
             self.snapshot_problem = None
@@ -280,9 +285,29 @@ class Writer(Worker[Job]):
         except DiskFullError as error:
             logger.error("waiting rows could not be stored: %s", error)
         for entry in self._entries.values():
-            if entry.unsaved:
+            if _needs_snapshot(entry):
                 self.snapshot(entry)
         self._log.close()
+
+
+def _refuse_unable(entry: Entry) -> None:
+    """Raise `Problem` if a model can no longer learn."""
+    if entry.deleted:
+        raise Problem(404, "unknown-model", f'the model "{entry.name}" was deleted')
+    if entry.failure is not None:
+        raise _stopped_learning(entry)
+
+
+def _stopped_learning(entry: Entry) -> Problem:
+    detail = (
+        f'the model "{entry.name}" stopped learning ({entry.failure}); restart the service, which learns '
+        "what is in the log, and send unanswered labels again"
+    )
+    return Problem(503, "stopped-learning", detail)
+
+
+def _needs_snapshot(entry: Entry) -> bool:
+    return entry.unsaved > 0 and entry.failure is None
 
 
 def _resolve(job: Learn, entry: Entry, numbers: dict[str, int], known: set[int | str]) -> _Accepted:
@@ -352,6 +377,7 @@ def _answer(entry: Entry, parts: list[_Accepted], rejected: list[int]) -> None:
     """Set the responses of requests; `rejected` are places in the record."""
     name, start = json.dumps(entry.name), 0
     for part in parts:
+        entry.repeated += len(part.repeated)
         count = len(part.places)
         bad = [part.places[place - start] for place in rejected if start <= place < start + count]
         start += count
