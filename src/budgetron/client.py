@@ -82,7 +82,13 @@ class Client:
         self._local = threading.local()
 
     def predict(
-        self, rows: Row | Sequence[Row], *, keep: bool = True, durable: bool = False, sets: bool = False
+        self,
+        rows: Row | Sequence[Row],
+        *,
+        keep: bool = True,
+        durable: bool = False,
+        sets: bool = False,
+        intervals: bool = False,
     ) -> dict[str, Any] | list[dict[str, Any]]:
         """Predict one row, or several.
 
@@ -96,16 +102,21 @@ class Client:
             Whether to return only when the waiting rows are on the disk of the service.
         sets : bool, default=False
             Whether to return sets of labels, too, of a model that has a coverage.
+        intervals : bool, default=False
+            Whether to return intervals, too, of a model that predicts numbers and has intervals.
 
         Returns
         -------
         dict or list of dicts
-            For each row ``id``, ``prediction`` and ``probabilities`` (by label, or None), ``set`` if sets
-            were asked for, and ``round``, the number of rows that the model had learned.
+            For each row ``id``, ``prediction``, and ``round``, the number of rows that the model had learned.
+            Models of classes add ``probabilities`` (by label, or None), and ``set`` if sets were asked for.
+            Models of numbers add ``interval`` if intervals were asked for: its ends, None for an end at
+            infinity, or an empty list for the empty interval.
         """
         single = isinstance(rows, Mapping)
         sent = {"rows": [rows] if single else list(rows), "keep": keep, "durable": durable}
         sent |= {"sets": True} if sets else {}
+        sent |= {"intervals": True} if intervals else {}
         answer = self._post("predict", sent)
         found: list[dict[str, Any]] = [p | {"round": answer["round"]} for p in answer["predictions"]]
         return found[0] if single else found
@@ -144,8 +155,9 @@ class Client:
     def create(
         self,
         columns: Mapping[str, str | Sequence[str]],
-        classes: Sequence[Label],
+        classes: Sequence[Label] | None = None,
         *,
+        task: str = "classification",
         learner: str = "budget",
         memory: str | None = None,
         coverage: float | None = None,
@@ -156,14 +168,17 @@ class Client:
         ----------
         columns : dict
             For each column its kind ("number", "category", "text" or "time"), or the list of its levels.
-        classes : list
-            All labels.
+        classes : list, optional
+            All labels; of a model of classes.
+        task : {"classification", "regression"}, default="classification"
+            Whether labels are classes or numbers.
         learner : str, default="budget"
             As on the command line, for example "forgetron:budget=100".
         memory : str, optional
             The memory limit of the learner "budget", as "4MB".
         coverage : float, optional
-            With it, the model also predicts sets of labels that contain the label in this share of the rows.
+            With it, the model also predicts sets of labels, or intervals, that contain the label in this
+            share of the rows.
 
         Returns
         -------
@@ -175,6 +190,7 @@ class Client:
             "learner": learner,
             "memory": memory,
             "columns": columns,
+            "task": task,
             "classes": classes,
             "coverage": coverage,
         }

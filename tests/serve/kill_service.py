@@ -2,6 +2,8 @@
 
     python tests/serve/kill_service.py 200      (kill 200 times; about ten minutes)
 
+With --task regression, labels are numbers.
+
 Clients predict, send labels by id, late labels, repeated labels, and rows with labels of their own. After
 each kill (SIGKILL), every label that was acknowledged must be in the log exactly once, with its row, and the
 model of the next start must have the same bits as a model that learned the log in order.
@@ -18,7 +20,7 @@ import threading
 import time
 from pathlib import Path
 
-from running import example, new_model
+from running import example, new_model, new_regressor, number_example
 
 from budgetron import files
 from budgetron.client import Client, ServiceError
@@ -27,16 +29,20 @@ from budgetron.serve._model import ServedModel
 from budgetron.serve._waiting import Limits
 
 CLIENTS = 4
+MODELS = {"classification": (new_model, example), "regression": (new_regressor, number_example)}
 SETTINGS = Settings(
     waiting=Limits(rows=5000, bytes=4 << 20), snapshot_rows=400, snapshot_seconds=0.7, keep_log=True
 )
 
 
 class Sent:
-    """What clients have sent, and what the service has acknowledged. Threads share it."""
+    """What clients have sent, and what the service has acknowledged. Threads share it.
 
-    def __init__(self):
-        self.lock = threading.Lock()
+    `example` returns the row of a number, and its label.
+    """
+
+    def __init__(self, example):
+        self.example, self.lock = example, threading.Lock()
         self.labels = {}  # id to (row number, label) of everything that was sent
         self.acknowledged = set()
         self.waiting = []  # (id, row number): predicted, not labelled yet
@@ -66,7 +72,7 @@ def step(client, sent, chance):
     action = chance.random()
     if action < 0.4:
         numbers = [chance.randrange(10**9) for _ in range(chance.choice([1, 1, 1, 5, 40]))]
-        found = client.predict([example(n)[0] for n in numbers], durable=chance.random() < 0.3)
+        found = client.predict([sent.example(n)[0] for n in numbers], durable=chance.random() < 0.3)
         with sent.lock:
             sent.waiting += [(p["id"], n) for p, n in zip(found, numbers, strict=True)]
         return
@@ -86,10 +92,10 @@ def step(client, sent, chance):
 
 
 def label_rows(client, sent, chosen):
-    labels = {id: (n, example(n)[1]) for id, n in chosen}
+    labels = {id: (n, sent.example(n)[1]) for id, n in chosen}
     with sent.lock:
         sent.labels |= labels
-    examples = [{"id": id, "row": example(n)[0], "label": label} for id, (n, label) in labels.items()]
+    examples = [{"id": id, "row": sent.example(n)[0], "label": label} for id, (n, label) in labels.items()]
     client._post("learn", {"examples": examples})
     with sent.lock:
         sent.acknowledged |= labels.keys()
@@ -109,8 +115,8 @@ class Check:
                 for place, id in enumerate(record.ids):
                     name = entry.id_of(id) if isinstance(id, int) else id
                     assert name not in self.learned, f"{name} was learned twice"
-                    row, label = example(sent.labels[name][0])
-                    assert entry.model.classes[record.labels[place]] == label, name
+                    row, label = sent.example(sent.labels[name][0])
+                    assert record.labels[place] == entry.model.task.value_of(label), name
                     assert record.rows.numbers[place].tolist() == [row["a"], row["b"]], name
                     self.learned[name] = number
                 self.reference.learn(record, number)
@@ -154,13 +160,14 @@ def fork_service(folder):
     return pid, f"http://127.0.0.1:{int(port)}"
 
 
-def kill_often(folder, kills, seed=0, start=start_service):
+def kill_often(folder, kills, seed=0, start=start_service, task="classification"):
     """Kill the service so many times; return how many labels were acknowledged and learned."""
+    make, of_number = MODELS[task]
     service = open_service(folder, SETTINGS)
-    service.add("m", new_model())
+    service.add("m", make())
     service.log.close()
     check = Check(folder, ServedModel.load(folder / "models" / "m.budgetron"))
-    sent, chance = Sent(), random.Random(seed)
+    sent, chance = Sent(of_number), random.Random(seed)
     for kill in range(kills):
         pid, url = start(folder)
         stop = threading.Event()
@@ -189,6 +196,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kills", type=int, nargs="?", default=200)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--task", choices=list(MODELS), default="classification")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.serve:
@@ -196,7 +204,9 @@ def main():
         return
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
-        acknowledged, learned = kill_often(Path(folder) / "service", given.kills, given.seed, fork_service)
+        acknowledged, learned = kill_often(
+            Path(folder) / "service", given.kills, given.seed, fork_service, given.task
+        )
     print(
         f"{given.kills} kills in {time.perf_counter() - start:.0f} s: {acknowledged} labels acknowledged, "
         f"{learned} learned, each once; the model equals that of the log after each kill"

@@ -22,6 +22,17 @@ def new_model(learner="secondorder:budget=20", columns=None, classes=CLASSES):
     return from_columns(learner, None, columns or COLUMNS, classes)
 
 
+def new_regressor(learner="secondorder:budget=20", coverage=None):
+    """Return a model of numbers that has not learned anything."""
+    return from_columns(learner, None, COLUMNS, None, coverage)
+
+
+def number_example(number):
+    """Return a row and its label, a number; the same for the same `number`."""
+    row, _ = example(number)
+    return row, round(3 * row["a"] - row["b"] + len(row["colour"]), 6)
+
+
 def example(number):
     """Return a row and its label; the same for the same number."""
     random = np.random.default_rng(number)

@@ -1,5 +1,7 @@
 """Nothing is lost: the log, snapshots, repeated and late labels, waiting rows, and a full disk."""
 
+import asyncio
+import json
 import shutil
 import sqlite3
 import sys
@@ -15,7 +17,9 @@ from budgetron.serve import _log, open_service
 from budgetron.serve._definition import from_file
 from budgetron.serve._log import Log, Record
 from budgetron.serve._model import LEAST_BLOCK, ServedModel
+from budgetron.serve._requests import read_learn
 from budgetron.serve._waiting import Batch, Limits, Waiting
+from budgetron.serve._writer import Learn
 from budgetron.streams._objects import PlainRows
 
 
@@ -247,6 +251,17 @@ def test_rows_wait_for_labels_across_a_restart(tmp_path):
         assert lost[0] == 410
 
 
+def test_fewer_rows_wait_after_a_start_with_smaller_limits(tmp_path):
+    with running(tmp_path, {"m": new_model()}) as service:
+        ids = [service.predict(n, durable=True)[2]["predictions"][0]["id"] for n in range(10)]
+    with running(tmp_path, waiting=Limits(rows=4, bytes=1 << 20)) as service:
+        waiting = service.service.entries["m"].waiting
+        assert (waiting.rows, waiting.displaced) == (4, 6)
+        send = [{"examples": [{"id": id, "label": "no"}]} for id in ids]
+        assert service.request("POST", "/models/m/learn", send[5])[0] == 410
+        assert service.request("POST", "/models/m/learn", send[6])[2]["learned"] == 1
+
+
 def test_rows_expire_and_are_counted(tmp_path):
     limits = Limits(rows=100, bytes=1 << 20, seconds=0.2)
     with running(tmp_path, {"m": new_model()}, waiting=limits) as service:
@@ -332,6 +347,58 @@ def test_a_full_disk_stops_learning_but_not_predictions(tmp_path):
         assert service.request("POST", "/models/m/learn", {"examples": kept})[2]["learned"] == 2
 
 
+def test_a_model_without_memory_to_learn_stops_until_the_next_start(tmp_path, monkeypatch):
+    """The label is in the log. Later labels must not be learned before it, nor a snapshot be written."""
+    with running(tmp_path / "a", {"m": new_model(), "n": new_model()}, snapshot_rows=1) as service:
+        service.learn(*range(10), ids=[f"id{i}" for i in range(10)])
+        time.sleep(0.3)  # a snapshot is written
+
+        def play(X, labels):
+            raise MemoryError
+
+        monkeypatch.setattr(service.service.entries["m"].model, "_play", play)
+        status, _, problem = service.learn(10, ids=["id10"])
+        assert (status, problem["type"]) == (503, "urn:budgetron:problem:stopped-learning")
+        monkeypatch.undo()
+        assert service.learn(11, ids=["id11"])[0] == 503
+        assert service.predict(11)[2]["round"] == 10
+        assert service.learn(1, name="n")[0] == 200
+        assert "m stopped learning: MemoryError()" in service.request("GET", "/readyz")[2]["detail"]
+    with running(tmp_path / "a") as service:
+        answer = service.learn(10, 11, ids=["id10", "id11"])[2]
+        assert (answer["learned"], answer["repeated"], answer["round"]) == (1, ["id10"], 12)
+        with running(tmp_path / "b", {"m": new_model()}) as never_stopped:
+            for numbers in (range(10), [10], [11]):
+                never_stopped.learn(*numbers)
+            assert bits(never_stopped.service.entries["m"].model) == bits(service.service.entries["m"].model)
+
+
+def test_models_of_one_write_are_learned_though_one_fails(tmp_path, monkeypatch):
+    service = open_service(tmp_path)
+    entries = [service.add(name, new_model()) for name in "mn"]
+
+    def play(X, labels):
+        raise MemoryError
+
+    async def write():
+        row, label = example(1)
+        body = json.dumps({"examples": [{"row": row, "label": label}]}).encode()
+        jobs = [Learn(entry, read_learn(entry, body, 10)) for entry in entries]
+        service.writer.handle(jobs)
+        return jobs
+
+    with monkeypatch.context() as patch:
+        patch.setattr(entries[0].model, "_play", play)
+        first, second = asyncio.run(write())
+    assert (first.error.kind, second.error) == ("stopped-learning", None)
+    assert b'"learned":1' in second.result
+    assert (service.writer.commits, [entry.model.rounds for entry in entries]) == (1, [0, 1])
+    service.log.close()
+    again = open_service(tmp_path)
+    again.log.close()
+    assert [again.entries[name].model.rounds for name in "mn"] == [1, 1]
+
+
 def test_a_row_that_cannot_be_learned_is_reported_and_the_others_are_learned(tmp_path):
     model = new_model("kernelperceptron:kernel=poly,degree=12,gamma=1", {"a": "number", "b": "number"})
     model.encoder.scale = False
@@ -357,6 +424,22 @@ def test_the_file_of_a_model_is_one_of_the_command_line(tmp_path):
         loaded = budgetron.load(tmp_path / "m.budgetron")
         assert loaded.rounds_ == 60
         assert files.to_bytes(loaded) == files.to_bytes(service.service.entries["m"].model.model)
+
+
+def test_a_deleted_model_is_gone_if_its_file_cannot_be_removed(tmp_path, monkeypatch):
+    def unlink(*given, **options):
+        raise PermissionError("not permitted")
+
+    with running(tmp_path, {"m": new_model()}) as service:
+        service.learn(*range(10))
+        monkeypatch.setattr(type(tmp_path), "unlink", unlink)
+        assert service.request("DELETE", "/models/m")[0] == 204
+        monkeypatch.undo()
+        assert service.learn(1)[0] == 404  # a label that the next start would not know
+    again = open_service(tmp_path)
+    again.log.close()
+    assert not again.entries
+    assert not (tmp_path / "models" / "m.budgetron").exists()
 
 
 def test_a_deleted_model_stays_deleted_after_a_crash(tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from running import example, new_model, running
+from running import example, new_model, new_regressor, number_example, running
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 # A folder for screenshots, to look at them.
@@ -128,6 +128,31 @@ def test_the_page_fits_a_phone(service, scheme):
         assert (background == "rgb(255, 255, 255)") == (scheme == "light")
         page.get_by_text("Try a row of m").click()
         shot(page, f"phone-{scheme}")
+
+
+def test_the_page_of_a_model_of_numbers(tmp_path):
+    with running(tmp_path, {"n": new_regressor("budget:memory=600kB")}) as service, browser_page() as page:
+        page.goto(service.url)
+        assert page.get_by_text("no label was learned yet").count() == 3
+        with service.client(model="n") as client:
+            client.learn([number_example(n) for n in range(200)])
+            shown = client.show()
+        page.wait_for_function("() => document.querySelectorAll('.share').length === 7")
+        for key, name in (
+            ("overall-RMSE", "rmse"),
+            ("recent-RMSE", "recent_rmse"),
+            ("mean-absolute-error", "mae"),
+        ):
+            assert float(value(page, key)) == pytest.approx(shown[name], rel=1e-3)
+        assert "RMSE of the last 1,000 labels" in page.locator("figcaption").inner_text()
+        assert page.get_by_text("error rate").count() == 0
+        page.get_by_text("Try a row of n").click()
+        for name, text in number_example(3)[0].items():
+            page.get_by_label(name, exact=True).fill(str(text))
+        page.get_by_role("button", name="Predict").click()
+        answer = page.get_by_role("status").inner_text()
+        assert re.fullmatch(r"Prediction: -?\d.* · round 200", answer)
+        shot(page, "numbers")
 
 
 def test_the_page_needs_the_token(tmp_path):

@@ -35,7 +35,7 @@ def service(tmp_path):
 @pytest.mark.skipif(not (shutil.which("curl") and shutil.which("bash")), reason="needs curl and bash")
 def test_the_examples_with_curl(service, tmp_path):
     blocks = re.findall(r"```sh\n(.*?)```", PAGE, re.S)
-    assert sum(block.count("curl") for block in blocks) == 7
+    assert sum(block.count("curl") for block in blocks) == 10
     answers = []
     for block in blocks:
         script = block.replace("http://127.0.0.1:8000", service.url)
@@ -44,8 +44,9 @@ def test_the_examples_with_curl(service, tmp_path):
         )
         assert run.returncode == 0, run.stderr
         answers.append(json.JSONDecoder().raw_decode(run.stdout)[0])
-    predicted, learned, problem, created = answers
-    shown, wrong = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, re.S)]
+        last = run.stdout
+    predicted, learned, problem, created, price = answers
+    shown, wrong, number = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, re.S)]
     assert predicted.keys() == shown.keys()
     assert [p.keys() for p in predicted["predictions"]] == [p.keys() for p in shown["predictions"]]
     assert [p["prediction"] for p in predicted["predictions"]] == ["ok", "fraud"]
@@ -54,6 +55,13 @@ def test_the_examples_with_curl(service, tmp_path):
     assert created["name"] == "spam"
     assert (tmp_path / "spam.budgetron").stat().st_size > 100
     assert service.request("GET", "/models/spam")[0] == 404
+    assert price["task"] == "regression"
+    answer = json.loads(last[last.rindex('{"model":') :])
+    assert (answer.keys(), answer["round"]) == (number.keys(), number["round"])
+    (found,), (example,) = answer["predictions"], number["predictions"]
+    assert found.keys() == example.keys()
+    assert found["prediction"] == pytest.approx(example["prediction"], rel=1e-6)
+    assert found["interval"] == pytest.approx(example["interval"])
 
 
 def test_the_example_of_the_client(service, tmp_path, monkeypatch, capsys):

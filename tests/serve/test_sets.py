@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from running import CLASSES, COLUMNS, example, new_model, running
+from running import CLASSES, COLUMNS, example, new_model, number_example, running
 from test_service import Process, table
 
 import budgetron
@@ -91,3 +91,17 @@ def test_the_command_starts_with_a_model_that_predicts_sets(tmp_path):
             assert client.show()["kind"] == "ConformalClassifier"
     finally:
         process.stop()
+
+
+@pytest.mark.parametrize("classes", [CLASSES, None])
+def test_the_memory_limit_includes_the_scores(tmp_path, classes):
+    model = from_columns("budget", "500kB", COLUMNS, classes, 0.8)
+    with running(tmp_path, {"m": model}) as service:
+        row, label = (example if classes else number_example)(1)
+        examples = [{"row": row, "label": label}] * 100
+        assert service.request("POST", "/models/m/learn", {"examples": examples})[0] == 200
+        memory = service.request("GET", "/models/m")[2]["memory"]
+        statistics, scores = model.statistics.nbytes, model.model.nbytes_ - model.model.learner_.nbytes_
+        assert scores > 0
+        assert memory["model_limit"] == 500 * 2**10 + scores + statistics
+        assert memory["model"] <= memory["model_limit"]

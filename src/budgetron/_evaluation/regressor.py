@@ -25,7 +25,11 @@ __all__ = [
     "learn_row",
     "play_block",
     "play_delayed",
+    "scale_of",
 ]
+
+# The targets of this number of rows determine their center and scale.
+SCALED_BY = 100
 
 
 class Regressor(Protocol):
@@ -54,6 +58,14 @@ class TargetScale(NamedTuple):
     def from_learner(self, values: Floats) -> Floats:
         """Return predictions in the unit of the targets."""
         return self.center + self.scale * values
+
+
+def scale_of(y: ArrayLike) -> TargetScale:
+    """Return the mean and the standard deviation of the first targets; the latter 1 if they are equal."""
+    first = np.asarray(y, np.float64)[:SCALED_BY]
+    deviation = float(first.std())
+    equal = not deviation > 1e-9 * float(np.abs(first).max())
+    return TargetScale(float(first.mean()), 1.0 if equal else deviation)
 
 
 # By the name of the learner; the others get targets as they are.

@@ -53,8 +53,8 @@ def serve(
         float | None,
         typer.Option(
             "--coverage",
-            help="With --like: also predict sets of classes that contain the label in this share of the "
-            "rows, such as 0.9.",
+            help="With --like: also predict sets of classes, or intervals, that contain the label in this "
+            "share of the rows, such as 0.9.",
         ),
     ] = None,
     name: Annotated[
@@ -116,13 +116,11 @@ def serve(
                 service.add(name, _definition.from_file(model))
             elif like is not None:
                 stream = settings.open(like)
-                if stream.task == "regression":
-                    raise ValueError(
-                        f"{stream.name}: the target has numbers, but the service predicts classes; choose "
-                        "another target, or give --task classification if these are classes"
-                    )
-                spec = choose_learner(learner, memory, budget is not None or gamma is not None)
-                (fresh,) = learners_of([spec], [budget or DEFAULT_BUDGET], [gamma or "scale"], seed)
+                kernel_options = budget is not None or gamma is not None
+                spec = choose_learner(learner, memory, kernel_options, stream.task)
+                (fresh,) = learners_of(
+                    [spec], [budget or DEFAULT_BUDGET], [gamma or "scale"], seed, stream.task
+                )
                 service.add(name, _definition.like_stream(fresh, stream, coverage))
         except Exception as error:
             service.log.close()

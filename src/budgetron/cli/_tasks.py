@@ -14,7 +14,7 @@ from rich.table import Table
 
 from budgetron._evaluation.by_name import DEFAULTS, REGRESSION_DEFAULTS, Learners, scales_rows
 from budgetron._evaluation.regression_result import error_text
-from budgetron._evaluation.regressor import TargetScale
+from budgetron._evaluation.regressor import scale_of
 from budgetron.cli._prefix import LabelArray, Prefix, Rows
 from budgetron.cli._terminal import coverage_table, learners_table, rare_table, results_table
 from budgetron.evaluate import Comparison, RegressionComparison, RegressionResult, Result
@@ -23,9 +23,6 @@ __all__ = ["AnyComparison", "AnyResult", "Task", "task_of"]
 
 AnyComparison: TypeAlias = Comparison | RegressionComparison
 AnyResult: TypeAlias = Result | RegressionResult
-
-# The targets of this number of rows determine their center and scale.
-SCALED_BY = 100
 
 
 class Task(ABC):
@@ -148,7 +145,7 @@ class Regression(Task):
 
     def prepare(self, blocks: Prefix, models: Learners, scale: bool) -> None:
         if scale and not all(map(scales_rows, models.values())):
-            blocks.target_scale = _scale_of(blocks.first.y)
+            blocks.target_scale = scale_of(blocks.first.y)
 
     def comparison(self, models: Learners, blocks: Prefix, window: int, delay: int) -> AnyComparison:
         scale = blocks.target_scale
@@ -192,14 +189,6 @@ _TASKS: dict[str, Task] = {task.name: task for task in (Classification(), Regres
 def task_of(name: str) -> Task:
     """Return a task by its name."""
     return _TASKS[name]
-
-
-def _scale_of(y: LabelArray) -> TargetScale:
-    """Return the mean and the standard deviation of the first targets; the latter 1 if they are equal."""
-    first = np.asarray(y[:SCALED_BY], np.float64)
-    deviation = float(first.std())
-    equal = not deviation > 1e-9 * float(np.abs(first).max())
-    return TargetScale(float(first.mean()), 1.0 if equal else deviation)
 
 
 def _regression_table(results: Sequence[RegressionResult], title: str) -> Table:

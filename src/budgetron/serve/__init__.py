@@ -4,13 +4,13 @@
 until a signal. The command line is the usual way to start it. Needs the extra `serve`.
 """
 
-# From the bottom up: `_problems` are the errors of the API. `_waiting` keeps rows until their labels arrive,
-# `_statistics` counts errors, `_log` is the durable log (SQLite). `_model` is one model: how it reads rows,
-# predicts and learns; `_definition` makes one, and `_entries` adds its waiting rows. `_writer` is the thread
-# that writes the log and learns, `_reader` the thread that predicts, both with `_jobs`; `_service` owns them.
-# `_requests` reads bodies, `_access` checks tokens and sizes, `_api` has the HTTP endpoints. `_describe`,
-# `_openapi` and `_metrics` describe the service to programs, `_page` and `_panel` to people. `_server` runs
-# uvicorn with `_protocol`.
+# From the bottom up: `_problems` are the errors of the API. `_waiting` keeps rows until their labels
+# arrive, `_statistics` counts errors, `_tasks` has what is different for classes and for numbers, `_log` is
+# the durable log (SQLite). `_model` is one model: how it reads rows, predicts and learns; `_definition`
+# makes one, and `_entries` adds its waiting rows. `_writer` is the thread that writes the log and learns,
+# `_reader` the thread that predicts, both with `_jobs`; `_service` owns them. `_requests` reads bodies,
+# `_access` checks tokens and sizes, `_api` has the HTTP endpoints. `_describe`, `_openapi` and `_metrics`
+# describe the service to programs, `_page` and `_panel` to people. `_server` runs uvicorn with `_protocol`.
 
 try:
     import httptools  # noqa: F401 - only whether they are there

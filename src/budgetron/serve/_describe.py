@@ -31,7 +31,8 @@ def summary(entry: Entry) -> dict[str, Any]:
         "name": entry.name,
         "kind": type(entry.model.model).__name__,
         "round": entry.model.rounds,
-        "classes": entry.model.classes,
+        "task": entry.model.task.name,
+        "classes": entry.model.task.classes,
     }
 
 
@@ -47,10 +48,7 @@ def describe(entry: Entry) -> dict[str, Any]:
             {"name": column["column"], "read_as": column["read_as"]} for column in model.encoder.describe()
         ],
         "labels": statistics.labels,
-        "errors": statistics.errors,
-        "error": statistics.error,
-        "recent_error": statistics.recent_error,
-        "balanced_accuracy": statistics.balanced_accuracy,
+        **statistics.describe(),
         "rows_per_second": {
             "predicted": entry.predicted.per_second(),
             "learned": entry.learned.per_second(),
@@ -87,4 +85,6 @@ def health(service: Service) -> list[str]:
         problems.append(f"the log cannot be written: {service.writer.problem}")
     if service.writer.snapshot_problem is not None:
         problems.append(f"no snapshot can be written: {service.writer.snapshot_problem}")
+    failed = [entry for entry in list(service.entries.values()) if entry.failure is not None]
+    problems += [f"{entry.name} stopped learning: {entry.failure}; restart the service" for entry in failed]
     return problems

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from dataclasses import dataclass, field
@@ -19,27 +20,29 @@ RATE_SECONDS = 10
 
 
 class Rates:
-    """Events of the last seconds."""
+    """Events of the last seconds. Several threads may count them."""
 
     def __init__(self) -> None:
         self.total = 0
+        self._lock = threading.Lock()
         self._seconds: deque[tuple[int, int]] = deque(maxlen=RATE_SECONDS + 1)
 
     def add(self, count: int) -> None:
         """Count events now."""
-        self.total += count
-        now = int(time.monotonic())
-        if self._seconds and self._seconds[-1][0] == now:
-            self._seconds[-1] = (now, self._seconds[-1][1] + count)
-        else:
-            self._seconds.append((now, count))
+        with self._lock:
+            self.total += count
+            now = int(time.monotonic())
+            if self._seconds and self._seconds[-1][0] == now:
+                self._seconds[-1] = (now, self._seconds[-1][1] + count)
+            else:
+                self._seconds.append((now, count))
 
     def per_second(self) -> float:
         """Return the mean rate of the last ten complete seconds."""
         now = int(time.monotonic())
-        return (
-            sum(n for second, n in list(self._seconds) if now - RATE_SECONDS <= second < now) / RATE_SECONDS
-        )
+        with self._lock:
+            recent = sum(n for second, n in self._seconds if now - RATE_SECONDS <= second < now)
+        return recent / RATE_SECONDS
 
 
 @dataclass
@@ -62,6 +65,9 @@ class Entry:
     unsaved_since : float
         When the first of them was learned (monotonic time).
     deleted : bool
+    failure : str or None
+        Why a record of the log could not be learned. The model must not learn any more then, and no snapshot
+        may be written: the next start learns the record again.
     """
 
     name: str
@@ -74,6 +80,7 @@ class Entry:
     unsaved: int = 0
     unsaved_since: float = 0.0
     deleted: bool = False
+    failure: str | None = None
 
     def id_of(self, number: int) -> str:
         """Return the id of a row."""

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from budgetron._util.types import Floats, Ints
+from budgetron._util.types import Floats
 from budgetron.serve._clock import now
 from budgetron.serve._waiting import Batch
 from budgetron.streams._objects import PlainRows
@@ -48,6 +49,7 @@ REMEMBERED = 1_000_000
 FIRST_HOUR = 1577836800  # the beginning of 2020, in seconds since 1970
 MOST_HOURS = 1 << 22  # more than 400 years; the numbers of rows must fit in 63 bits
 _HEADER = struct.Struct("<II")
+_NUMBERS = 1 << 31  # part of the second number of a header if labels are numbers, not indices of classes
 
 
 class DiskFullError(Exception):
@@ -66,7 +68,8 @@ class Record:
         The number of a predicted row, the id that the client gave a row, or None for a row without id.
     rows : PlainRows
     labels, predicted : ndarray of shape (n_rows,)
-        Indices of classes. `predicted` is -1 for rows that nothing was predicted for.
+        As the task keeps them: indices of classes (int64), or numbers (float64). `predicted` is -1 or NaN
+        for rows that nothing was predicted for.
     delays : ndarray of shape (n_rows,)
         Seconds from prediction to label, or NaN.
     block : int
@@ -77,43 +80,57 @@ class Record:
     time: float
     ids: list[int | str | None]
     rows: PlainRows
-    labels: Ints
-    predicted: Ints
+    labels: NDArray[Any]
+    predicted: NDArray[Any]
     delays: Floats
     block: int
 
     def to_bytes(self) -> bytes:
         """Return everything except the time and the block as bytes."""
         ids = json.dumps(self.ids, separators=(",", ":")).encode()
-        arrays = [self.labels.astype("<i4"), self.predicted.astype("<i4"), self.delays.astype("<f8")]
-        parts = [_HEADER.pack(len(self.labels), len(ids)), ids, *(array.tobytes() for array in arrays)]
+        kind, flag = _stored(self.labels)
+        arrays = [self.labels.astype(kind), self.predicted.astype(kind), self.delays.astype("<f8")]
+        parts = [_HEADER.pack(len(self.labels), len(ids) | flag), ids, *(array.tobytes() for array in arrays)]
         return b"".join([*parts, self.rows.to_bytes()])
 
     @classmethod
     def from_bytes(cls, time: float, block: int, data: bytes) -> Record:
         """Return the record that `to_bytes` was called for."""
         n, length = _HEADER.unpack_from(data)
+        flag, length = length & _NUMBERS, length & ~_NUMBERS
         place = _HEADER.size
         ids = json.loads(data[place : place + length])
-        place += length
-        codes = np.frombuffer(data, "<i4", 2 * n, place).astype(np.int64)
-        delays = np.frombuffer(data, "<f8", n, place + 8 * n).astype(np.float64)
-        rows = PlainRows.from_bytes(data[place + 16 * n :])
-        return cls(time, ids, rows, codes[:n], codes[n:], delays, block)
+        labels, place = _values(data, 2 * n, place + length, flag)
+        delays = np.frombuffer(data, "<f8", n, place).astype(np.float64)
+        rows = PlainRows.from_bytes(data[place + 8 * n :])
+        return cls(time, ids, rows, labels[:n], labels[n:], delays, block)
+
+
+def _stored(values: NDArray[Any]) -> tuple[str, int]:
+    """Return the type that labels or predictions are stored as, and the flag for it in a header."""
+    return ("<f8", _NUMBERS) if values.dtype == np.float64 else ("<i4", 0)
+
+
+def _values(data: bytes, n: int, place: int, flag: int) -> tuple[NDArray[Any], int]:
+    """Return labels or predictions that are stored at a place, and the place after them."""
+    stored, kind = (np.dtype("<f8"), np.float64) if flag else (np.dtype("<i4"), np.int64)
+    return np.frombuffer(data, stored, n, place).astype(kind), place + n * stored.itemsize
 
 
 def _batch_bytes(batch: Batch) -> bytes:
-    return _HEADER.pack(len(batch.rows), 0) + batch.predicted.astype("<i4").tobytes() + batch.rows.to_bytes()
+    kind, flag = _stored(batch.predicted)
+    return (
+        _HEADER.pack(len(batch.rows), flag) + batch.predicted.astype(kind).tobytes() + batch.rows.to_bytes()
+    )
 
 
 def _batch_of(first: int, time: float, data: bytes, learned: Iterable[int]) -> Batch:
-    n, _ = _HEADER.unpack_from(data)
-    place = _HEADER.size
-    predicted = np.frombuffer(data, "<i4", n, place).astype(np.int64)
+    n, flag = _HEADER.unpack_from(data)
+    predicted, place = _values(data, n, _HEADER.size, flag)
     labelled = bytearray(n)
     for row in learned:
         labelled[row - first] = 1
-    return Batch(first, time, PlainRows.from_bytes(data[place + 4 * n :]), predicted, labelled)
+    return Batch(first, time, PlainRows.from_bytes(data[place:]), predicted, labelled)
 
 
 def _hours() -> int:

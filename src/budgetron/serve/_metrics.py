@@ -13,6 +13,15 @@ from budgetron.serve._service import Service
 
 __all__ = ["CONTENT_TYPE", "metrics"]
 
+# Of classifiers, and of regressors.
+ERRORS = {
+    "error": "Share of wrong predictions",
+    "recent_error": "Share of wrong predictions of the last 1,000 labels",
+    "balanced_accuracy": "Mean recall",
+    "rmse": "Root of the mean squared error",
+    "recent_rmse": "Root of the mean squared error of the last 1,000 labels",
+    "mae": "Mean absolute error",
+}
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -71,16 +80,9 @@ class _ServiceCollector(Collector):
         )
         yield family(gauge, "budgetron_waiting_rows", "Rows that wait for labels", [w.rows for w in waiting])
         yield family(gauge, "budgetron_round", "Rows learned by the model", [e.model.rounds for e in entries])
-        yield family(gauge, "budgetron_error", "Share of wrong predictions", [s.error for s in statistics])
-        yield family(
-            gauge,
-            "budgetron_recent_error",
-            "Error of the last 1,000 labels",
-            [s.recent_error for s in statistics],
-        )
-        yield family(
-            gauge, "budgetron_balanced_accuracy", "Mean recall", [s.balanced_accuracy for s in statistics]
-        )
+        errors = [s.describe() for s in statistics]
+        for error, text in ERRORS.items():
+            yield family(gauge, f"budgetron_{error}", text, [e.get(error) for e in errors])
         yield family(
             gauge,
             "budgetron_label_delay_seconds",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,50 +12,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from budgetron import files
-from budgetron._base.batches import predicted_codes
 from budgetron._evaluation.by_name import Learner
 from budgetron._persistence.archive import load_with_extras, to_bytes
 from budgetron._util.blocks import row_blocks
-from budgetron._util.types import Floats, Ints
 from budgetron._util.units import parse_bytes
-from budgetron.conformal import ConformalClassifier
+from budgetron.conformal import ConformalClassifier, ConformalRegressor
 from budgetron.serve._certificates import certificate_of, why_no_certificate
 from budgetron.serve._log import Record
 from budgetron.serve._statistics import Statistics
+from budgetron.serve._tasks import Predictions, Task, task_of
 from budgetron.streams import Encoder
 from budgetron.streams._errors import Fault
-from budgetron.streams._labels import Labels
 from budgetron.streams._objects import ObjectReader, PlainRows
 
-__all__ = ["Predictions", "ServedModel"]
+__all__ = ["ServedModel"]
+
+logger = logging.getLogger("budgetron.serve")
 
 # Rows that are learned at a time: as many as take about so many seconds, within limits. Predictions wait for
 # at most one block. Each call of a learner checks its arguments, which takes as long as several rows.
 BLOCK_SECONDS = 0.004
 LEAST_BLOCK, MOST_BLOCK = 32, 512
-
-
-@dataclass(frozen=True)
-class Predictions:
-    """Predictions for some rows.
-
-    Attributes
-    ----------
-    codes : ndarray
-        Indices of classes; -1 if nothing was learned yet.
-    probabilities : ndarray of shape (n_rows, n_classes) or None
-        None if the learner does not provide them.
-    round : int
-        How many rows the model had learned.
-    sets : ndarray of shape (n_rows, n_classes), bool, or None
-        Whether each class is in the prediction set of a row. None if sets were not asked for, or if the model
-        predicts none.
-    """
-
-    codes: Ints
-    probabilities: Floats | None
-    round: int
-    sets: NDArray[np.bool_] | None = None
 
 
 class ServedModel:
@@ -71,8 +48,8 @@ class ServedModel:
         Fitted or not.
     encoder : Encoder
         How columns become features.
-    classes : list
-        All labels.
+    task : Task
+        What the model predicts.
     target : str or None
         The name of the label column, for the command line.
     statistics : Statistics
@@ -87,7 +64,7 @@ class ServedModel:
         uid: str,
         model: Learner,
         encoder: Encoder,
-        classes: list[Any],
+        task: Task,
         target: str | None = None,
         *,
         statistics: Statistics | None = None,
@@ -99,13 +76,11 @@ class ServedModel:
                 f"{type(model).__name__} cannot learn row by row; serve a learner with partial_fit"
             )
         self.uid, self.model, self.encoder, self.target = uid, model, encoder, target
-        self.labels = Labels(classes, typed=True)
-        self.classes: list[Any] = self.labels.classes.tolist()
-        self.codes = {(type(label), label): code for code, label in enumerate(self.classes)}
+        self.task = task
         self.reader = ObjectReader(encoder)
-        self.statistics = Statistics(len(self.classes)) if statistics is None else statistics
+        self.statistics = task.statistics() if statistics is None else statistics
         self.record, self.rejected = record, rejected
-        self.fitted = getattr(model, "classes_", None) is not None
+        self.fitted = task.is_fitted(model)
         self.rounds = int(getattr(model, "rounds_", 0)) if self.fitted else 0
         self.block = LEAST_BLOCK
         self._lock = threading.Lock()
@@ -118,21 +93,22 @@ class ServedModel:
         return self._lock.locked()
 
     @property
-    def predicts_sets(self) -> bool:
-        """Whether the model predicts sets of classes."""
-        return isinstance(self.model, ConformalClassifier)
+    def predicts_regions(self) -> bool:
+        """Whether the model predicts sets or intervals."""
+        return hasattr(self.model, self.task.region_method)
 
-    def predict(self, rows: PlainRows, sets: bool = False) -> Predictions:
-        """Predict rows, also sets of classes if asked; raise `Fault` for a row that cannot be predicted."""
+    def predict(self, rows: PlainRows, regions: bool = False) -> tuple[Predictions, int]:
+        """Predict rows, also sets or intervals if asked; return the round of the model, too.
+
+        Raise `Fault` for a row that cannot be predicted.
+        """
         block = self.reader.columns(rows)
         with self._lock:
-            if not self.fitted:
-                self.encoder.transform(block, learn=False)  # for its checks
-                return Predictions(np.full(len(rows), -1), None, 0)
             X = self.encoder.transform(block, learn=False)
+            if not self.fitted:
+                return Predictions(np.full(len(rows), self.task.nothing, self.task.dtype)), 0
             try:
-                found = self.model.predict_set(X) if sets and self.predicts_sets else None
-                return Predictions(*self._scores(X), self.rounds, found)
+                return self.task.predict(self.model, X, regions), self.rounds
             except ValueError as error:  # values for which f(x) is not finite
                 raise Fault(int(getattr(error, "row", None) or 0), str(error)) from error
 
@@ -140,21 +116,6 @@ class ServedModel:
         """Raise `Fault` for a row that cannot be encoded."""
         if len(rows) and self.encoder.missing == "error":
             self.encoder.transform(self.reader.columns(rows), learn=False)
-
-    def _scores(self, X: Any) -> tuple[Ints, Floats | None]:
-        model = self.model
-        if not hasattr(model, "decision_function"):
-            return self._codes(model.predict(X)), None
-        margins = model.decision_function(X)
-        codes = predicted_codes(margins).astype(np.int64)
-        if not hasattr(model, "predict_proba"):
-            return codes, None
-        of_margins = getattr(model, "probabilities_from_margins", None)
-        return codes, model.predict_proba(X) if of_margins is None else of_margins(margins)
-
-    def _codes(self, labels: Any) -> Ints:
-        codes: Ints = np.searchsorted(self.labels.classes, labels).astype(np.int64)
-        return codes
 
     # ------------------------------------------------------------------ learning
 
@@ -185,13 +146,17 @@ class ServedModel:
             try:
                 X = encoder.transform(self.reader.columns(plain), learn=True)
                 found = self._play(X, labels)
-            except (Fault, ValueError, ArithmeticError):
+            except MemoryError:  # a start with more memory may learn the record
+                raise
+            except Exception as error:
+                if not isinstance(error, Fault | ValueError | ArithmeticError):
+                    logger.exception("rows could not be learned")
                 if len(labels) == 1:
                     return [0]
             else:
                 self.encoder, self.fitted = encoder, True
                 self.rounds += len(labels)
-                predicted = np.where(served < 0, found, served)
+                predicted = np.where(self.task.are_nothing(served), found, served)
                 self.statistics.add(labels, predicted, record.time, record.delays[rows])
                 return []
         # A row that cannot be learned must not keep others from being learned: learn them one by one. This
@@ -203,31 +168,28 @@ class ServedModel:
             if self._learn_block(record, slice(start + place, start + place + 1))
         ]
 
-    def _play(self, X: Any, labels: Ints) -> Ints:
+    def _play(self, X: Any, labels: NDArray[Any]) -> NDArray[Any]:
         """Learn rows; return the prediction of each before it was learned."""
-        y = self.labels.classes[labels]
-        options = {} if self.fitted else {"classes": self.labels.classes}
-        if hasattr(self.model, "progressive_fit"):
-            codes: Ints = self.model.progressive_fit(X, y, **options).codes.astype(np.int64)
-            return codes
-        predicted = self._scores(X)[0] if self.fitted else np.full(len(y), -1)
-        self.model.partial_fit(X, y, **options)
-        return predicted
+        return self.task.play(self.model, X, labels, self.fitted)
 
     # ------------------------------------------------------------------ description
 
     @property
     def nbytes(self) -> int:
         """Bytes of the model and its statistics."""
-        return (int(self.model.nbytes_) if self.fitted and hasattr(self.model, "nbytes_") else 0) + (
-            self.statistics.nbytes
-        )
+        with self._lock:
+            learner = int(self.model.nbytes_) if self.fitted and hasattr(self.model, "nbytes_") else 0
+            return learner + self.statistics.nbytes
 
     @property
     def memory_limit(self) -> int | None:
-        """The memory limit of the learner, with the statistics, if it has one."""
-        memory = self.model.get_params(deep=False).get("memory")
-        return None if memory is None else parse_bytes(memory) + self.statistics.nbytes
+        """The memory limit of the learner, with scores and statistics, if it has one."""
+        learner, scores = self.model, 0
+        if isinstance(learner, ConformalClassifier | ConformalRegressor):
+            scores = 16 * learner.window + 16  # kept twice, once sorted; and two counts
+            learner = learner.learner
+        memory = learner.get_params(deep=False).get("memory")
+        return None if memory is None else parse_bytes(memory) + scores + self.statistics.nbytes
 
     def experts(self) -> list[dict[str, Any]]:
         """Return the experts of the model with their weights; empty if it has none.
@@ -250,14 +212,19 @@ class ServedModel:
 
     def _extras(self) -> dict[str, Any]:
         encoder = self.encoder
-        served = {"uid": self.uid, "classes": self.classes, "record": self.record, "rejected": self.rejected}
+        served = {
+            "uid": self.uid,
+            "record": self.record,
+            "rejected": self.rejected,
+            "statistics": self.statistics.state(),
+        }
         return {
             "encoder": encoder.state(),
             "target": self.target,
             "constant": encoder.constant,
             "zero_based": False,
-            "serve": served | {"statistics": self.statistics.state()},
-        }
+            "serve": served | self.task.state(),
+        } | self.task.extras()
 
     def save(self, path: Path) -> None:
         """Write a snapshot; only the thread that learns may call this."""
@@ -273,14 +240,14 @@ class ServedModel:
         model, extras = load_with_extras(path)
         try:
             assert extras is not None
-            served = extras["serve"]
+            served, task = extras["serve"], task_of(extras)
             return cls(
                 str(served["uid"]),
                 model,
                 Encoder.from_state(extras["encoder"]),
-                list(served["classes"]),
+                task,
                 extras["target"],
-                statistics=Statistics.from_state(served["statistics"]),
+                statistics=task.statistics().restored(served["statistics"]),
                 record=int(served["record"]),
                 rejected=int(served["rejected"]),
             )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cache
 from importlib.metadata import version
 from typing import Any, TypeAlias
 
 from budgetron.serve._definition import KINDS
-from budgetron.serve._requests import MAX_ID, MAX_LABEL, MAX_LEARNER
+from budgetron.serve._requests import MAX_ID, MAX_LEARNER
+from budgetron.serve._tasks import MAX_LABEL
 
 __all__ = ["document"]
 
@@ -32,14 +34,27 @@ _COUNT: Schema = {"type": "integer", "minimum": 0}
 _SHARE: Schema = {"type": ["number", "null"], "minimum": 0, "maximum": 1}
 
 
-def _object(properties: dict[str, Schema], required: list[str] | None = None, closed: bool = True) -> Schema:
-    found: Schema = {"type": "object", "properties": properties}
-    found["required"] = list(properties) if required is None else required
-    return found | ({"additionalProperties": False} if closed else {})
+def _object(
+    properties: dict[str, Schema], required: list[str] | None = None, optional: Collection[str] = ()
+) -> Schema:
+    """Return an object with these members; all are required if nothing else is given."""
+    if required is None:
+        required = [name for name in properties if name not in optional]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
 def _list(items: Schema, least: int = 0) -> Schema:
     return {"type": "array", "items": items, "minItems": least}
+
+
+_TASK: Schema = {"enum": ["classification", "regression"]}
+_CLASSES: Schema = {
+    "description": "All labels; null if labels are numbers.",
+    "oneOf": [_list(_LABEL, 2), {"type": "null"}],
+}
+_ERROR: Schema = {"type": ["number", "null"], "minimum": 0}
+# Models of classes have the first four, models of numbers the others.
+_ERRORS = {"errors", "error", "recent_error", "balanced_accuracy", "rmse", "recent_rmse", "mae"}
 
 
 def _ref(name: str) -> Schema:
@@ -77,6 +92,11 @@ SCHEMAS: dict[str, Schema] = {
                 "default": False,
                 "description": "Whether to return sets of labels. The model must have a coverage.",
             },
+            "intervals": {
+                "type": "boolean",
+                "default": False,
+                "description": "Whether to return intervals. The model must predict numbers, and have them.",
+            },
         },
         ["rows"],
     ),
@@ -93,14 +113,22 @@ SCHEMAS: dict[str, Schema] = {
                             "type": ["string", "number", "boolean", "null"],
                         },
                         "probabilities": {
-                            "description": "By label; null if the learner does not provide them.",
+                            "description": "By label; null if the learner does not provide them. Models of "
+                            "numbers have no such member.",
                             "type": ["object", "null"],
                             "additionalProperties": {"type": "number"},
                         },
                         "set": _list({"type": ["string", "number", "boolean"]})
                         | {"description": "Labels, if sets were asked for: all before the first label."},
+                        "interval": {
+                            "type": "array",
+                            "items": {"type": ["number", "null"]},
+                            "maxItems": 2,
+                            "description": "Its two ends, if intervals were asked for; null is infinity. "
+                            "Without ends, the interval is empty.",
+                        },
                     },
-                    ["id", "prediction", "probabilities"],
+                    ["id", "prediction"],
                 )
             ),
         }
@@ -139,18 +167,26 @@ SCHEMAS: dict[str, Schema] = {
                     "oneOf": [{"enum": list(KINDS)}, _list({"type": "string"}, 1)],
                 },
             },
-            "classes": _list(_LABEL, 2),
+            "task": _TASK | {"default": "classification"},
+            "classes": _CLASSES | {"description": "All labels. Required for classification alone."},
             "coverage": {
-                "description": "The share of the rows whose set of labels should contain the label.",
+                "description": "The share of the rows whose set of labels, or interval, should contain the "
+                "label.",
                 "type": ["number", "null"],
                 "exclusiveMinimum": 0,
                 "exclusiveMaximum": 1,
             },
         },
-        ["name", "columns", "classes"],
+        ["name", "columns"],
     ),
     "Summary": _object(
-        {"name": {"type": "string"}, "kind": {"type": "string"}, "round": _COUNT, "classes": _list(_LABEL, 2)}
+        {
+            "name": {"type": "string"},
+            "kind": {"type": "string"},
+            "round": _COUNT,
+            "task": _TASK,
+            "classes": _CLASSES,
+        }
     ),
     "Model": _object(
         {
@@ -158,13 +194,17 @@ SCHEMAS: dict[str, Schema] = {
             "kind": {"type": "string"},
             "learner": {"type": "string"},
             "round": _COUNT,
-            "classes": _list(_LABEL, 2),
+            "task": _TASK,
+            "classes": _CLASSES,
             "columns": _list(_object({"name": {"type": "string"}, "read_as": {"type": "string"}})),
             "labels": _COUNT,
             "errors": _COUNT,
             "error": _SHARE,
             "recent_error": _SHARE,
             "balanced_accuracy": _SHARE,
+            "rmse": _ERROR,
+            "recent_rmse": _ERROR,
+            "mae": _ERROR,
             "rows_per_second": _object({"predicted": {"type": "number"}, "learned": {"type": "number"}}),
             "memory": _object(
                 {
@@ -186,7 +226,8 @@ SCHEMAS: dict[str, Schema] = {
                 "oneOf": [{"type": "null"}, _ref("Certificate")],
             },
             "no_certificate": {"description": "Why there is none.", "type": ["string", "null"]},
-        }
+        },
+        optional=_ERRORS,
     ),
     "Certificate": _object(
         {

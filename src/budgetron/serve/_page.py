@@ -61,14 +61,13 @@ class Page:
         row = {name.removeprefix("c:"): value for name, value in given.items()}
         try:
             rows = entry.model.reader.read([row])
-            found = entry.model.predict(rows)
+            found, round = entry.model.predict(rows)
         except Fault as fault:
             return _html(self._document(entry, row, of_fault(fault).detail), 422)
-        code = int(found.codes[0])
-        answer = "Nothing was learned yet." if code < 0 else f"Prediction: {entry.model.classes[code]}"
-        if found.probabilities is not None:
-            answer += f" (probability {found.probabilities[0, code]:.3f})"
-        return _html(self._document(entry, row, f"{answer} · round {found.round:,}"))
+        task = entry.model.task
+        learned = not task.are_nothing(found.values)[0]
+        answer = f"Prediction: {task.text(found)}" if learned else "Nothing was learned yet."
+        return _html(self._document(entry, row, f"{answer} · round {round:,}"))
 
     async def events(self, request: Request) -> Response:
         """Send the changing part of the page once a second."""

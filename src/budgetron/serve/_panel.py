@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from html import escape
 from typing import Any
 
+from budgetron._evaluation.regression_result import error_text
 from budgetron._util.units import format_bytes
 
 __all__ = ["panel"]
@@ -18,11 +19,8 @@ MOST_EXPERTS = 6
 def panel(model: dict[str, Any], curve: Sequence[Sequence[float]]) -> str:
     """Return the state of a model as HTML; `model` is what `describe` returns."""
     memory, waiting, rates = model["memory"], model["waiting"], model["rows_per_second"]
-    none = "" if model["labels"] else "no label was learned yet"
     tiles = [
-        _tile("recent error", _percent(model["recent_error"]), none or "last 1,000 labels"),
-        _tile("overall error", _percent(model["error"]), none or f"{model['labels']:,} labels"),
-        _tile("balanced accuracy", _percent(model["balanced_accuracy"]), none or "mean over the classes"),
+        *_errors(model),
         _tile("predicted", f"{rates['predicted']:,.1f}", "rows per second"),
         _tile("learned", f"{rates['learned']:,.1f}", f"rows per second · round {model['round']:,}"),
         _tile("memory", format_bytes(memory["total"]), _memory(memory)),
@@ -33,12 +31,39 @@ def panel(model: dict[str, Any], curve: Sequence[Sequence[float]]) -> str:
         ),
         _tile("label delay", _duration(waiting["label_delay_seconds"]), _delay(waiting)),
     ]
-    parts = [_chart(curve, model["changes"]), _changes(model["changes"]), _experts(model["experts"])]
+    classes = model["classes"]
+    if classes is None:
+        predicts, chart = "numbers", _chart(curve, [], "RMSE", error_text, 0.0)
+    else:
+        predicts, chart = f"{len(classes)} classes", _chart(curve, model["changes"], "error", _percent, 0.05)
+        chart += _changes(model["changes"])
+    parts = [chart, _experts(model["experts"])]
     return (
         f'<section class="model"><h2>{escape(model["name"])} <small>{escape(model["kind"])}, '
-        f'{len(model["classes"])} classes</small></h2><dl class="tiles">{"".join(tiles)}</dl>'
+        f'{predicts}</small></h2><dl class="tiles">{"".join(tiles)}</dl>'
         f"{''.join(parts)}{_certificate(model['certificate'], model['no_certificate'])}</section>"
     )
+
+
+def _errors(model: dict[str, Any]) -> list[str]:
+    """Return the tiles with the errors of a model."""
+    labels = f"{model['labels']:,} labels"
+    if model["classes"] is None:
+        tiles = [
+            ("recent RMSE", "recent_rmse", "last 1,000 labels"),
+            ("overall RMSE", "rmse", labels),
+            ("mean absolute error", "mae", labels),
+        ]
+        shown = _number
+    else:
+        tiles = [
+            ("recent error", "recent_error", "last 1,000 labels"),
+            ("overall error", "error", labels),
+            ("balanced accuracy", "balanced_accuracy", "mean over the classes"),
+        ]
+        shown = _percent
+    none = "" if model["labels"] else "no label was learned yet"
+    return [_tile(name, shown(model[key]), none or note) for name, key, note in tiles]
 
 
 def _tile(name: str, value: str, note: str) -> str:
@@ -73,6 +98,10 @@ def _percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.1f} %"
 
 
+def _number(value: float | None) -> str:
+    return "-" if value is None else error_text(value)
+
+
 def _duration(seconds: float | None) -> str:
     if seconds is None:
         return "-"
@@ -82,20 +111,28 @@ def _duration(seconds: float | None) -> str:
     return f"{seconds:.1f} s"
 
 
-def _chart(curve: Sequence[Sequence[float]], changes: Sequence[dict[str, Any]]) -> str:
-    """Return the curve of the recent error, with a line at each change."""
+def _chart(
+    curve: Sequence[Sequence[float]],
+    changes: Sequence[dict[str, Any]],
+    name: str,
+    shown: Callable[[float], str],
+    least: float,
+) -> str:
+    """Return the curve of the recent error, with a line at each change; its height is at least `least`."""
     if len(curve) < 2:
-        return '<p class="note">The curve of the recent error starts after 32 labels.</p>'
-    last, top = curve[-1][0], max(0.05, *(error for _, error in curve))
-    points = " ".join(f"{WIDTH * n / last:.1f},{HEIGHT * (1 - error / top):.1f}" for n, error in curve)
+        return f'<p class="note">The curve of the recent {name} starts after 32 labels.</p>'
+    last, top = curve[-1][0], max(least, *(error for _, error in curve))
+    height = HEIGHT / (top or 1.0)
+    points = " ".join(f"{WIDTH * n / last:.1f},{HEIGHT - height * error:.1f}" for n, error in curve)
     marks = "".join(
         f'<line class="change" x1="{WIDTH * change["label"] / last:.1f}" y1="0" '
         f'x2="{WIDTH * change["label"] / last:.1f}" y2="{HEIGHT}"/>'
         for change in changes
     )
-    label = f"Recent error after 0 to {int(last):,} labels, now {_percent(curve[-1][1])}"
+    label = f"Recent {name} after 0 to {int(last):,} labels, now {shown(curve[-1][1])}"
+    title = f"{name[0].upper()}{name[1:]} of the last 1,000 labels; full height is {shown(top)}"
     return (
-        f"<figure><figcaption>Error of the last 1,000 labels; full height is {_percent(top)}</figcaption>"
+        f"<figure><figcaption>{title}</figcaption>"
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none" role="img" aria-label="{label}">'
         f'{marks}<polyline points="{points}"/></svg>'
         f'<p class="axis"><span>0</span><span>{int(last):,} labels</span></p></figure>'
@@ -115,23 +152,35 @@ def _changes(changes: Sequence[dict[str, Any]]) -> str:
 def _experts(experts: Sequence[dict[str, Any]]) -> str:
     if not experts:
         return ""
-    ordered = sorted(experts, key=lambda expert: -float(expert["share"]))
+    ordered = sorted(experts, key=lambda expert: -_weight(expert))
     best, others = ordered[:MOST_EXPERTS], ordered[MOST_EXPERTS:]
-    rows = [_expert(str(expert["name"]), expert["share"], _percent(expert["error"])) for expert in best]
+    rows = [_expert(str(expert["name"]), _weight(expert), _error(expert)) for expert in best]
     if others:
         name = f"{len(others)} other{'s' if len(others) > 1 else ''} together"
-        rows.append(_expert(name, sum(float(expert["share"]) for expert in others), ""))
+        rows.append(_expert(name, sum(map(_weight, others)), "<td></td>" if _error(best[0]) else ""))
+    error = '<th scope="col">its own error</th>' if _error(best[0]) else ""
+    kind = "vote" if error else "mean"
     return (
-        '<table class="experts"><caption>The prediction is a weighted vote of experts. All weights add up to '
-        '100 %.</caption><thead><tr><th scope="col">expert</th><th scope="col">weight in the vote</th>'
-        f'<th scope="col">its own error</th></tr></thead><tbody>{"".join(rows)}</tbody></table>'
+        f'<table class="experts"><caption>The prediction is a weighted {kind} of experts. All weights add up '
+        f'to 100 %.</caption><thead><tr><th scope="col">expert</th><th scope="col">weight in the {kind}</th>'
+        f"{error}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
     )
 
 
-def _expert(name: str, share: float, error: str) -> str:
+def _weight(expert: dict[str, Any]) -> float:
+    """Return the weight of an expert, which classifiers call its share."""
+    return float(expert["share"] if "share" in expert else expert["weight"])
+
+
+def _error(expert: dict[str, Any]) -> str:
+    """Return a cell with the error of an expert; empty for a regressor, whose experts do not count errors."""
+    return f"<td>{_percent(expert['error'])}</td>" if "error" in expert else ""
+
+
+def _expert(name: str, weight: float, error: str) -> str:
     return (
-        f'<tr><th scope="row">{escape(name)}</th><td class="share">{_meter(share, 1, "")}{_percent(share)}'
-        f"</td><td>{error}</td></tr>"
+        f'<tr><th scope="row">{escape(name)}</th><td class="share">{_meter(weight, 1, "")}{_percent(weight)}'
+        f"</td>{error}</tr>"
     )
 
 

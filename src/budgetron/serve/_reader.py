@@ -7,15 +7,14 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Any
 
-import numpy as np
+from numpy.typing import NDArray
 
-from budgetron._util.types import Ints
 from budgetron.serve._clock import now
 from budgetron.serve._entries import Entry
 from budgetron.serve._jobs import Job, Worker
-from budgetron.serve._model import Predictions
 from budgetron.serve._problems import Problem, of_fault
 from budgetron.serve._responses import to_json
+from budgetron.serve._tasks import Predictions
 from budgetron.serve._waiting import BATCH_BYTES
 from budgetron.streams._errors import Fault
 from budgetron.streams._objects import PlainRows
@@ -34,13 +33,13 @@ class Predict(Job):
     rows : PlainRows
     keep : bool
         Whether the rows wait for labels.
-    sets : bool
-        Whether to return sets of classes, too.
+    regions : bool
+        Whether to return sets or intervals, too.
     """
 
-    def __init__(self, entry: Entry, rows: PlainRows, keep: bool, sets: bool) -> None:
+    def __init__(self, entry: Entry, rows: PlainRows, keep: bool, regions: bool) -> None:
         super().__init__(len(rows))
-        self.entry, self.rows, self.keep, self.sets = entry, rows, keep, sets
+        self.entry, self.rows, self.keep, self.regions = entry, rows, keep, regions
 
 
 class Reader(Worker[Predict]):
@@ -72,7 +71,7 @@ class Reader(Worker[Predict]):
         entry, begin = jobs[0].entry, time.perf_counter()
         try:
             rows = PlainRows.joined([job.rows for job in jobs])
-            found = entry.model.predict(rows, sets=any(job.sets for job in jobs))
+            found, round = entry.model.predict(rows, any(job.regions for job in jobs))
         except Fault as fault:
             if len(jobs) > 1:  # only one request has the bad row
                 for job in jobs:
@@ -80,22 +79,24 @@ class Reader(Worker[Predict]):
             else:
                 jobs[0].error = of_fault(fault)
             return
-        firsts = _add_waiting(entry, jobs, rows, found.codes)
+        firsts = _add_waiting(entry, jobs, rows, found.values)
         start = 0
         for job, first in zip(jobs, firsts, strict=True):
             if job.error is None:
-                job.result = _response(job, found, slice(start, start + job.size), first)
+                job.result = _response(job, found, slice(start, start + job.size), first, round)
             start += job.size
         entry.predicted.add(start)
         entry.row_seconds += 0.1 * ((time.perf_counter() - begin) / start - entry.row_seconds)
 
 
-def _add_waiting(entry: Entry, jobs: Sequence[Predict], rows: PlainRows, codes: Ints) -> list[int | None]:
+def _add_waiting(
+    entry: Entry, jobs: Sequence[Predict], rows: PlainRows, predicted: NDArray[Any]
+) -> list[int | None]:
     """Let rows wait for labels; return the number of the first row of each request, None without."""
     waiting, time_ = entry.waiting, now()
     limits = waiting.limits
     if all(job.keep for job in jobs) and 2 * len(rows) <= limits.rows and 4 * rows.nbytes <= limits.bytes:
-        first = waiting.add(rows, codes, time_)
+        first = waiting.add(rows, predicted, time_)
         return [first + before for before in accumulate((job.size for job in jobs[:-1]), initial=0)]
     found: list[int | None] = []
     start = 0
@@ -110,29 +111,16 @@ def _add_waiting(entry: Entry, jobs: Sequence[Predict], rows: PlainRows, codes: 
             job.error = Problem(413, "too-many-rows", detail)
             found.append(None)
         else:
-            found.append(waiting.add(job.rows, codes[start:stop], time_))
+            found.append(waiting.add(job.rows, predicted[start:stop], time_))
         start = stop
     return found
 
 
-def _response(job: Predict, found: Predictions, rows: slice, first: int | None) -> bytes:
+def _response(job: Predict, found: Predictions, rows: slice, first: int | None, round: int) -> bytes:
     """Return the body of the response."""
-    entry, classes = job.entry, job.entry.model.classes
-    numbers: Iterable[int | None] = [None] * job.size if first is None else range(first, first + job.size)
-    shares: list[Any] = [None] * job.size
-    if found.probabilities is not None:
-        names = [str(label) for label in classes]
-        shares = [dict(zip(names, row, strict=True)) for row in found.probabilities[rows].tolist()]
-    predictions = [
-        {
-            "id": None if number is None else entry.id_of(number),
-            "prediction": None if code < 0 else classes[code],
-            "probabilities": share,
-        }
-        for number, code, share in zip(numbers, found.codes[rows].tolist(), shares, strict=True)
-    ]
-    if job.sets:
-        sets = np.ones((job.size, len(classes)), bool) if found.sets is None else found.sets[rows]
-        for prediction, inside in zip(predictions, sets.tolist(), strict=True):
-            prediction["set"] = [label for label, is_in in zip(classes, inside, strict=True) if is_in]
-    return to_json({"model": entry.name, "round": found.round, "predictions": predictions})
+    entry = job.entry
+    ids: Iterable[str | None] = [None] * job.size
+    if first is not None:
+        ids = map(entry.id_of, range(first, first + job.size))
+    predictions = entry.model.task.answers(ids, found, rows, job.regions)
+    return to_json({"model": entry.name, "round": round, "predictions": predictions})

@@ -11,16 +11,15 @@ from budgetron.serve._definition import from_columns
 from budgetron.serve._entries import Entry
 from budgetron.serve._model import ServedModel
 from budgetron.serve._problems import Problem, of_fault
+from budgetron.serve._tasks import MAX_LABEL
 from budgetron.serve._writer import Examples
 from budgetron.streams._errors import Fault
 from budgetron.streams._objects import PlainRows
 
-__all__ = ["MAX_ID", "MAX_LABEL", "MAX_LEARNER", "parse", "read_definition", "read_learn", "read_predict"]
+__all__ = ["MAX_ID", "MAX_LEARNER", "parse", "read_definition", "read_learn", "read_predict"]
 
 MAX_ID = 200
 MAX_LEARNER = 500
-MAX_LABEL = 1000
-_LABEL_TYPES = (str, int, float)
 _ROW_AND_LABEL = {"row", "label"}
 
 
@@ -54,14 +53,10 @@ _decode = json.JSONDecoder(parse_constant=_refuse_constant).decode
 def read_predict(entry: Entry, body: bytes, max_rows: int) -> tuple[PlainRows, dict[str, bool]]:
     """Return the rows of a request, and its options: see `Service.predict`."""
     given = parse(body)
-    _refuse_unknown(given, "rows", "keep", "durable", "sets")
-    flags = {name: _flag(given, name, name == "keep") for name in ("keep", "durable", "sets")}
-    if flags["sets"] and not entry.model.predicts_sets:
-        detail = (
-            f'the model {entry.name} predicts no sets; create one with "coverage", or serve one that '
-            "`budgetron run --coverage 0.9 --save` wrote"
-        )
-        raise Problem(422, "no-sets", detail)
+    _refuse_unknown(given, "rows", "keep", "durable", "sets", "intervals")
+    flags = {name: _flag(given, name, name == "keep") for name in ("keep", "durable")}
+    sets, intervals = (_wants_regions(entry, given, name) for name in ("sets", "intervals"))
+    flags["regions"] = sets or intervals
     rows = _list(given, "rows", max_rows)
     try:
         read = entry.model.reader.read(rows)
@@ -70,20 +65,35 @@ def read_predict(entry: Entry, body: bytes, max_rows: int) -> tuple[PlainRows, d
     return read, flags
 
 
+def _wants_regions(entry: Entry, given: dict[str, Any], name: str) -> bool:
+    """Return whether sets or intervals are asked for; raise `Problem` if the model has none."""
+    wanted, task = _flag(given, name, False), entry.model.task
+    if wanted and task.regions != name:
+        detail = f"the model {entry.name} is for {task.name}; it may predict {task.regions}"
+        raise Problem(422, f"no-{name}", detail)
+    if wanted and not entry.model.predicts_regions:
+        detail = (
+            f'the model {entry.name} predicts no {name}; create one with "coverage", or serve one that '
+            "`budgetron run --coverage 0.9 --save` wrote"
+        )
+        raise Problem(422, f"no-{name}", detail)
+    return wanted
+
+
 def read_learn(entry: Entry, body: bytes, max_rows: int) -> Examples:
     """Return the examples of a request."""
     given = parse(body)
     _refuse_unknown(given, "examples")
     examples = _list(given, "examples", max_rows)
     ids = [_example_id(place, example) for place, example in enumerate(examples)]
-    codes = [_code(entry, place, example["label"]) for place, example in enumerate(examples)]
+    labels = [_label(entry, place, example["label"]) for place, example in enumerate(examples)]
     places = [place for place, example in enumerate(examples) if "row" in example]
     try:
         rows = entry.model.reader.read([examples[place]["row"] for place in places])
         entry.model.check(rows)
     except Fault as fault:
         raise of_fault(fault, places[fault.row]) from None
-    return Examples(ids, codes, rows, places)
+    return Examples(ids, labels, rows, places)
 
 
 def _example_id(place: int, example: object) -> str | None:
@@ -109,26 +119,23 @@ def _example_id(place: int, example: object) -> str | None:
     return id
 
 
-def _code(entry: Entry, place: int, label: Any) -> int:
-    """Return the class of a label."""
+def _label(entry: Entry, place: int, label: Any) -> float:
+    """Return a label as the task keeps it."""
     try:
-        return entry.model.codes[type(label), label]
-    except (KeyError, TypeError):  # written differently, as 1.0 for 1; or unknown
-        pass
-    usable = isinstance(label, _LABEL_TYPES) and len(str(label)[: MAX_LABEL + 1]) <= MAX_LABEL
-    code = entry.model.labels.code_of(label) if usable else -1
-    if code < 0:
-        shown = json.dumps(label)[:80]
-        detail = f"example {place}: the label {shown} is not among the classes {entry.model.labels}"
-        raise Problem(422, "unknown-label", detail, row=place)
-    return code
+        return entry.model.task.value_of(label)
+    except ValueError as error:
+        kind = "unknown-label" if entry.model.task.classes else "bad-label"
+        raise Problem(422, kind, f"example {place}: {error}", row=place) from None
 
 
 def read_definition(body: bytes) -> tuple[str, ServedModel]:
     """Return the name of a new model, and the model."""
     given = parse(body)
-    _refuse_unknown(given, "name", "learner", "memory", "columns", "classes", "coverage")
-    for member in ("name", "columns", "classes"):
+    _refuse_unknown(given, "name", "learner", "memory", "columns", "task", "classes", "coverage")
+    task = given.get("task", "classification")
+    if task not in ("classification", "regression"):
+        raise Problem(422, "bad-definition", '"task" must be "classification" or "regression"')
+    for member in ("name", "columns", *(["classes"] if task == "classification" else [])):
         if member not in given:
             raise Problem(422, "bad-definition", f'"{member}" is missing')
     name, learner, memory = given["name"], given.get("learner", "budget"), given.get("memory")
@@ -138,7 +145,7 @@ def read_definition(body: bytes) -> tuple[str, ServedModel]:
             raise Problem(
                 422, "bad-definition", f'"{member}" must be text of at most {MAX_LEARNER} characters'
             )
-    columns, classes, coverage = given["columns"], given["classes"], given.get("coverage")
+    columns, classes, coverage = given["columns"], given.get("classes"), given.get("coverage")
     if coverage is not None and (isinstance(coverage, bool) or not isinstance(coverage, int | float)):
         raise Problem(422, "bad-definition", '"coverage" must be a number above 0 and below 1')
     if (
@@ -148,7 +155,9 @@ def read_definition(body: bytes) -> tuple[str, ServedModel]:
     ):
         detail = '"columns" must be an object: for each column its kind, or a list of its levels'
         raise Problem(422, "bad-definition", detail)
-    if not isinstance(classes, list) or not all(map(_is_label, classes)):
+    if task == "regression" and classes is not None:
+        raise Problem(422, "bad-definition", 'a model of the task "regression" has no "classes"')
+    if task == "classification" and (not isinstance(classes, list) or not all(map(_is_label, classes))):
         raise Problem(
             422, "bad-definition", '"classes" must be a list of labels: text, numbers, or true and false'
         )

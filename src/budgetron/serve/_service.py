@@ -154,10 +154,13 @@ class Service:
         *,
         keep: bool = True,
         durable: bool = False,
-        sets: bool = False,
+        regions: bool = False,
     ) -> bytes:
-        """Predict rows; return the body of the response. With `durable`, wait until the rows are on disk."""
-        body: bytes = await self.reader.do(Predict(entry, rows, keep, sets))
+        """Predict rows; return the body of the response. With `durable`, wait until the rows are on disk.
+
+        With `regions`, the response has sets or intervals.
+        """
+        body: bytes = await self.reader.do(Predict(entry, rows, keep, regions))
         if keep and durable:
             await self.writer.do(Flush(entry))
         return body
@@ -204,9 +207,12 @@ class Service:
     def _delete(self, entry: Entry) -> None:
         with self.log.transaction():
             self.log.forget(entry.model.uid)
-        self._path(entry.name).unlink(missing_ok=True)
         entry.deleted = True
         del self.entries[entry.name]
+        try:
+            self._path(entry.name).unlink(missing_ok=True)
+        except OSError as error:
+            logger.warning("the file of %s is removed at the next start: %s", entry.name, error)
 
     def _snapshot(self, entry: Entry) -> None:
         self._models.mkdir(exist_ok=True)  # it may have been removed

@@ -9,10 +9,11 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right, insort
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from budgetron._util.types import Ints
 from budgetron.streams._objects import PlainRows
 
 __all__ = ["BATCH_BYTES", "Batch", "Limits", "Waiting"]
@@ -49,7 +50,7 @@ class Batch:
         When they were predicted, in seconds since 1970.
     rows : PlainRows
     predicted : ndarray
-        The index of the class that was predicted for each row; -1 if nothing was learned yet.
+        What was predicted for each row, as the task keeps it.
     labelled : bytearray
         1 for each row whose label has arrived.
     """
@@ -57,7 +58,7 @@ class Batch:
     first: int
     time: float
     rows: PlainRows
-    predicted: Ints
+    predicted: NDArray[Any]
     labelled: bytearray = field(default_factory=bytearray)
 
     def __post_init__(self) -> None:
@@ -93,7 +94,7 @@ class Waiting:
         self._removed: list[int] = []  # batches that the log may still have
         self._lock = threading.Lock()
 
-    def add(self, rows: PlainRows, predicted: Ints, time: float) -> int:
+    def add(self, rows: PlainRows, predicted: NDArray[Any], time: float) -> int:
         """Add rows, and drop the oldest ones if there are too many; return the first new number."""
         with self._lock:
             batch = Batch(self.next_row, time, rows, predicted)
@@ -101,17 +102,17 @@ class Waiting:
             self.rows += batch.left
             self.nbytes += batch.nbytes
             self._open.append(batch)
-            while self.rows > self.limits.rows or self.nbytes > self.limits.bytes:
-                self.displaced += self._drop_oldest()
+            self._keep_limits()
             return batch.first
 
     def restore(self, batch: Batch) -> None:
-        """Add a batch that the log has."""
+        """Add a batch that the log has; drop the oldest ones if the limits have become smaller."""
         with self._lock:
             self.rows += batch.left
             self.nbytes += batch.nbytes
             insort(self._firsts, batch.first)
             self._sealed[batch.first] = batch
+            self._keep_limits()
 
     def seal(self) -> list[Batch]:
         """Make one batch of the rows since the last call, for labels to find; return what is unstored."""
@@ -190,6 +191,10 @@ class Waiting:
         """When the oldest waiting batch was predicted."""
         with self._lock:
             return self._sealed[self._firsts[0]].time if self._firsts else None
+
+    def _keep_limits(self) -> None:
+        while self.rows > self.limits.rows or self.nbytes > self.limits.bytes:
+            self.displaced += self._drop_oldest()
 
     def _drop_oldest(self) -> int:
         """Drop the oldest batch; return how many of its rows had no label."""

@@ -38,8 +38,8 @@ class Examples:
     ----------
     ids : list of str or None
         For each example the id of a predicted row, or one of the client's choice, or None.
-    codes : list of int
-        The class of each label.
+    labels : list of int or float
+        As the task keeps them.
     rows : PlainRows
         The rows that the request has.
     places : list of int
@@ -47,7 +47,7 @@ class Examples:
     """
 
     ids: list[str | None]
-    codes: list[int]
+    labels: list[float]
     rows: PlainRows
     places: list[int]
 
@@ -56,7 +56,7 @@ class Learn(Job):
     """Learn examples: all of them or none. The result is the body of the response."""
 
     def __init__(self, entry: Entry, examples: Examples) -> None:
-        super().__init__(len(examples.codes))
+        super().__init__(len(examples.labels))
         self.entry, self.examples = entry, examples
 
 
@@ -90,7 +90,7 @@ class _Accepted:
     ids : list of int, str or None
         As in `Record`.
     rows : PlainRows
-    codes : list of int
+    labels : list of int or float
     batches : list of Batch or None
         Where a predicted row waits.
     """
@@ -100,7 +100,7 @@ class _Accepted:
     places: Sequence[int]
     ids: Sequence[int | str | None]
     rows: PlainRows
-    codes: list[int]
+    labels: list[float]
     batches: Sequence[Batch | None]
 
 
@@ -169,7 +169,14 @@ class Writer(Worker[Job]):
         for entry, parts in found:
             record, rejected = records.get(id(entry)), []
             if record is not None:
-                rejected = self._learn(entry, parts, record, numbers[id(entry)])
+                try:
+                    rejected = self._learn(entry, parts, record, numbers[id(entry)])
+                except Exception as error:  # too little memory; the other models have records to learn
+                    logger.exception("%s stopped learning", entry.name)
+                    entry.failure = str(error) or repr(error)
+                    for part in parts:
+                        part.job.error = _stopped_learning(entry)
+                    continue
             _answer(entry, parts, rejected)
         for job in jobs:
             if isinstance(job, Flush):
@@ -188,14 +195,12 @@ class Writer(Worker[Job]):
         collected: list[_Accepted] = []
         for job in learns:
             try:
-                if entry.deleted:
-                    raise Problem(404, "unknown-model", f'the model "{entry.name}" was deleted')
+                _refuse_unable(entry)
                 accepted = _resolve(job, entry, numbers, known)
             except Problem as problem:
                 job.error = problem
                 continue
             known.update(id for id in accepted.ids if id is not None)
-            entry.repeated += len(accepted.repeated)
             collected.append(accepted)
         return collected
 
@@ -256,7 +261,7 @@ class Writer(Worker[Job]):
                 entry.waiting.expire(now())
         if seconds >= self._snapshot_retry:
             for entry in list(self._entries.values()):
-                if entry.unsaved and (
+                if _needs_snapshot(entry) and (
                     entry.unsaved >= self._snapshot_rows
                     or seconds - entry.unsaved_since >= self._snapshot_seconds
                 ):
@@ -266,9 +271,9 @@ class Writer(Worker[Job]):
         """Write a snapshot; a failure is reported, and tried again later."""
         try:
             self._snapshot(entry)
-        except (OSError, DiskFullError) as error:
-            logger.error("no snapshot of %s could be written: %s", entry.name, error)
-            self.snapshot_problem = str(error)
+        except Exception as error:  # of the disk, or too little memory
+            self.snapshot_problem = str(error) or repr(error)
+            logger.error("no snapshot of %s could be written: %s", entry.name, self.snapshot_problem)
             self._snapshot_retry = time.monotonic() + SNAPSHOT_RETRY_SECONDS
         else:
             self.snapshot_problem = None
@@ -280,9 +285,29 @@ class Writer(Worker[Job]):
         except DiskFullError as error:
             logger.error("waiting rows could not be stored: %s", error)
         for entry in self._entries.values():
-            if entry.unsaved:
+            if _needs_snapshot(entry):
                 self.snapshot(entry)
         self._log.close()
+
+
+def _refuse_unable(entry: Entry) -> None:
+    """Raise `Problem` if a model can no longer learn."""
+    if entry.deleted:
+        raise Problem(404, "unknown-model", f'the model "{entry.name}" was deleted')
+    if entry.failure is not None:
+        raise _stopped_learning(entry)
+
+
+def _stopped_learning(entry: Entry) -> Problem:
+    detail = (
+        f'the model "{entry.name}" stopped learning ({entry.failure}); restart the service, which learns '
+        "what is in the log, and send unanswered labels again"
+    )
+    return Problem(503, "stopped-learning", detail)
+
+
+def _needs_snapshot(entry: Entry) -> bool:
+    return entry.unsaved > 0 and entry.failure is None
 
 
 def _resolve(job: Learn, entry: Entry, numbers: dict[str, int], known: set[int | str]) -> _Accepted:
@@ -290,7 +315,7 @@ def _resolve(job: Learn, entry: Entry, numbers: dict[str, int], known: set[int |
     examples = job.examples
     if not any(examples.ids):  # rows without ids
         none = [None] * job.size
-        return _Accepted(job, [], range(job.size), none, examples.rows, examples.codes, none)
+        return _Accepted(job, [], range(job.size), none, examples.rows, examples.labels, none)
     given = {place: k for k, place in enumerate(examples.places)}  # from an example to its row
     repeated: list[str] = []
     places: list[int] = []
@@ -322,9 +347,9 @@ def _resolve(job: Learn, entry: Entry, numbers: dict[str, int], known: set[int |
         places.append(place)
         ids.append(key)
         batches.append(batch)
-    codes = [examples.codes[place] for place in places]
+    labels = [examples.labels[place] for place in places]
     joined = PlainRows.joined(rows) if rows else examples.rows.take([])
-    return _Accepted(job, repeated, places, ids, joined, codes, batches)
+    return _Accepted(job, repeated, places, ids, joined, labels, batches)
 
 
 def _rows_of(parts: list[_Accepted]) -> int:
@@ -335,23 +360,24 @@ def _record(entry: Entry, parts: list[_Accepted], time_: float) -> Record:
     """Return the record that has the examples of all requests, in their order."""
     parts = [part for part in parts if part.places]
     ids = list(chain.from_iterable(part.ids for part in parts))
-    n = len(ids)
-    predicted, delays = np.full(n, -1, np.int64), np.full(n, np.nan)
+    n, task = len(ids), entry.model.task
+    predicted, delays = np.full(n, task.nothing, task.dtype), np.full(n, np.nan)
     for place, batch in enumerate(chain.from_iterable(part.batches for part in parts)):
         if batch is not None:
             id = ids[place]
             assert isinstance(id, int)
             predicted[place] = batch.predicted[id - batch.first]
             delays[place] = max(0.0, time_ - batch.time)
-    codes = np.array(list(chain.from_iterable(part.codes for part in parts)), np.int64)
+    labels = np.array(list(chain.from_iterable(part.labels for part in parts)), task.dtype)
     rows = PlainRows.joined([part.rows for part in parts])
-    return Record(time_, ids, rows, codes, predicted, delays, entry.model.block)
+    return Record(time_, ids, rows, labels, predicted, delays, entry.model.block)
 
 
 def _answer(entry: Entry, parts: list[_Accepted], rejected: list[int]) -> None:
     """Set the responses of requests; `rejected` are places in the record."""
     name, start = json.dumps(entry.name), 0
     for part in parts:
+        entry.repeated += len(part.repeated)
         count = len(part.places)
         bad = [part.places[place - start] for place in rejected if start <= place < start + count]
         start += count
