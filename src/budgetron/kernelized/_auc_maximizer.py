@@ -287,8 +287,8 @@ class AUCMaximizer(KernelClassifier):
     >>> X, y = load_digits(return_X_y=True)
     >>> model = AUCMaximizer(budget=50, gamma=0.001, random_state=0)
     >>> trace = model.progressive_fit(X, y == 8)
-    >>> print(f"{roc_auc_score(y == 8, trace.margins):.3f}")
-    0.9
+    >>> print(f"{roc_auc_score(y == 8, trace.margins):.2f}")
+    0.88
     """
 
     _parameter_constraints: ClassVar[Constraints] = KernelClassifier._parameter_constraints | {
