@@ -27,6 +27,8 @@ from conformal import RESULTS as CONFORMAL
 from messy_files import RESULTS as MESSY_FILES
 from novelty import CHOSEN_ON as NOVELTY_CHOSEN_ON
 from novelty import RESULTS as NOVELTY
+from rare_classes import CHOSEN_ON as RARE_CHOSEN_ON
+from rare_classes import RESULTS as RARE_CLASSES
 from regression import CHOSEN_ON
 from regression import RESULTS as REGRESSION
 from scale_model import COST_HEAD, NEEDS_HEAD, cost_rows, load_sentence, needs_rows
@@ -306,6 +308,28 @@ def novelty_classes() -> str:
     return table(["AUC, held out:", *novelty_head(names)], rows)
 
 
+def rare_classes() -> str:
+    results: dict[str, dict[str, dict[str, float]]] = json.loads(RARE_CLASSES.read_text())
+    streams = list(results)
+    rows = []
+    for name in next(iter(results.values())):
+        learner, _, setting = name.partition(", ")
+        rows.append([f"`{learner}`" + (f", {setting}" if setting else "")])
+        for stream in streams:
+            for measure in ("auc", "precision"):
+                best = max(found[measure] for found in results[stream].values())
+                value = results[stream][name][measure]
+                rows[-1].append(f"**{value:.3f}**" if value == best else f"{value:.3f}")
+        rows[-1].append(" / ".join(f"{100 * results[stream][name]['balanced']:.0f}" for stream in streams))
+        rows[-1].append(" / ".join(f"{results[stream][name]['microseconds']:.0f}" for stream in streams))
+    head = ["learner"]
+    for stream in streams:
+        rare = 100 * next(iter(results[stream].values()))["rare"]
+        star = " *" if stream in RARE_CHOSEN_ON else ""
+        head += [f"{stream}{star}, {rare:.1f} % rare: AUC", "average precision"]
+    return table([*head, "balanced accuracy %", "µs per row"], rows)
+
+
 def adult() -> dict[str, dict[str, object]]:
     results: dict[str, dict[str, object]] = json.loads((ROOT / "docs" / "adult" / "results.json").read_text())
     return results
@@ -386,6 +410,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "conformal-range": conformal_range,
     "novelty-means": novelty_means,
     "novelty-classes": novelty_classes,
+    "rare-classes": rare_classes,
     "scale-costs": lambda: f"{table(COST_HEAD, cost_rows())}\n{load_sentence()}",
     "scale-needs": lambda: table(NEEDS_HEAD, needs_rows()),
     "adult-online": adult_online,

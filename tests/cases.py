@@ -151,6 +151,12 @@ CASES = {
     "bsgd removal": simple(budgetron.BSGD, ref.BSGD, budget=10, variant="removal", decay=0.05),
     "bsgd projection": simple(budgetron.BSGD, ref.BSGD, budget=10, variant="projection", decay=0.05),
     "nogd": simple(budgetron.NOGD, ref.NOGD, budget=10, rank=5, eta=0.3),
+    "auc": Case(
+        budgetron.AUCMaximizer,
+        ref.AUCMaximizer,
+        {"budget": 10, "eta": 0.5, "random_state": 3},
+        {"budget": 10, "eta": 0.5},
+    ),
     "voted": Case(budgetron.VotedKernelPerceptron, ref.VotedPerceptron),
 }
 

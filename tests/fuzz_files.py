@@ -111,6 +111,7 @@ def models():
     yield budgetron.FOGD(4, gamma=0.5, random_state=0).fit(X, three)
     yield budgetron.FOGD(4, gamma=0.5, random_state=0).fit(wide, y)
     yield budgetron.TighterPerceptron(3, gamma=0.5).fit(X, y)
+    yield budgetron.AUCMaximizer(4, gamma=0.5, random_state=0).fit(X, three)
     yield budgetron.Projectron(0.5, budget=5, kernel=Normalized("poly")).fit(X, three)
     yield budgetron.KernelPerceptron(gamma=0.5).fit(single, np.where(y > 0, "yes", "no").astype(object))
     yield budgetron.VotedKernelPerceptron("majority").fit(X, y)

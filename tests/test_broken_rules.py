@@ -63,6 +63,19 @@ FAULTS = {
         "self.maintain(self.smallest())",
         "self.maintain(0)",
     ),
+    "no level": ("auc", "_auc_maximizer", "        self.level()\n", ""),
+    "the loss of all pairs is summed": (
+        "auc",
+        "_auc_maximizer",
+        "self.eta * self.y / self.count(-self.y)",
+        "self.eta * self.y",
+    ),
+    "each row is stored": (
+        "auc",
+        "_auc_maximizer",
+        "self.draw_fraction() * rows",
+        "self.draw_fraction() * own",
+    ),
     "f is not projected": (
         "nogd",
         "_nogd",

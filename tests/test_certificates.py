@@ -171,6 +171,7 @@ BUDGETED = {
     "cks": lambda b: budgetron.CKSPerceptron(b, kernel="linear"),
     "stoptron": lambda b: budgetron.Stoptron(b, kernel="linear"),
     "tighter": lambda b: budgetron.TighterPerceptron(b, kernel="linear"),
+    "auc": lambda b: budgetron.AUCMaximizer(b, kernel="linear", random_state=0),
     "ogd": lambda b: budgetron.OGD(budget=b, kernel="linear"),
     "bogd": lambda b: budgetron.BOGD(b, kernel="linear", random_state=0),
     "budget pa": lambda b: budgetron.BudgetPA(b, kernel="linear"),
@@ -409,6 +410,7 @@ def test_uncertifiable_models_raise():
     for model in (
         budgetron.CKSPerceptron(50),
         budgetron.TighterPerceptron(50),
+        budgetron.AUCMaximizer(50),
         budgetron.BudgetPA(50),
         budgetron.NOGD(50),
         budgetron.PassiveAggressive(),

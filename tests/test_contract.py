@@ -104,7 +104,9 @@ def test_mirrored_is_the_hypothesis_of_opposite_labels(name):
     np.testing.assert_array_equal(opposite, -margins)
 
 
-@pytest.mark.parametrize("learner", [budgetron.BOGD, budgetron.RandomizedBudgetPerceptron])
+@pytest.mark.parametrize(
+    "learner", [budgetron.AUCMaximizer, budgetron.BOGD, budgetron.RandomizedBudgetPerceptron]
+)
 def test_mirrored_starts_with_the_state_of_the_generator(learner):
     (hypothesis,) = hypotheses_of(learner(5, random_state=1).fit(*stream()))
     mirrored = hypothesis.mirrored(np.random.default_rng(0))

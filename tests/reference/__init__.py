@@ -26,6 +26,7 @@ from reference.perceptron import (
 )
 from reference.projectron import Projectron, ProjectronPlusPlus
 from reference.randomized import ModifiedRandomizedBudget, RandomizedBudget
+from reference.ranking import AUCMaximizer
 from reference.second_order import JointSecondOrder, SecondOrderProjectron
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "KERNELS",
     "NOGD",
     "OGD",
+    "AUCMaximizer",
     "Ahpatron",
     "BasicForgetron",
     "BudgetPA",

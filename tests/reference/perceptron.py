@@ -72,7 +72,7 @@ class Reference:
         self.gap = inf
         self.entry = {name: -1 if name == "removed" else nan for name in self.names}
         margin = self.f(t)
-        if self.alpha:
+        if any(self.alpha.values()):  # otherwise f is exactly 0
             self.near(margin)
         if self.y[t] * margin <= 0:
             self.mistakes += 1

@@ -10,6 +10,7 @@ from budgetron._base.kernel_regressor import KernelRegressor as _KernelRegressor
 from budgetron._base.online_classifier import OnlineClassifier as _OnlineClassifier
 from budgetron._base.online_detector import OnlineDetector as _OnlineDetector
 from budgetron.kernelized._ahpatron import Ahpatron as Ahpatron
+from budgetron.kernelized._auc_maximizer import AUCMaximizer as AUCMaximizer
 from budgetron.kernelized._bogd import BOGD as BOGD
 from budgetron.kernelized._bsgd import BSGD as BSGD
 from budgetron.kernelized._budget_pa import BudgetPA as BudgetPA
