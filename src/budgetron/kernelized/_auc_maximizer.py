@@ -42,8 +42,8 @@ class PairwiseRule(SpanRule):
 
     def reserve(self, capacity: int) -> None:
         """Make room for `capacity` slots."""
-        labels = np.zeros(capacity)
-        labels[: len(self.labels)] = self.labels
+        labels, before = np.zeros(capacity), np.asarray(self.labels)
+        labels[: len(before)] = before
         self.labels = labels
         SpanRule.reserve(self, capacity)
 
@@ -83,8 +83,8 @@ class PairwiseRule(SpanRule):
     def mirror(self) -> None:
         """Replace f by -f, and exchange the labels."""
         SpanRule.mirror(self)
-        np.negative(self.labels, out=self.labels)
-        self.labels += 0.0  # no negative zeros
+        labels = np.asarray(self.labels)
+        np.subtract(0.0, labels, out=labels)  # unlike -0, this is no negative zero
         self.negatives, self.positives = self.positives, self.negatives
 
     @cython.cfunc
