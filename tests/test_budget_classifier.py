@@ -17,10 +17,11 @@ from sklearn.datasets import load_digits
 
 import budgetron
 import budgetron.river
-from budgetron import BudgetClassifier, SecondOrderProjectron, linear
+from budgetron import BudgetClassifier, SecondOrderProjectron, linear, relevance
 from budgetron._base.access import hypotheses_of
 from budgetron._util.units import parse_bytes
 from budgetron.portfolio import Plan, _experts, _pool
+from budgetron.portfolio._views import Views
 
 
 def noisy(n, d=6, seed=0):
@@ -103,7 +104,9 @@ def test_reviews_end_experts_and_let_the_others_grow():
         active = [e for e in pool.experts if e.design.kind == "kernel" and e.learner is not None]
         on_trial = {young for young, _, _ in pool.trials}
         active = [e for e in active if pool.experts.index(e) not in on_trial]
-        assert 1 <= len(active) <= most
+        assert len(active) <= most
+        # From 1,024 rounds on, the best one may have learned scales, and take all of a small memory.
+        assert active if stop < 1024 else pool._second_order()
         assert pool.nbytes <= pool.reserved_bytes <= 1 << 20
         start = stop
     # With more memory, there is room for new experts besides the best one.
@@ -345,6 +348,44 @@ def test_a_new_expert_may_have_as_many_supports_as_the_one_that_it_may_replace()
         other = copy.deepcopy(pool)
         place = other._start_scaled(1024, changed=changed)[-1][0]
         assert other.experts[place].allowed == most
+
+
+def test_a_new_expert_may_have_as_many_supports_as_the_best_one():
+    """The best one has no learned scales."""
+    X = np.random.default_rng(0).normal(size=(2000, 10))
+    y = np.where(X[:, 0] * X[:, 1] * X[:, 2] > 0.0, 1, -1)
+    pool = hypotheses_of(BudgetClassifier("16MB", random_state=0).fit(X, y))[0].pool
+    pool.trials = []
+    for expert in pool._second_order("scaled"):
+        expert.end()
+    best = pool._best()
+    assert best.design.kind == "kernel"
+    for supports in (best.n_supports, 600):
+        other = copy.deepcopy(pool)
+        assert other._best().design.name == best.design.name
+        other._best().grow(other.row, other.outputs, other.memory // 2, 600)
+        rows, labels, weights = other._last_rows(1500)
+        if supports == 600:
+            other._replay(other._best(), Views(rows, other.scaler.apply(rows)), labels, weights)
+        most = other._best().n_supports
+        assert (most > 350) == (supports == 600)
+        place = other._start_scaled(1024)[-1][0]
+        assert other.experts[place].allowed == max(350, most)
+
+
+def test_later_scales_are_learned_in_fewer_steps(monkeypatch):
+    X, y = noisy(1100)
+    learned, scales = [], relevance.feature_scales
+
+    def recording(*arguments, steps, start, **others):
+        learned.append((steps, start is None))
+        return scales(*arguments, steps=steps, start=start, **others)
+
+    monkeypatch.setattr(relevance, "feature_scales", recording)
+    pool = hypotheses_of(BudgetClassifier("16MB", random_state=0).fit(X, y))[0].pool
+    assert learned == [(25, True), (12, False), (12, False)]
+    pool._start_scaled(300, changed=True)
+    assert learned[3:] == [(25, True)]
 
 
 def test_weights_of_classes_and_rows():

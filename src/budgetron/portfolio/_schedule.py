@@ -21,9 +21,10 @@ from budgetron.portfolio._views import Scaler, Views
 
 __all__ = ["CHANGED", "NO_TARGET", "ScheduledPool"]
 
-# The number of steps that learn the feature scales, and the rows that one step uses, at least and at most. In
-# between, the two matrices of a step take 1 / STEP_SHARE of the memory.
-SCALE_STEPS = 25
+# The number of steps that learn the feature scales: from equal scales, and from those learned earlier, if the
+# stream has not changed since. And the rows that one step uses, at least and at most. In between, the two
+# matrices of a step take 1 / STEP_SHARE of the memory.
+SCALE_STEPS, FURTHER_STEPS = 25, 12
 FEWEST_IN_STEP, MOST_IN_STEP, STEP_SHARE = 250, 512, 7
 # Feature scales are learned from at least this many rows.
 FEWEST_SCALED = 128
@@ -358,12 +359,18 @@ class ScheduledPool(ExpertPool):
         if others:  # the loss of the expert with the fewest errors
             expert.loss = self._fewest_errors(others).loss
         in_step = int(np.clip(np.sqrt(self.memory / STEP_SHARE / 8), FEWEST_IN_STEP, MOST_IN_STEP))
+        further = len(self.scales) > 0 and not changed
         self.scales = relevance.feature_scales(
-            self.scaler.apply(rows), labels, expert.gamma, max_rows=in_step, steps=SCALE_STEPS
+            self.scaler.apply(rows),
+            labels,
+            expert.gamma,
+            max_rows=in_step,
+            steps=FURTHER_STEPS if further else SCALE_STEPS,
+            start=self.scales if further else None,
         )
         most = MOST_SUPPORTS_OF_OTHERS
-        if stays >= 0 and not changed:  # a fair comparison: as many supports as the one that it may replace
-            most = max(most, self.experts[stays].n_supports)
+        if not changed:  # a fair comparison: as many supports as the one that it may replace, and as the best
+            most = max([most, *(other.n_supports for other in self._rivals(stays))])
         started = self._start_late(expert, n_rows, self.scales, changed, parts, most)
         while changed and not started and self._second_order():
             changes.append(self._end(max(self._second_order(), key=lambda other: other.nbytes), None))
@@ -376,6 +383,11 @@ class ScheduledPool(ExpertPool):
         if self.watched < 0 or self.experts[self.watched].learner is None:
             self._watch_best()
         return changes + started
+
+    def _rivals(self, stays: int) -> list[Expert]:
+        """Return the best second-order expert, and the one at this place if it is not negative."""
+        rivals = [self._best()] if self._second_order() else []
+        return rivals + ([self.experts[stays]] if stays >= 0 else [])
 
     def _end_trial(self, new: int, previous: int) -> Changes:
         """End one of two experts of the same kind. Of different kinds, only a new one may end.
