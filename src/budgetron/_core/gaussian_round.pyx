@@ -27,8 +27,8 @@ cdef extern from "simd.h" nogil:
     void bt_axpy(double, const double*, double*, ptrdiff_t)
 
 # Rows in a block. With more coordinates it is longer, because Sigma is read once per block. The arrays of a
-# block then take about a quarter of the memory of Sigma.
-cdef Py_ssize_t COORDINATES_PER_ROW = 16, MOST_ROWS = 128, FEWEST_ROWS = 24
+# block then take about half of the memory of Sigma.
+cdef Py_ssize_t COORDINATES_PER_ROW = 12, MOST_ROWS = 128, FEWEST_ROWS = 24
 
 # Rounding can leave a variance that is almost 0 below 0, and a step along such a direction would make it worse. So
 # each direction keeps at least this variance; at first it is 1. This is far below the variance that an update leaves, unless rows
