@@ -383,7 +383,7 @@ def test_later_scales_are_learned_in_fewer_steps(monkeypatch):
 
     monkeypatch.setattr(relevance, "feature_scales", recording)
     pool = hypotheses_of(BudgetClassifier("16MB", random_state=0).fit(X, y))[0].pool
-    assert learned == [(25, True), (12, False), (12, False)]
+    assert learned == [(25, True), (25, True), (12, False)]
     pool._start_scaled(300, changed=True)
     assert learned[3:] == [(25, True)]
 

@@ -21,9 +21,10 @@ from budgetron.portfolio._views import Scaler, Views
 
 __all__ = ["CHANGED", "NO_TARGET", "ScheduledPool"]
 
-# The number of steps that learn the feature scales: from equal scales, and from those learned earlier, if the
-# stream has not changed since. And the rows that one step uses, at least and at most. In between, the two
-# matrices of a step take 1 / STEP_SHARE of the memory.
+# The number of steps that learn the feature scales: from equal scales, and from those learned earlier. The
+# second is for later reviews, if the stream has not changed since: in little memory, only the first scales are
+# used. And the rows that one step uses, at least and at most. In between, the two matrices of a step take
+# 1 / STEP_SHARE of the memory.
 SCALE_STEPS, FURTHER_STEPS = 25, 12
 FEWEST_IN_STEP, MOST_IN_STEP, STEP_SHARE = 250, 512, 7
 # Feature scales are learned from at least this many rows.
@@ -359,7 +360,7 @@ class ScheduledPool(ExpertPool):
         if others:  # the loss of the expert with the fewest errors
             expert.loss = self._fewest_errors(others).loss
         in_step = int(np.clip(np.sqrt(self.memory / STEP_SHARE / 8), FEWEST_IN_STEP, MOST_IN_STEP))
-        further = len(self.scales) > 0 and not changed
+        further = len(self.scales) > 0 and not changed and self.seen >= BEST_GROWS_FROM
         self.scales = relevance.feature_scales(
             self.scaler.apply(rows),
             labels,
