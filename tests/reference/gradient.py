@@ -86,8 +86,11 @@ class BOGD(Reference):
         if loss <= self.tie:
             return
         self.entry["tau"] = self.eta
+        lost = 0.0
         if len(self.alpha) == self.budget:
             p = self.probabilities()
+            if self.budget == 1:  # the change has no mean of 0
+                lost = self.entry["error"] = self.norm(self.alpha)
             if self.variant == "uniform":
                 r = list(self.alpha)[self.rng.integers(self.budget)]
             else:
@@ -109,7 +112,7 @@ class BOGD(Reference):
         clipped = {i: max(-most, min(most, c)) for i, c in self.alpha.items()}
         changes = {i: clipped[i] - c for i, c in self.alpha.items() if clipped[i] != c}
         if changes:
-            self.entry["error"] = self.norm(changes)
+            self.entry["error"] = lost + self.norm(changes)
         self.alpha = clipped
 
 

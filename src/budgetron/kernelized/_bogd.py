@@ -27,6 +27,7 @@ class BoundedGradientRule(SpanRule):
     eta: cython.double
     decay: cython.double  # lambda
     most: cython.double  # the largest |coefficient|
+    lost: cython.double  # the norm of what the round changed besides its random change
 
     def __init__(
         self,
@@ -42,6 +43,7 @@ class BoundedGradientRule(SpanRule):
         self.eta = eta
         self.decay = decay
         self.most = most
+        self.lost = 0.0
 
     @cython.cfunc
     @cython.nogil
@@ -62,6 +64,7 @@ class BoundedGradientRule(SpanRule):
         self.note(TAU, 0.0)
         self.shrink(1.0 - self.eta * self.decay)  # (1 - eta lambda) f_t
         if self.has_loss():
+            self.lost = 0.0
             self.note(TAU, self.eta)
             if self.size() == self.budget:
                 self.remove_at_random()
@@ -80,6 +83,9 @@ class BoundedGradientRule(SpanRule):
         variance: cython.double = 0.0
         below: cython.double = 0.0
         u: cython.double
+        if self.budget == 1:  # it is removed for certain, so that the mean of the change is not 0
+            self.lost = fabs(self.weight(0)) * sqrt(self.own(0))
+            self.note(ERROR, self.lost)
         self.set_probabilities()
         if self.uniform:
             chosen = self.draw(self.budget)
@@ -162,7 +168,7 @@ class BoundedGradientRule(SpanRule):
                 clipped = True
         if clipped:
             if self.recording:
-                self.note(ERROR, self.direction_norm())
+                self.note(ERROR, self.lost + self.direction_norm())
             self.move(1.0, self._direction)
         return 1
 
@@ -203,7 +209,8 @@ class BOGD(KernelClassifier):
     The loss is the hinge loss. The expected number of mistakes is at most that of
     `bounds.online_gradient_descent` with the variances of the random changes, which are at most
     (B / (B - 1))^2 `limit`^2 eta^2 R^2 for "uniform", and with the errors that the limit of the coefficients
-    causes. It is evaluated on the ledger of a run.
+    causes. It is evaluated on the ledger of a run. With a budget of 1 there are no others to correct: the
+    removed term is an error.
 
     The paper's probabilities of BOGD++ can be negative where a coefficient is much larger than the others.
     Here such a support is never removed, and the probabilities of the others sum to 1. A hinge loss of at
