@@ -32,6 +32,11 @@ WITH_THEOREM = {
         np.inf,
         [DESCENT],
     ),
+    "bogd, one support": (
+        lambda: budgetron.BOGD(1, "uniform", eta=0.5, gamma=0.5, random_state=0),
+        np.inf,
+        [DESCENT],
+    ),
     "bsgd removal": (lambda: budgetron.BSGD(15, "removal", 0.05, gamma=0.5), np.inf, [DESCENT]),
     "bsgd projection": (lambda: budgetron.BSGD(15, "projection", 0.05, gamma=0.5), np.inf, [DESCENT]),
     "bsgd merging": (lambda: budgetron.BSGD(15, "merging", 0.05, gamma=0.5), np.inf, [DESCENT]),
@@ -43,8 +48,19 @@ WITH_THEOREM = {
     ),
     "ahpatron": (
         lambda: budgetron.Ahpatron(20, gamma=0.5),
-        np.sqrt(20 / 8),
+        np.sqrt(20 / 8) - 0.5,
         ["ahpatron", "ahpatron_ledger"],
+    ),
+    "ahpatron, equal rows": (
+        lambda: budgetron.Ahpatron(7, 1.0, eta=0.7, gamma=1e-9),
+        1.0,
+        ["ahpatron", "ahpatron_ledger"],
+    ),
+    "ahpatron, linear": (lambda: budgetron.Ahpatron(3, kernel="linear"), np.inf, ["ahpatron_ledger"]),
+    "ahpatron, poly": (
+        lambda: budgetron.Ahpatron(3, kernel="poly", gamma=1.0, degree=2, coef0=1.0),
+        np.inf,
+        ["ahpatron_ledger"],
     ),
     "ahpatron, ledger": (
         lambda: budgetron.Ahpatron(8, 0.3, eta=0.4, radius=3.0, gamma=0.5),
@@ -88,9 +104,26 @@ def test_ogd_bound_without_errors_is_the_simple_formula():
 
 
 def test_ahpatron_default_bound():
-    assert bounds.ahpatron(2.0, 5.0, 32, 0.5, 0.5) == pytest.approx(2 * 4 + 2 * 5)
+    assert bounds.ahpatron(1.5, 5.0, 32, 0.5, 0.5) == pytest.approx(2 * 1.5**2 + 2 * 5)
     with pytest.raises(AssumptionError, match=r"of at most 0\.5 is assumed"):
-        bounds.ahpatron(2.1, 5.0, 32, 0.5, 0.5)
+        bounds.ahpatron(1.6, 5.0, 32, 0.5, 0.5)
+
+
+def test_the_step_after_a_projection_is_part_of_the_bound_of_ahpatron():
+    """The row's margin is that before the projection: without its term the bound is violated."""
+    ratios = {"with": [], "without": []}
+    for kind in KINDS:
+        X, y = make_stream(kind, 0, 80)
+        model = budgetron.Ahpatron(3, kernel="linear")
+        trace = model.progressive_fit(X, y, classes=[-1, 1], ledger=True)
+        for competitor in competitors(model, X, y, np.inf, np.random.default_rng(0)):
+            certificate = certify(model, X, y, trace, competitor, theorem="ahpatron_ledger")
+            radius = np.sqrt((X**2).sum(axis=1).max())
+            missing = radius * np.nansum(trace.ledger["error"])  # 2 eta R ||e|| / (2 eta)
+            ratios["with"].append(certificate.ratio)
+            ratios["without"].append(certificate.count / (certificate.bound - missing))
+    assert max(ratios["with"]) <= 1.0
+    assert max(ratios["without"]) > 1.0
 
 
 @pytest.mark.parametrize("name", STREAMS)

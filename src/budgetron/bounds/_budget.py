@@ -186,7 +186,7 @@ def projectron_plus_plus(
     "Liao et al. (2024), our proof and constants",
     "`Ahpatron`",
     "mistakes",
-    "eta^2 R^2 + 2 ||g||^2 / B <= 2 eta epsilon",
+    "eta^2 R^2 + 2 (||g|| + eta R)^2 / B <= 2 eta epsilon",
 )
 def ahpatron(
     norm: float,
@@ -198,24 +198,25 @@ def ahpatron(
     *,
     check: Check = True,
 ) -> float:
-    """Return (||g||^2 + 2 eta sum of hinge losses) / (2 eta - eta^2 R^2 - 2 ||g||^2 / B).
+    """Return (||g||^2 + 2 eta sum of hinge losses) / (2 eta - eta^2 R^2 - 2 (||g|| + eta R)^2 / B).
 
-    A step with y f(x) < 1 changes ||f - g||^2 by -2 eta (y g(x) - y f(x)) + eta^2 k(x, x). This is at most
+    A step changes ||f - g||^2 by -2 eta (y g(x) - y f(x)) + eta^2 k(x, x). This is at most
     eta^2 R^2 - 2 eta (1 - loss of g) on a mistake, and eta^2 R^2 - 2 eta (epsilon - loss of g) on another
-    update. A projection that removes e, orthogonal to the hypothesis that is left, adds
-    2 <g, e> - ||e||^2 <= ||g||^2. It frees half of the budget, so that there are at most 2 / B projections
-    per update. Limiting ||f|| to at least ||g|| does not increase the distance. The sum of all changes is at
+    update. A projection before the step removes e, orthogonal to the hypothesis that is left. It adds
+    2 <g, e> - ||e||^2, and -2 eta y e(x), because the step then starts from f - e. The sum of both is at most
+    (||g|| + eta R)^2. A projection frees half of the budget, so that there are at most 2 / B projections per
+    update. Limiting ||f|| to at least ||g|| does not increase the distance. The sum of all changes is at
     least -||g||^2. By the assumption, updates that are no mistakes do not increase the bound.
     """
-    cost = eta**2 * radius**2 + 2 * norm**2 / budget
+    cost = eta**2 * radius**2 + 2 * (norm + eta * radius) ** 2 / budget
     assume(
         check,
         cost <= 2 * eta * epsilon * (1 + ROUNDING),
-        f"an eta^2 R^2 + 2 ||g||^2 / B of at most {2 * eta * epsilon:.6g}",
+        f"an eta^2 R^2 + 2 (||g|| + eta R)^2 / B of at most {2 * eta * epsilon:.6g}",
         cost,
     )
     left = 2 * eta - cost
-    assume(check, left > 0, "a 2 eta - eta^2 R^2 - 2 ||g||^2 / B above 0", left)
+    assume(check, left > 0, "a 2 eta - eta^2 R^2 - 2 (||g|| + eta R)^2 / B above 0", left)
     return (norm**2 + 2 * eta * losses) / left if left > 0 else inf
 
 
@@ -227,6 +228,7 @@ def ahpatron_ledger(
     squares: float,
     errors: ArrayLike,
     excess: float = 0.0,
+    radius: float = 1.0,
     *,
     check: Check = True,
 ) -> float:
@@ -245,7 +247,10 @@ def ahpatron_ledger(
         The norm of what each projection removed.
     excess : float
         The sum of 1 - y f(x) over the updates, minus the number of mistakes.
+    radius : float
+        R, the largest sqrt(k(x, x)).
     """
     error = np.asarray(errors, float)
-    changes = norm**2 + eta**2 * squares + float(np.sum(2 * norm * error - error**2))
+    projections = float(np.sum(2 * (norm + eta * radius) * error - error**2))
+    changes = norm**2 + eta**2 * squares + projections
     return losses + changes / (2 * eta) - excess

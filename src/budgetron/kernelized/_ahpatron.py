@@ -63,7 +63,7 @@ class Ahpatron(KernelClassifier):
     epsilon : float in (0, 1], default=0.5
         Rounds with y f(x) < 1 - epsilon are learned. With 1 only mistakes are.
     eta : float, default=None
-        The step; by default `epsilon`, for which the bound allows the largest norm.
+        The step; by default `epsilon`, for which the bound allows nearly the largest norm.
     radius : float, default=None
         The largest norm of the hypothesis. None means no limit.
     kernel, gamma, degree, coef0
@@ -77,8 +77,8 @@ class Ahpatron(KernelClassifier):
     O(B d + B^2), because the Gram matrix of the supports is stored.
 
     With the defaults, if k(x, x) <= 1, the number of mistakes is at most 2 ||g||^2 + 2 * (sum of hinge losses
-    of g) for every g with ||g|| <= sqrt(B / 8). `bounds.ahpatron` has the bound for other values, and its
-    proof; `bounds.ahpatron_ledger` is the bound for the errors of a run. The authors prove a bound of the
+    of g) for every g with ||g|| <= sqrt(B / 8) - 1/2. `bounds.ahpatron` has the bound for other values, and
+    its proof; `bounds.ahpatron_ledger` is the bound for the errors of a run. The authors prove a bound of the
     same kind; the constants are ours.
 
     The half with the largest coefficients is kept. The paper's code adds a small number to the diagonal of
@@ -159,5 +159,6 @@ class Ahpatron(KernelClassifier):
             float(run.kernel.diagonal(run.X)[learned].sum()),
             np.nan_to_num(run.ledger("error")),
             float((1.0 - margins[learned]).sum() - run.trace.mistakes.sum()),
+            run.radius,
             check=check,
         )
