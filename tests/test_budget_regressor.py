@@ -95,10 +95,11 @@ def test_intervals_equal_reference(seed):
     assert state[0] == pytest.approx(reference.m)
 
 
-def literal_run(X, y, model):
+def literal_run(X, y, model, stop=None):
     """Play the stream row by row with single regressors as experts; return predictions and intervals.
 
-    Only the number of supports of each kernel expert is taken from the model: the memory decides it.
+    Only the number of supports of each kernel expert is taken from the model: the memory decides it. `stop`
+    is the number of rows that are played; None means all.
     """
     portfolio = model._learners[0]
     d, n = X.shape[1], len(DESIGNS)
@@ -139,7 +140,7 @@ def literal_run(X, y, model):
         for i in places:
             active[i], leader.recent[i] = True, 1.0001 * least
 
-    for t in range(len(y)):
+    for t in range(len(y))[:stop]:
         seen = X[: t + 1]
         deviation = seen.std(axis=0)
         rows.append(

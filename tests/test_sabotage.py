@@ -53,12 +53,17 @@ FAULTS = {
 
 
 def build(folder, fault, name):
-    """Compile a changed copy of a learner's module under another name, and import it."""
+    """Compile a changed copy of a learner's module under another name, and import it.
+
+    `fault` is the module, the text to replace, and its replacement. Modules without a folder are kernel
+    learners.
+    """
     for tool in ("cython", "cc"):
         if shutil.which(tool) is None:
             pytest.skip(f"{tool} is not on the path; it is needed to compile the fault")
     source, old, new = fault
-    text = (PACKAGE / "kernelized" / f"{source}.py").read_text()
+    path = PACKAGE / f"{source}.py" if "/" in source else PACKAGE / "kernelized" / f"{source}.py"
+    text = path.read_text()
     assert text.count(old) == 1, "the line to replace was not found"
     path = folder / f"{name}.py"
     path.write_text(text.replace(old, new))
