@@ -299,8 +299,8 @@ def test_memory_is_a_limit(memory, d):
         model = BudgetRegressor(caught.value.needed)
         assert limit < caught.value.needed < 200_000
         limit = caught.value.needed
-    for start in range(0, 2100, 350):
-        model.partial_fit(X[start : start + 350], y[start : start + 350])
+    for start in range(0, 2100, 100):
+        model.partial_fit(X[start : start + 100], y[start : start + 100])
         assert model.nbytes_ <= limit
     kernels = [one for one in model.experts_ if one["supports"]]
     assert kernels or limit < 300_000

@@ -8,6 +8,7 @@ from sklearn.linear_model import SGDRegressor
 
 from budgetron import (
     BudgetRegressor,
+    ConformalRegressor,
     Forgetron,
     NormaRegressor,
     SecondOrderRegressor,
@@ -103,6 +104,18 @@ def test_delayed_targets(rows):
     late = progressive(BudgetRegressor("1MB"), (X[:300], y[:300]), delay=4)
     assert late.coverage is not None
     assert 0.7 < late.coverage < 1.0
+
+
+def test_intervals_before_the_first_target_is_seen(rows):
+    X, y = rows
+    model, covered = ConformalRegressor(linear.AROWRegressor()), 0
+    for t in range(300):
+        low, high = model.predict_interval(X[t : t + 1])[0] if t > 100 else (-np.inf, np.inf)
+        covered += low <= y[t] <= high
+        if t >= 100:
+            model.play(X[t - 100], y[t - 100])
+    result = progressive(ConformalRegressor(linear.AROWRegressor()), (X[:300], y[:300]), delay=100)
+    assert result.coverage == covered / 300
 
 
 def test_scaled_targets(rows):
