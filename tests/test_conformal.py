@@ -168,7 +168,7 @@ def hostile(kind, n, rng):
 KINDS = ["noise", "flips", "one class", "duplicates", "scales", "rare"]
 
 
-@pytest.mark.parametrize("group", range(10))
+@pytest.mark.parametrize("group", range(20))
 def test_no_violation_of_the_bound_of_a_classifier(group):
     for seed in range(10 * group, 10 * group + 10):
         rng = np.random.default_rng(seed)
@@ -181,7 +181,7 @@ def test_no_violation_of_the_bound_of_a_classifier(group):
         assert_bounds(model, X, y, trace)
 
 
-@pytest.mark.parametrize("group", range(10))
+@pytest.mark.parametrize("group", range(20))
 def test_no_violation_of_the_bound_of_a_regressor(group):
     for seed in range(10 * group, 10 * group + 10):
         rng = np.random.default_rng(seed)
