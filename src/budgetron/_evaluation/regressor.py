@@ -103,15 +103,17 @@ def play_delayed(model: Regressor, X: Rows, y: Floats, waiting: DelayedRows, del
     if isinstance(model, OnlineRegressor):
         start_regressor(model, X, y)  # so that the whole block determines gamma="scale"
     predictions, supports = np.zeros(len(y)), np.zeros(len(y), np.int64)
-    intervals = np.zeros((len(y), 2)) if hasattr(model, "predict_interval") else None
+    interval_of = getattr(model, "predict_interval", None)  # few regressors have it
+    intervals = None if interval_of is None else np.zeros((len(y), 2))
     with one_thread():
         for t in range(len(y)):
             row = X[t : t + 1]
-            if can_predict := _can_predict(model):
+            can_predict = _can_predict(model)
+            if can_predict:
                 predictions[t] = model.predict(row)[0]
-            # Ours have an interval before the first row is learned, too.
-            if intervals is not None and (can_predict or isinstance(model, OnlineRegressor)):
-                intervals[t] = model.predict_interval(row)[0]
+            has_interval = can_predict or isinstance(model, OnlineRegressor)  # before the first row, too
+            if has_interval and interval_of is not None and intervals is not None:
+                intervals[t] = interval_of(row)[0]
             waiting.add(row, y[t])
             if len(waiting) > delay:
                 learn_row(model, *waiting.next())
