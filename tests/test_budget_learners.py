@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 import reference as ref
-from cases import CASES, STREAMS, gram_of, stream
+from cases import CASES, STREAMS, gram_of, stream, with_budget
 from test_certificates import KINDS, competitors, make_stream
 
 import budgetron
@@ -328,3 +328,30 @@ def test_merging_in_a_batch_after_single_rounds():
         np.testing.assert_allclose(
             batch.progressive_fit(X[8:], y[8:]).margins, margins, rtol=1e-9, atol=1e-12
         )
+
+
+# Learners that decide by the size of a loss. Those that learn mistakes only depend on the sign of a margin.
+DECIDE_BY_LOSS = ("ogd", "bogd", "bogd++", "budget", "bsgd", "nogd", "ahpatron", "auc")
+BY_LOSS = [name for name in CASES if name.split()[0] in DECIDE_BY_LOSS and with_budget(CASES[name], 1)]
+
+
+@pytest.mark.parametrize("gamma", [1e8, 1e-11])
+@pytest.mark.parametrize("budget", [1, 2, 5])
+@pytest.mark.parametrize("label", BY_LOSS)
+def test_kernel_matrices_of_zeros_and_ones(label, budget, gamma):
+    """With such widths all rows that differ are orthogonal, or all rows are equal up to rounding."""
+    case = with_budget(CASES[label], budget)
+    for name in ("random", "nasty"):
+        X, y = stream(name, 90)
+        whole, cut, single = (case.learner(**case.parameters, gamma=gamma) for _ in range(3))
+        trace = whole.progressive_fit(X, y, classes=[-1, 1])
+        assert np.isfinite(trace.margins).all()
+        assert trace.support_sizes.max() <= budget
+        parts = [
+            cut.progressive_fit(X[rows], y[rows], classes=[-1, 1]).margins
+            for rows in np.array_split(np.arange(90), 7)
+        ]
+        played = [single.play(x, sign, classes=[-1, 1]) for x, sign in zip(X, y, strict=True)]
+        for margins, model in ((np.concatenate(parts), cut), (played, single)):
+            np.testing.assert_allclose(margins, trace.margins, rtol=1e-6, atol=1e-6)
+            np.testing.assert_array_equal(model.support_, whole.support_)
