@@ -86,7 +86,7 @@ class BOGD(Reference):
         if loss <= self.tie:
             return
         self.entry["tau"] = self.eta
-        lost = 0.0
+        lost = change = 0.0
         if len(self.alpha) == self.budget:
             p = self.probabilities()
             if self.budget == 1:  # the change has no mean of 0
@@ -105,14 +105,19 @@ class BOGD(Reference):
             self.entry["variance"] = sum(
                 p[i] * c**2 * self.K[i, i] / (1 - p[i]) ** 2 for i, c in self.alpha.items() if p[i] < 1
             )
+            before = dict(self.alpha)
             self.remove(r)
             self.alpha = {i: c / (1 - p[i]) for i, c in self.alpha.items()}
+            if self.budget > 1:
+                change = self.norm({i: self.alpha.get(i, 0.0) - c for i, c in before.items()})
         self.alpha[t] = self.eta * self.y[t]
         most = self.limit * self.eta
         clipped = {i: max(-most, min(most, c)) for i, c in self.alpha.items()}
         changes = {i: clipped[i] - c for i, c in self.alpha.items() if clipped[i] != c}
         if changes:
             self.entry["error"] = lost + self.norm(changes)
+            if change > 0:
+                self.entry["variance"] += 2 * change * self.norm(changes)
         self.alpha = clipped
 
 

@@ -27,7 +27,9 @@ class BoundedGradientRule(SpanRule):
     eta: cython.double
     decay: cython.double  # lambda
     most: cython.double  # the largest |coefficient|
-    lost: cython.double  # the norm of what the round changed besides its random change
+    lost: cython.double  # of the round: the norm of a change without a mean of 0
+    variance: cython.double  # of its random change
+    change: cython.double  # the norm of its random change
 
     def __init__(
         self,
@@ -43,7 +45,7 @@ class BoundedGradientRule(SpanRule):
         self.eta = eta
         self.decay = decay
         self.most = most
-        self.lost = 0.0
+        self.lost = self.variance = self.change = 0.0
 
     @cython.cfunc
     @cython.nogil
@@ -64,7 +66,7 @@ class BoundedGradientRule(SpanRule):
         self.note(TAU, 0.0)
         self.shrink(1.0 - self.eta * self.decay)  # (1 - eta lambda) f_t
         if self.has_loss():
-            self.lost = 0.0
+            self.lost = self.variance = self.change = 0.0
             self.note(TAU, self.eta)
             if self.size() == self.budget:
                 self.remove_at_random()
@@ -106,6 +108,11 @@ class BoundedGradientRule(SpanRule):
                 if p != chosen:
                     self._direction[self.supports._order[p]] = self.weight(p) * (1.0 / keep - 1.0)
         self.note(VARIANCE, variance)
+        if self.recording and self.budget > 1:
+            self.variance = variance
+            self._direction[self.supports._order[chosen]] = -self.weight(chosen)
+            self.change = self.direction_norm()
+            self._direction[self.supports._order[chosen]] = 0.0
         self.move(1.0, self._direction)
         self.remove(chosen)
         return 1
@@ -168,7 +175,10 @@ class BoundedGradientRule(SpanRule):
                 clipped = True
         if clipped:
             if self.recording:
-                self.note(ERROR, self.lost + self.direction_norm())
+                error: cython.double = self.direction_norm()
+                self.note(ERROR, self.lost + error)
+                if self.change > 0.0:  # it depends on the random change: their product has no mean of 0
+                    self.note(VARIANCE, self.variance + 2.0 * self.change * error)
             self.move(1.0, self._direction)
         return 1
 
@@ -209,8 +219,9 @@ class BOGD(KernelClassifier):
     The loss is the hinge loss. The expected number of mistakes is at most that of
     `bounds.online_gradient_descent` with the variances of the random changes, which are at most
     (B / (B - 1))^2 `limit`^2 eta^2 R^2 for "uniform", and with the errors that the limit of the coefficients
-    causes. It is evaluated on the ledger of a run. With a budget of 1 there are no others to correct: the
-    removed term is an error.
+    causes. It is evaluated on the ledger of a run. A round with a random change and an error adds twice the
+    product of their norms to the variance. With a budget of 1 there are no others to correct: the removed
+    term is an error.
 
     The paper's probabilities of BOGD++ can be negative where a coefficient is much larger than the others.
     Here such a support is never removed, and the probabilities of the others sum to 1. A hinge loss of at
