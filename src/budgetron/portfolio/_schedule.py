@@ -22,9 +22,9 @@ from budgetron.portfolio._views import Scaler, Views
 __all__ = ["CHANGED", "NO_TARGET", "ScheduledPool"]
 
 # The number of steps that learn the feature scales: from equal scales, and from those learned earlier. The
-# second is for later reviews, if the stream has not changed since: in little memory, only the first scales are
-# used. And the rows that one step uses, at least and at most. In between, the two matrices of a step take
-# 1 / STEP_SHARE of the memory.
+# latter is for reviews from BEST_GROWS_FROM rounds on, if the stream has not changed: in little memory, only
+# the first scales are used. And the rows that one step uses, at least and at most. In between, the two
+# matrices of a step take 1 / STEP_SHARE of the memory.
 SCALE_STEPS, FURTHER_STEPS = 25, 12
 FEWEST_IN_STEP, MOST_IN_STEP, STEP_SHARE = 250, 512, 7
 # Feature scales are learned from at least this many rows.
