@@ -253,6 +253,7 @@ def test_inconsistent_parts_are_refused():
     [
         ({"f0": -np.inf}, True, "'f0' must be a finite number; got -inf"),
         ({"f0": 1.0, "f1": "red"}, True, "'f1' must be a finite number; got 'red'. Encode text"),
+        ({"f0": 10**400}, True, "'f0' must be a finite number; got 1000"),
         ({"new": np.inf}, True, "'new' must be a finite number"),
         ({"new": 1.0, "newer": [1.0, 2.0]}, "newest", "'newer' must be a finite number"),
         ({"new": 1.0, "newer": np.ones(2)}, "newest", "'newer' must be a finite number"),

@@ -130,7 +130,7 @@ def table_values(X: pd.DataFrame) -> NDArray[np.float64]:
         raise ValueError(f"feature {twice!r} is the name of several columns of X; a row has one value of it")
     try:
         values: NDArray[np.float64] = X.to_numpy(np.float64, na_value=np.nan)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         values = np.column_stack([_column_values(name, X[name]) for name in X.columns])
     infinite = np.isinf(values)
     if infinite.any():
@@ -143,7 +143,7 @@ def _column_values(name: Hashable, column: pd.Series) -> NDArray[np.float64]:
     """Return the values of a column that may be of any type, such as objects of which some are pandas' NA."""
     try:
         values: NDArray[np.float64] = column.astype(object).where(column.notna(), np.nan).to_numpy(np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(
             f"feature {name!r} is not a number; encode it (preprocessing.OneHotEncoder)"
         ) from None
@@ -161,7 +161,7 @@ def _number(name: Hashable, value: object) -> float:
         return 0.0
     try:
         number = float(value)  # type: ignore[arg-type]  # whatever is not a number raises
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):  # an integer may be too large
         number = np.nan
     if not np.isfinite(number):
         raise ValueError(
