@@ -667,10 +667,10 @@ def test_blank_lines_count(tmp_path):
 def test_bad_bytes(tmp_path):
     path = fault_file(tmp_path, "1,\N{EURO SIGN},0")
     path.write_bytes(path.read_text(encoding="utf-8").encode("cp1252"))
-    with pytest.raises(StreamError, match=r"big\.csv:123456: not UTF-8; convert"):
+    with pytest.raises(StreamError, match=r"big\.csv:123456: not UTF-8; save the file as UTF-8, or"):
         gather(read(path, "y"))
     path.write_bytes("a,y\n1,0\n".encode("utf-16"))
-    with pytest.raises(StreamError, match="not UTF-8"):
+    with pytest.raises(StreamError, match="this is UTF-16 text; give"):
         read(path, "y")
 
 
@@ -811,7 +811,8 @@ def test_text_among_numbers_is_not_a_category():
     rows = [f"{i},{i % 2}" for i in range(30)]
     path = csv("a,y", *rows[:20], "1.5e3,0", "two,1", *rows[20:])
     assert message_of(path, "y").endswith(
-        ":23: column \"a\" has 'two' among numbers; if the column holds categories, add it to categorical"
+        ":23: column \"a\" has 'two' among numbers; if the column holds categories, add it to categorical; "
+        "if the text means a missing value, add it to na_values"
     )
     stream = read(csv("a,y", *rows[:20], "1.5e3,0", "two,1", *rows[20:]), "y", categorical=["a"])
     assert stream.feature_names[-2:] == ["a=two", "a=?"]

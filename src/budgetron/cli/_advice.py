@@ -19,7 +19,8 @@ OPTIONS = {
     Advice.SET_FEATURES: "give --features",
     Advice.CONFIRM_FEATURES: "correct the line; if the index is right, give the number of features with "
     "--features",
-    Advice.CATEGORICAL: "if the column holds categories, give its name with --categorical",
+    Advice.CATEGORICAL: "if the column holds categories, give its name with --categorical; if the text "
+    "means a missing value, give it with --na-values",
     Advice.IGNORE_COLUMN: "unless it is the target, give its name with --ignore",
     Advice.TABLE_ONLY: "--target, --categorical, --numeric, --keep and --ignore are for tables",
     Advice.LIBSVM_ONLY: "--features and --zero-based are for LIBSVM files",

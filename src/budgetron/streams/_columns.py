@@ -135,8 +135,8 @@ class Column:
         if self.kind == "time" and self.form:
             return f"{words} ({self.form})"
         if self.kind == "number":
-            marks = {"": [], ",": ["decimal comma"], ".": ["decimal point"]}[self.form[:1]]
-            marks += ["thousands separated"] if self.form[1:] else []
+            # Few files have all separators that the form allows. An example leaves no doubt about the mark.
+            marks = [f"as 1{self.form[1:]}234{self.form[:1]}5"] if self.form else []
             marks += [f"in {self.unit}"] if self.unit else []
             return f"number ({', '.join(marks)})" if marks else words
         return words

@@ -22,7 +22,10 @@ class Advice(Enum):
     ZERO_BASED = "if they count from 0, set zero_based=True"
     SET_FEATURES = "set n_features"
     CONFIRM_FEATURES = "correct the line; if the index is right, set n_features to the number of features"
-    CATEGORICAL = "if the column holds categories, add it to categorical"
+    CATEGORICAL = (
+        "if the column holds categories, add it to categorical; if the text means a missing value, add it to "
+        "na_values"
+    )
     DECIMAL = 'set decimal to "." or ","'
     DATE_ORDER = 'set date_order to "day" or "month"'
     IGNORE_COLUMN = "unless it is the target, add it to ignore"

@@ -31,6 +31,7 @@ COLUMNS = 4096  # parsed at once, because pyarrow's CSV reader takes about 8 kB 
 _NAME = re.compile(rb'"([^"\\]*+(?:\\.[^"\\]*+)*+)"\s*+:')
 _NOT_BLANK = re.compile(rb"[^\r\n]")
 _NULL = re.compile(rb"\s*null")
+_NOT_UTF8 = "not UTF-8; save the file as UTF-8, or convert it, as by `iconv -f windows-1252 -t utf-8`"
 _NO_MARKS = bytes(set(range(256)) - set(b'[]{}"'))
 
 
@@ -117,7 +118,7 @@ class Text(Reader):
                 str(chunk.data, "utf-8")
         except UnicodeDecodeError as error:
             line = chunk.line + chunk.data.count(b"\n", 0, error.start)
-            raise StreamError(f"{self.name}:{line}: not UTF-8; convert the file to UTF-8") from error
+            raise StreamError(f"{self.name}:{line}: {_NOT_UTF8}") from error
         try:
             table = self._parse(chunk.data, columns)
         except MemoryError:  # also an ArrowException
@@ -216,7 +217,7 @@ class Csv(Text):
         try:
             names = next(csv.reader([record.decode().rstrip("\r\n")], delimiter=self.delimiter or ","))
         except UnicodeDecodeError as error:
-            raise StreamError(f"{self.name}:{line}: not UTF-8; convert the file to UTF-8") from error
+            raise StreamError(f"{self.name}:{line}: {_NOT_UTF8}") from error
         except csv.Error as error:
             reason = "lines must end with a line feed, not only a carriage return"
             if b"\r" not in record:
