@@ -39,7 +39,7 @@ DELTA = {"delta": [Interval(Real, 0.0, 1.0, closed="neither")]}
 class AveragedClassifier(LearnerWrapper):
     """The average of all hypotheses of an online learner.
 
-    More stable than the last hypothesis. Learning takes up to two thirds more time. Use it to turn a learner
+    More stable than the last hypothesis. Learning takes less than twice the time. Use it to turn a learner
     into a fixed model for other data of the same kind. Do not use it for streams that drift, where the past
     does not predict the future.
 
