@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import budgetron
 from budgetron import evaluate, linear, streams
-from budgetron.cli import COMMANDS, _console, _load, _tasks, _terminal, app
+from budgetron.cli import COMMANDS, _console, _load, _progress, _tasks, _terminal, app
 
 SLOW = ("numpy", "scipy", "sklearn", "pyarrow", "matplotlib", "pandas")
 
@@ -109,21 +109,21 @@ def test_an_unknown_width_is_80_columns(monkeypatch, columns, width):
 def test_the_progress_line_is_one_line(comparison, monkeypatch, width, task):
     console = _console.SafeConsole(stderr=True)
     console.size = (width, 25)
-    monkeypatch.setattr(_terminal, "err", console)
+    monkeypatch.setattr(_progress, "err", console)
     bars = []
 
-    class Progress(_terminal.Progress):
+    class Progress(_progress.Progress):
         def __init__(self, *args, **options):
             super().__init__(*args, **options)
             bars.append(self)
 
-    monkeypatch.setattr(_terminal, "Progress", Progress)
+    monkeypatch.setattr(_progress, "Progress", Progress)
     if task == "regression":
         X = np.random.default_rng(0).normal(size=(3000, 2))
         comparison = evaluate.compare([linear.AROWRegressor()], (X, 1e5 * X[:, 0]))
     rows = SimpleNamespace(n_rows=3000, size=None, position=0)
     title, figures = "/a/very/long/path/to/a/file/with/a/long/name.csv", _tasks.task_of(task).figures
-    with _terminal.progress(rows, title, comparison, figures) as show:
+    with _progress.progress(rows, title, comparison, figures) as show:
         show()
         (line,) = printed(bars[0].get_renderable(), width)
     assert "long/name.csv" in line
@@ -138,6 +138,7 @@ UNUSED = (
     "numpy._core._add_newdocs",
     "numpy.f2py.f2py2e",
     "pandas",
+    "rich.progress",  # for terminals
     "scipy.optimize",
     "scipy.special._ufuncs",
     "scipy.stats._stats_py",

@@ -7,15 +7,16 @@ interprets text as markup, and shows control characters as escapes. No other mod
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, ConsoleDimensions, ConsoleOptions, RenderableType
-from rich.progress import Task, TextColumn
 from rich.segment import Segment
-from rich.status import Status
 from rich.text import Text
 
-__all__ = ["LiteralColumn", "SafeConsole", "visible"]
+if TYPE_CHECKING:
+    from rich.status import Status
+
+__all__ = ["SafeConsole", "visible"]
 
 LONGEST = 10_000  # characters
 NARROWEST = 20  # columns
@@ -62,14 +63,6 @@ class SafeConsole(Console):
         """Print text of several lines."""
         for line in text.split("\n"):
             self.print(line)
-
-
-class LiteralColumn(TextColumn):
-    """A column of a progress line that shows fields of its task literally."""
-
-    def render(self, task: Task) -> Text:
-        """Return the text to show."""
-        return Text(visible(self.text_format.format(task=task)))
 
 
 def visible(text: str, encoding: str = "utf-8") -> str:

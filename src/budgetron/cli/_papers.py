@@ -13,9 +13,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedCo
 from rich.table import Table
 
 from budgetron import datasets as sets
-from budgetron.cli._console import LiteralColumn
 from budgetron.cli._interrupts import interrupts
 from budgetron.cli._messages import err, friendly, out
+from budgetron.cli._progress import LiteralColumn
 from budgetron.cli._sources import BUNDLED
 
 __all__ = ["datasets", "reproduce"]

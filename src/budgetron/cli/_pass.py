@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -32,7 +32,6 @@ from budgetron.cli._models import SavedModel
 from budgetron.cli._prefix import Block, Prefix, Rows, open_stream
 from budgetron.cli._sources import Source, print_reading
 from budgetron.cli._tasks import AnyComparison, Task, task_of
-from budgetron.cli._terminal import progress
 from budgetron.conformal import ConformalClassifier, ConformalRegressor
 from budgetron.streams import Advice, Stream, StreamError
 
@@ -300,7 +299,7 @@ def learn_blocks(
 
     with interrupts.held():
         with (
-            progress(blocks, title, comparison, task.figures) as show,
+            _progress(blocks, title, comparison, task) as show,
             _interruptible(),
             Jobs(comparison, n_jobs) as jobs,
         ):
@@ -320,6 +319,17 @@ def learn_blocks(
         if save is not None:
             save(done)
     return done
+
+
+def _progress(
+    blocks: Prefix, title: str, comparison: AnyComparison, task: Task
+) -> AbstractContextManager[Callable[[], None]]:
+    """On a terminal, show a line with the progress; the context has the function that updates it."""
+    if not err.is_terminal:
+        return nullcontext(lambda: None)
+    from budgetron.cli._progress import progress  # takes long to import
+
+    return progress(blocks, title, comparison, task.figures)
 
 
 @contextmanager

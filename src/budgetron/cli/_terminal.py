@@ -1,24 +1,14 @@
-"""Messages, tables, progress, and exit codes."""
+"""Tables, and checks of the files to write."""
 
 from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from rich import box
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    TaskID,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from rich.table import Table
 from rich.text import Text
 
@@ -27,15 +17,12 @@ from budgetron._evaluation.coverage import coverage_of, size_text
 from budgetron._evaluation.ranking import rare_classes
 from budgetron._util.atomic import check_target
 from budgetron._util.units import format_bytes
-from budgetron.cli._console import LiteralColumn
-from budgetron.cli._messages import err
-from budgetron.evaluate import Comparison, RegressionComparison, RegressionResult, Result
+from budgetron.evaluate import RegressionResult, Result
 
 __all__ = [
     "check_output",
     "coverage_table",
     "learners_table",
-    "progress",
     "rare_table",
     "results_table",
     "short",
@@ -43,9 +30,6 @@ __all__ = [
 
 # The columns of errors in a table: their headings, and functions that return the text for a result
 Columns: TypeAlias = dict[str, Callable[[Any], str]]
-
-WIDE = 120  # columns of a terminal for the whole progress line
-LONGEST_TITLE = 30
 
 
 def check_output(path: Path | None, sources: Sequence[str]) -> None:
@@ -60,51 +44,6 @@ def check_output(path: Path | None, sources: Sequence[str]) -> None:
         raise ValueError(f"{path} cannot be written: there is no folder {folder}")
     if not os.access(folder, os.W_OK):
         raise ValueError(f"{path} cannot be written: the folder {folder} is read-only")
-
-
-class _Rows(Protocol):
-    """Rows whose progress can be shown; in bytes if `n_rows` is None."""
-
-    n_rows: int | None
-    size: int | None
-
-    @property
-    def position(self) -> int: ...
-
-
-@contextmanager
-def progress(
-    rows: _Rows,
-    title: str,
-    comparison: Comparison | RegressionComparison,
-    figures_of: Callable[[Result | RegressionResult, bool], str],
-) -> Iterator[Callable[[], None]]:
-    """On a terminal, show a line with error, supports and rate; yield the function that updates it.
-
-    `figures_of` returns the error of a result in words, with more words on a wide terminal.
-    """
-    before = comparison[0].rounds  # of the run that this one continues
-    wide = err.width >= WIDE
-    title = title if len(title) <= LONGEST_TITLE else f"...{title[3 - LONGEST_TITLE :]}"
-    columns: list[ProgressColumn] = [SpinnerColumn(), LiteralColumn("{task.description}")]
-    columns += [BarColumn(bar_width=16)] if wide else []
-    columns += [LiteralColumn("{task.fields[figures]}"), TimeElapsedColumn()]
-    columns += [TimeRemainingColumn(compact=True)] if wide else []
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
-        total = rows.n_rows or rows.size
-        done = before if rows.n_rows else rows.position if before else 0
-        task: TaskID = bar.add_task(title, total=total, completed=done, figures="")
-
-        def show() -> None:
-            best = comparison.best()
-            seconds = bar.tasks[0].elapsed or 1e-9
-            done = best.rounds if rows.n_rows else rows.position
-            figures = f"{best.rounds:,} rounds, {figures_of(best, wide)}"
-            figures += f", {best.supports:,} supports" if wide else ""
-            figures += f", {short((best.rounds - before) / seconds)}/s"
-            bar.update(task, completed=done, figures=figures)
-
-        yield show
 
 
 def results_table(results: Sequence[Result], title: str) -> Table:
