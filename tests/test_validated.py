@@ -5,6 +5,7 @@ from contextlib import nullcontext
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 
 import budgetron
 from budgetron._base import batches
@@ -14,6 +15,13 @@ ROWS = RNG.normal(size=(6, 3))
 LABELS = np.array([0, 1, 0, 1, 1, 0])
 NAN, INFINITE = ROWS.copy(), ROWS.copy()
 NAN[2, 1], INFINITE[4, 0] = np.nan, np.inf
+
+
+def with_long_indices(X):
+    X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
+    return X
+
+
 CASES = {
     "plain": (ROWS, LABELS),
     "labels as a list": (ROWS, LABELS.tolist()),
@@ -33,6 +41,21 @@ CASES = {
     "a masked array": (np.ma.masked_array(ROWS), LABELS),
     "NaN": (NAN, LABELS),
     "infinity": (INFINITE, LABELS),
+}
+TWICE = sparse.csr_matrix((np.ones(4), [2, 0, 0, 1], [0, 3, 4, 4, 4, 4, 4]), shape=(6, 3))  # in no order
+BAD = sparse.csr_matrix(ROWS)
+BAD.indices[4] = 7
+LIKE_DENSE = ("plain", "labels as a list", "labels with NaN", "too few labels", "more columns", "float32")
+LIKE_DENSE += ("integers", "NaN", "infinity")
+CASES |= {f"CSR, {name}": (sparse.csr_matrix(CASES[name][0]), CASES[name][1]) for name in LIKE_DENSE}
+CASES |= {
+    "a CSR array": (sparse.csr_array(ROWS), LABELS),
+    "CSC": (sparse.csc_matrix(ROWS), LABELS),
+    "CSR without rows": (sparse.csr_matrix((0, 3)), LABELS[:0]),
+    "CSR without values": (sparse.csr_matrix((6, 3)), LABELS),
+    "CSR with values twice and in no order": (TWICE, LABELS),
+    "CSR with a bad index": (BAD, LABELS),
+    "CSR with long indices": (with_long_indices(sparse.csr_matrix(ROWS)), LABELS),
 }
 
 
@@ -69,3 +92,6 @@ def test_later_plain_arrays_are_not_checked_again(monkeypatch):
     monkeypatch.setattr(batches, "validate_data", lambda *given, **options: pytest.fail("checked again"))
     model.partial_fit(ROWS, LABELS)
     model.decision_function(ROWS)
+    for rows in (sparse.csr_matrix(ROWS), sparse.csr_array(ROWS)):
+        model.partial_fit(rows, LABELS)
+        model.decision_function(rows)

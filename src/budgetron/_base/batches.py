@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, csr_matrix, issparse
 from sklearn.utils.validation import validate_data
 
 from budgetron._util.numbers import largest
@@ -100,9 +100,10 @@ def validated(
     Sparse rows are returned as a CSR matrix in canonical form. Their index arrays are checked before
     scikit-learn and SciPy use them.
     """
-    if _need_no_conversion(model, X, y, **options):
-        return X if isinstance(y, str) else (X, y)
     ordered = issparse(X) and check_sparse(X)
+    if _need_no_conversion(model, X, y, **options):
+        plain = canonical(X, ordered) if issparse(X) else X
+        return plain if isinstance(y, str) else (plain, y)
     # A value too large for the type becomes infinite, and infinite values are refused.
     with np.errstate(over="ignore", invalid="ignore"):
         found = validate_data(model, X, y, accept_sparse="csr", **options)
@@ -125,17 +126,21 @@ def _need_no_conversion(
     """Return whether rows and labels are arrays that `validate_data` would return as they are.
 
     scikit-learn's checks take as long as fifty rounds of a fast learner. This is the frequent case: later
-    batches of plain arrays. Everything else, and everything that is wrong, is left to scikit-learn.
+    batches of plain arrays, or of CSR rows whose index arrays were checked. Everything else, and everything
+    that is wrong, is left to scikit-learn.
     """
-    if reset or order != "C" or options or type(X) is not np.ndarray or X.ndim != 2 or X.dtype != dtype:
+    if reset or order != "C" or options or type(X) not in (np.ndarray, csr_matrix, csr_array):
         return False
-    if hasattr(model, "feature_names_in_") or X.shape[1] != getattr(model, "n_features_in_", None):
+    if X.ndim != 2 or X.dtype != dtype or hasattr(model, "feature_names_in_"):
         return False
-    if not len(X) or not X.flags.c_contiguous or not largest(X) < np.inf:
+    if not X.shape[0] or X.shape[1] != getattr(model, "n_features_in_", None):
+        return False
+    values = X if isinstance(X, np.ndarray) else X.data
+    if type(values) is not np.ndarray or not values.flags.c_contiguous or not largest(values) < np.inf:
         return False
     if isinstance(y, str):
         return True
-    return type(y) is np.ndarray and y.shape == (len(X),) and y.dtype.kind in "iubU"
+    return type(y) is np.ndarray and y.shape == X.shape[:1] and y.dtype.kind in "iubU"
 
 
 def canonical(X: Matrix, ordered: bool) -> Matrix:
