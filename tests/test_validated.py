@@ -59,8 +59,8 @@ CASES |= {
 }
 
 
-def outcome(name, checked, names=None):
-    """Return what learning gives: the state as bytes, or the error."""
+def outcome(name, checked, names=None, first=False):
+    """Return what learning a batch, perhaps the first one, gives: the state as bytes, or the error."""
     X, y = CASES[name]
     with pytest.MonkeyPatch.context() as patch:
         if not checked:
@@ -68,9 +68,10 @@ def outcome(name, checked, names=None):
         model = budgetron.SecondOrderProjectron(budget=4)
         start = ROWS if names is None else pd.DataFrame(ROWS, columns=names)
         with pytest.warns(UserWarning, match="feature names") if names else nullcontext():
-            model.partial_fit(start, LABELS, classes=[0, 1])
+            if not first:
+                model.partial_fit(start, LABELS, classes=[0, 1])
             try:
-                model.partial_fit(X, y)
+                model.partial_fit(X, y, classes=[0, 1])
                 values = model.decision_function(X).tolist()
             except ValueError as error:
                 return type(error), str(error)
@@ -78,18 +79,29 @@ def outcome(name, checked, names=None):
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("first", [False, True])
 @pytest.mark.parametrize("name", CASES)
-def test_results_and_errors_are_those_of_scikit_learn(name):
-    assert outcome(name, True) == outcome(name, False)
+def test_results_and_errors_are_those_of_scikit_learn(name, first):
+    assert outcome(name, True, first=first) == outcome(name, False, first=first)
 
 
 def test_arrays_without_the_names_of_the_columns_still_cause_a_warning():
     assert outcome("plain", True, list("abc")) == outcome("plain", False, list("abc"))
 
 
-def test_later_plain_arrays_are_not_checked_again(monkeypatch):
+def test_the_names_of_an_earlier_fit_are_forgotten():
+    model = budgetron.SecondOrderProjectron(budget=4).fit(pd.DataFrame(ROWS, columns=list("abc")), LABELS)
+    assert list(model.feature_names_in_) == list("abc")
+    model.fit(ROWS[:, :2].copy(), LABELS)
+    assert not hasattr(model, "feature_names_in_")
+    assert model.n_features_in_ == 2
+    model.fit(ROWS, LABELS)
+    assert model.n_features_in_ == 3
+
+
+def test_plain_arrays_are_not_checked_by_scikit_learn(monkeypatch):
+    monkeypatch.setattr(batches, "validate_data", lambda *given, **options: pytest.fail("checked"))
     model = budgetron.SecondOrderProjectron(budget=4).partial_fit(ROWS, LABELS, classes=[0, 1])
-    monkeypatch.setattr(batches, "validate_data", lambda *given, **options: pytest.fail("checked again"))
     model.partial_fit(ROWS, LABELS)
     model.decision_function(ROWS)
     for rows in (sparse.csr_matrix(ROWS), sparse.csr_array(ROWS)):

@@ -93,7 +93,7 @@ def refuse_unknown(model: object, method: str, unknown: Mapping[str, object]) ->
 
 
 def validated(
-    model: object, X: Rows, y: ArrayLike | Literal["no_validation"] = "no_validation", **options: Any
+    model: Any, X: Rows, y: ArrayLike | Literal["no_validation"] = "no_validation", **options: Any
 ) -> Any:
     """Return the rows, and the labels if given, as `validate_data` of scikit-learn does with these options.
 
@@ -103,6 +103,8 @@ def validated(
     ordered = issparse(X) and check_sparse(X)
     if _need_no_conversion(model, X, y, **options):
         plain = canonical(X, ordered) if issparse(X) else X
+        if options.get("reset", True):
+            model.n_features_in_ = X.shape[1]
         return plain if isinstance(y, str) else (plain, y)
     # A value too large for the type becomes infinite, and infinite values are refused.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -125,15 +127,18 @@ def _need_no_conversion(
 ) -> bool:
     """Return whether rows and labels are arrays that `validate_data` would return as they are.
 
-    scikit-learn's checks take as long as fifty rounds of a fast learner. This is the frequent case: later
-    batches of plain arrays, or of CSR rows whose index arrays were checked. Everything else, and everything
-    that is wrong, is left to scikit-learn.
+    scikit-learn's checks take as long as fifty rounds of a fast learner, and the first ones of a process
+    much longer. This is the frequent case: plain arrays, or CSR rows whose index arrays were checked.
+    Everything else, and everything that is wrong, is left to scikit-learn.
     """
-    if reset or order != "C" or options or type(X) not in (np.ndarray, csr_matrix, csr_array):
+    if order != "C" or options or type(X) not in (np.ndarray, csr_matrix, csr_array):
         return False
-    if X.ndim != 2 or X.dtype != dtype or hasattr(model, "feature_names_in_"):
+    dtypes = dtype if isinstance(dtype, tuple) else (dtype,)
+    if X.ndim != 2 or X.dtype not in dtypes or hasattr(model, "feature_names_in_"):
         return False
-    if not X.shape[0] or X.shape[1] != getattr(model, "n_features_in_", None):
+    if not X.shape[0] or not X.shape[1]:
+        return False
+    if not reset and X.shape[1] != getattr(model, "n_features_in_", None):
         return False
     values = X if isinstance(X, np.ndarray) else X.data
     if type(values) is not np.ndarray or not values.flags.c_contiguous or not largest(values) < np.inf:
