@@ -163,7 +163,7 @@ def _text(
 
 
 _INTEGER = re.compile(r"[-+]?\d{1,18}")
-_LEADING_ZERO = re.compile(r"^0\d+$", re.MULTILINE)
+_LEADING_ZERO = re.compile(r"\n0\d+\n")  # two fixed characters are found fast
 
 
 def _whole(name: str, values: list[int], date_form: str, wishes: Wishes) -> Column:
@@ -209,7 +209,7 @@ def _mean_words(values: Sequence[str]) -> float:
 
 def has_leading_zero(values: Sequence[str]) -> bool:
     """Return whether some value is a code such as 00501: as a number it would lose its zeros."""
-    return _LEADING_ZERO.search("\n".join(values)) is not None
+    return _LEADING_ZERO.search("\n".join(["", *values, ""])) is not None
 
 
 def _check_mixed(values: Sequence[str]) -> None:
