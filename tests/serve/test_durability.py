@@ -320,6 +320,44 @@ def test_an_older_file_is_refused_if_the_log_has_not_all_labels_since(tmp_path):
         assert service.request("GET", "/models/m")[2]["round"] == 20
 
 
+def test_labels_are_kept_by_a_new_log_next_to_an_older_file(tmp_path):
+    """The log was removed while the service was stopped: no new record may have the number of an old one."""
+    with running(tmp_path / "a", {"m": new_model()}) as service:
+        for number in range(10):
+            service.learn(number)
+    for path in (tmp_path / "a").glob("log.sqlite*"):
+        path.unlink()
+    with running(tmp_path / "a") as service:
+        assert service.learn(10, ids=["x"])[2]["round"] == 11
+        killed(tmp_path / "a", tmp_path / "b")
+        live = bits(service.service.entries["m"].model)
+    with running(tmp_path / "b") as service:
+        assert bits(service.service.entries["m"].model) == live
+        assert service.learn(10, ids=["x"])[2] | {"model": ""} == {
+            "model": "",
+            "round": 11,
+            "learned": 0,
+            "repeated": ["x"],
+            "rejected": [],
+        }
+
+
+def test_a_file_moved_to_another_folder_learns(tmp_path):
+    with running(tmp_path / "a", {"m": new_model()}) as service:
+        for number in range(10):
+            service.learn(number)
+    with running(tmp_path / "b", {"other": new_model()}) as service:
+        service.learn(1, name="other")
+    shutil.move(tmp_path / "a" / "models" / "m.budgetron", tmp_path / "b" / "models" / "m.budgetron")
+    with running(tmp_path / "b") as service:
+        assert service.learn(10)[2]["round"] == 11
+        assert service.learn(2, name="other")[2]["round"] == 2
+        killed(tmp_path / "b", tmp_path / "c")
+    with running(tmp_path / "c") as service:
+        rounds = {name: entry.model.rounds for name, entry in service.service.entries.items()}
+        assert rounds == {"m": 11, "other": 2}
+
+
 def test_a_full_disk_stops_learning_but_not_predictions(tmp_path):
     with running(tmp_path / "a", {"m": new_model()}) as service:
         service.learn(*range(40))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
@@ -12,6 +13,8 @@ from budgetron.serve._model import ServedModel
 from budgetron.serve._waiting import Limits, Waiting
 
 __all__ = ["Entry", "Rates", "open_entry"]
+
+logger = logging.getLogger("budgetron.serve")
 
 # The numbers of the rows of one run of the service. Each run has numbers of its own, so that a row that was
 # lost in a crash, before it was stored, is never confused with a later one.
@@ -112,6 +115,12 @@ def open_entry(name: str, model: ServedModel, log: Log, limits: Limits) -> Entry
     entry = Entry(name, model, Waiting(limits, log.run * ROWS_OF_A_RUN))
     for number, record in log.records(model.uid, after=model.record):
         model.learn(record, number)
+    if log.count_from(model.record):  # otherwise, the next start would ignore the records that follow
+        logger.warning(
+            "%s: its file has learned more than the log has seen. If the log was removed or replaced, labels "
+            "since the file was written may be missing; restore the folder from a backup",
+            name,
+        )
         entry.unsaved += len(record.labels)
     entry.unsaved_since = time.monotonic()
     complete = []

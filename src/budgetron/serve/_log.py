@@ -223,6 +223,19 @@ class Log:
         """Yield the records of a model after this number, in order."""
         while True:
             found = self._db.execute(
+    def count_from(self, number: int) -> bool:
+        """Give all later records larger numbers than this; return whether they would not have had them.
+
+        They have them already, except in a new log, or in one of another folder, next to an older model file.
+        """
+        found = self._db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'records'").fetchone()
+        if number <= (0 if found is None else found[0]):
+            return False
+        with self.transaction():
+            self._db.execute("DELETE FROM sqlite_sequence WHERE name = 'records'")
+            self._db.execute("INSERT INTO sqlite_sequence VALUES ('records', ?)", (number,))
+        return True
+
                 "SELECT number, time, block, content FROM records WHERE model = ? AND number > ? "
                 "ORDER BY number LIMIT 1",
                 (model, after),
