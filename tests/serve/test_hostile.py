@@ -3,6 +3,7 @@
 import asyncio
 import http.client
 import json
+import select
 import shutil
 import socket
 import subprocess
@@ -76,6 +77,17 @@ IDS = [
     '"',
     "\\u0061",
 ]
+
+
+def test_a_guessed_id_is_learned_once_also_after_a_restart(tmp_path):
+    """After a restart, the numbers of the last run count as assigned."""
+    with running(tmp_path, {"m": new_model()}) as service:
+        known = service.predict(1)[2]["predictions"][0]["id"]
+        guessed = f"{known.partition('-')[0]}-{int(known.partition('-')[2], 16) + 5:x}"
+        assert learn(service, labelled(3, id=guessed))[2]["learned"] == 1
+    with running(tmp_path) as service:
+        status, _, found = learn(service, labelled(3, id=guessed))
+        assert (status, found["learned"], found["repeated"], found["round"]) == (200, 0, [guessed], 1)
 
 
 def test_ids_are_compared_exactly(service):

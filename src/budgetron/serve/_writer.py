@@ -189,9 +189,9 @@ class Writer(Worker[Job]):
         learns = [job for job in jobs if isinstance(job, Learn)]
         ids = [id for job in learns for id in job.examples.ids if id is not None]
         numbers = {id: number for id in ids if (number := entry.number_of(id)) is not None}
-        known = self._log.learned(
-            entry.model.uid, list(numbers.values()), [i for i in ids if i not in numbers]
-        )
+        # A row that does not wait may have been learned before its id was assigned: a client guessed the id.
+        names = [id for id in ids if id not in numbers or entry.waiting.find(numbers[id]) is None]
+        known = self._log.learned(entry.model.uid, list(numbers.values()), names)
         collected: list[_Accepted] = []
         for job in learns:
             try:
@@ -326,7 +326,7 @@ def _resolve(job: Learn, entry: Entry, numbers: dict[str, int], known: set[int |
     for place, id in enumerate(examples.ids):
         key = None if id is None else numbers.get(id, id)
         if id is not None and key is not None:
-            if key in known or key in seen:
+            if key in known or id in known or key in seen:
                 repeated.append(id)
                 continue
             seen.add(key)
