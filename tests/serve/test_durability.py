@@ -358,6 +358,21 @@ def test_a_file_moved_to_another_folder_learns(tmp_path):
         assert rounds == {"m": 11, "other": 2}
 
 
+@pytest.mark.parametrize(
+    "learner",
+    ["randomizedbudgetperceptron:budget=10,random_state=None", "budget:memory=300kB,random_state=None"],
+)
+def test_a_learner_without_a_seed_is_the_same_after_a_restart(tmp_path, learner):
+    with running(tmp_path / "a", {"m": new_model(learner)}) as service:
+        for k in range(5):
+            service.learn(*range(40 * k, 40 * k + 40))
+        live = bits(service.service.entries["m"].model)
+        killed(tmp_path / "a", tmp_path / "b")
+    again = open_service(tmp_path / "b")
+    again.log.close()
+    assert bits(again.entries["m"].model) == live
+
+
 def test_a_full_disk_stops_learning_but_not_predictions(tmp_path):
     with running(tmp_path / "a", {"m": new_model()}) as service:
         service.learn(*range(40))

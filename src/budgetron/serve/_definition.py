@@ -52,6 +52,8 @@ def from_file(path: Path) -> ServedModel:
     model, extras = load_with_extras(path)
     extras = extras or {}
     task = _task_of_file(path, model, extras)
+    if not task.is_fitted(model):
+        _seed(model)
     if extras.get("encoder") is not None:
         return ServedModel(_uid(), model, Encoder.from_state(extras["encoder"]), task, extras.get("target"))
     if not task.is_fitted(model):
@@ -145,7 +147,22 @@ def _covering(model: Learner, coverage: float | None) -> Learner:
 
 def _new(model: Learner, encoder: Encoder, task: Task, target: str | None = None) -> ServedModel:
     _check(model, encoder.n_features, 0 if task.classes is None else len(task.classes))
+    if broken := [label for label in task.classes or [] if isinstance(label, float) and label % 1]:
+        raise ValueError(
+            f"classes: {broken[0]} is not a whole number; give such labels as text, or predict numbers"
+        )
+    _seed(model)
     return ServedModel(_uid(), model, encoder, task, target)
+
+
+def _seed(model: Any) -> None:
+    """Choose seeds that are not given, so that a replay of the log draws the same random numbers."""
+    unseeded = [
+        name
+        for name, value in model.get_params(deep=True).items()
+        if name.rpartition("__")[2] == "random_state" and value is None
+    ]
+    model.set_params(**{name: secrets.randbits(31) for name in unseeded})
 
 
 def _uid() -> str:
