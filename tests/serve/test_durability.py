@@ -373,6 +373,57 @@ def test_a_learner_without_a_seed_is_the_same_after_a_restart(tmp_path, learner)
     assert bits(again.entries["m"].model) == live
 
 
+def ready(service):
+    return service.request("GET", "/readyz")[0] == 200
+
+
+def wait_until(condition):
+    stop = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < stop
+        time.sleep(0.05)
+
+
+def test_the_service_is_ready_again_without_a_request(tmp_path):
+    """A load balancer sends nothing to a service that is not ready."""
+    with running(tmp_path, {"m": new_model()}) as service:
+        service.learn(*range(40))
+        database = service.service.log._db
+        pages = database.execute("PRAGMA page_count").fetchone()[0]
+        database.execute(f"PRAGMA max_page_count={pages}").fetchone()
+        row = {"a": 1.0, "b": 2.0}
+        long = [{"row": row | {"colour": f"x{i}" * 100}, "label": "no"} for i in range(200)]
+        assert service.request("POST", "/models/m/learn", {"examples": long})[0] == 507
+        assert not ready(service)
+        database.execute("PRAGMA max_page_count=1000000").fetchone()
+        wait_until(lambda: ready(service))
+
+
+def test_a_snapshot_that_failed_is_tried_again(tmp_path, monkeypatch):
+    """Also if the file was written, and the log could not be truncated; and for each model."""
+    monkeypatch.setattr("budgetron.serve._writer.SNAPSHOT_RETRY_SECONDS", 0.3)
+    with running(tmp_path, {"m": new_model(), "n": new_model()}, snapshot_rows=1) as service:
+        log = service.service.log
+        truncate = log.truncate
+        uid = service.service.entries["m"].model.uid
+
+        def fail(model, *given):
+            if model == uid:
+                raise sqlite3.OperationalError("database or disk is full")
+            truncate(model, *given)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(log, "truncate", fail)
+            service.learn(1)
+            wait_until(lambda: not ready(service))
+            service.learn(1, name="n")
+            wait_until(lambda: service.service.entries["n"].unsaved == 0)
+            status, _, problem = service.request("GET", "/readyz")
+            assert (status, "no snapshot of m can be written" in problem["detail"]) == (503, True)
+        wait_until(lambda: ready(service))
+        assert list(log.records_by_model()) == []
+
+
 def test_a_full_disk_stops_learning_but_not_predictions(tmp_path):
     with running(tmp_path / "a", {"m": new_model()}) as service:
         service.learn(*range(40))

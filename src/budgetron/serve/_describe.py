@@ -83,8 +83,9 @@ def health(service: Service) -> list[str]:
         problems.append("the service is stopping")
     if service.writer.problem is not None:
         problems.append(f"the log cannot be written: {service.writer.problem}")
-    if service.writer.snapshot_problem is not None:
-        problems.append(f"no snapshot can be written: {service.writer.snapshot_problem}")
-    failed = [entry for entry in list(service.entries.values()) if entry.failure is not None]
-    problems += [f"{entry.name} stopped learning: {entry.failure}; restart the service" for entry in failed]
+    for entry in list(service.entries.values()):
+        if entry.snapshot_problem is not None:
+            problems.append(f"no snapshot of {entry.name} can be written: {entry.snapshot_problem}")
+        if entry.failure is not None:
+            problems.append(f"{entry.name} stopped learning: {entry.failure}; restart the service")
     return problems

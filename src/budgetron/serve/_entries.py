@@ -71,6 +71,8 @@ class Entry:
     failure : str or None
         Why a record of the log could not be learned. The model must not learn any more then, and no snapshot
         may be written: the next start learns the record again.
+    snapshot_problem : str or None
+        Why the last snapshot could not be written.
     """
 
     name: str
@@ -84,6 +86,7 @@ class Entry:
     unsaved_since: float = 0.0
     deleted: bool = False
     failure: str | None = None
+    snapshot_problem: str | None = None
 
     def id_of(self, number: int) -> str:
         """Return the id of a row."""
@@ -112,15 +115,15 @@ def open_entry(name: str, model: ServedModel, log: Log, limits: Limits) -> Entry
             f"{name}: its file is older than the log, which no longer has all labels since then; remove the "
             "file from the folder, and give it with --model, to start again from there"
         )
-    entry = Entry(name, model, Waiting(limits, log.run * ROWS_OF_A_RUN))
-    for number, record in log.records(model.uid, after=model.record):
-        model.learn(record, number)
     if log.count_from(model.record):  # otherwise, the next start would ignore the records that follow
         logger.warning(
             "%s: its file has learned more than the log has seen. If the log was removed or replaced, labels "
             "since the file was written may be missing; restore the folder from a backup",
             name,
         )
+    entry = Entry(name, model, Waiting(limits, log.run * ROWS_OF_A_RUN))
+    for number, record in log.records(model.uid, after=model.record):
+        model.learn(record, number)
         entry.unsaved += len(record.labels)
     entry.unsaved_since = time.monotonic()
     complete = []

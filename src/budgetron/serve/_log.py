@@ -168,7 +168,7 @@ class Log:
             elif version != VERSION:
                 raise ValueError(f"{path}: format {version}; this version of Budgetron reads {VERSION}")
             self.run = max((self._value("run") or 0) + 1, _hours())
-            self._db.execute("INSERT OR REPLACE INTO about VALUES ('run', ?)", (self.run,))
+            self.write_run()
             # Open until the connection is closed: closing a file ends all locks that the process has on it.
             self._open_files = [os.open(file, os.O_RDONLY) for file in self._files()]
         except sqlite3.OperationalError as error:
@@ -185,6 +185,10 @@ class Log:
     def _value(self, name: str) -> int | None:
         found = self._db.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
         return None if found is None else int(found[0])
+
+    def write_run(self) -> None:
+        """Write the number of this run of the service."""
+        self._db.execute("INSERT OR REPLACE INTO about VALUES ('run', ?)", (self.run,))
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -219,10 +223,6 @@ class Log:
         self._many("INSERT INTO named VALUES (?, ?, ?)", names)
         return number
 
-    def records(self, model: str, after: int) -> Iterator[tuple[int, Record]]:
-        """Yield the records of a model after this number, in order."""
-        while True:
-            found = self._db.execute(
     def count_from(self, number: int) -> bool:
         """Give all later records larger numbers than this; return whether they would not have had them.
 
@@ -236,6 +236,10 @@ class Log:
             self._db.execute("INSERT INTO sqlite_sequence VALUES ('records', ?)", (number,))
         return True
 
+    def records(self, model: str, after: int) -> Iterator[tuple[int, Record]]:
+        """Yield the records of a model after this number, in order."""
+        while True:
+            found = self._db.execute(
                 "SELECT number, time, block, content FROM records WHERE model = ? AND number > ? "
                 "ORDER BY number LIMIT 1",
                 (model, after),

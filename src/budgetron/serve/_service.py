@@ -217,12 +217,12 @@ class Service:
     def _snapshot(self, entry: Entry) -> None:
         self._models.mkdir(exist_ok=True)  # it may have been removed
         entry.model.save(self._path(entry.name))
-        entry.unsaved = 0
         with self.log.transaction():
             self.log.truncate(
                 entry.model.uid, entry.model.record, entry.waiting.oldest, self.settings.keep_log
             )
         self.log.shrink()
+        entry.unsaved = 0  # only now: if the log could not be written, this is tried again
 
     def _path(self, name: str) -> Path:
         return self._models / f"{name}{SUFFIX}"

@@ -132,7 +132,6 @@ class Writer(Worker[Job]):
         self._next_expiry = self._retry = self._snapshot_retry = 0.0
         self.commits = 0
         self.problem: str | None = None  # why the log could not be written, last time
-        self.snapshot_problem: str | None = None
 
     # ------------------------------------------------------------------ requests
 
@@ -211,6 +210,8 @@ class Writer(Worker[Job]):
         removed: list[tuple[Entry, list[int]]] = []
         try:
             with self._log.transaction():
+                if self.problem is not None:
+                    self._log.write_run()  # a transaction without changes would succeed on a full disk
                 for entry, record in records:
                     if entry.deleted:
                         continue
@@ -250,11 +251,13 @@ class Writer(Worker[Job]):
         seconds = time.monotonic()
         if seconds >= self._retry:
             changed = [(entry, None) for entry in self._entries.values() if entry.waiting.changed]
-            if changed:
+            if changed or self.problem is not None:
+                known = self.problem
                 try:
                     self._commit(changed)
                 except DiskFullError as error:
-                    logger.error("waiting rows could not be stored: %s", error)
+                    if str(error) != known:
+                        logger.error("the log cannot be written: %s", error)
         if seconds >= self._next_expiry:
             self._next_expiry = seconds + EXPIRE_SECONDS
             for entry in self._entries.values():
@@ -272,11 +275,11 @@ class Writer(Worker[Job]):
         try:
             self._snapshot(entry)
         except Exception as error:  # of the disk, or too little memory
-            self.snapshot_problem = str(error) or repr(error)
-            logger.error("no snapshot of %s could be written: %s", entry.name, self.snapshot_problem)
+            entry.snapshot_problem = str(error) or repr(error)
+            logger.error("no snapshot of %s could be written: %s", entry.name, entry.snapshot_problem)
             self._snapshot_retry = time.monotonic() + SNAPSHOT_RETRY_SECONDS
         else:
-            self.snapshot_problem = None
+            entry.snapshot_problem = None
 
     def finish(self) -> None:
         """Store everything that changed, and close the log."""
