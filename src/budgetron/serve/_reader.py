@@ -111,7 +111,8 @@ def _add_waiting(
             job.error = Problem(413, "too-many-rows", detail)
             found.append(None)
         else:
-            found.append(waiting.add(job.rows, predicted[start:stop], time_))
+            values = predicted[start:stop].copy()  # not a view, which would keep those of the other rows
+            found.append(waiting.add(job.rows, values, time_))
         start = stop
     return found
 

@@ -56,8 +56,8 @@ class PlainRows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the values; each text also counts the size of a Python object."""
-        return self.numbers.nbytes + sum(64 + 4 * len(text or "") for text in chain.from_iterable(self.texts))
+        """Bytes of the values, and of the objects that Python needs for texts."""
+        return self.numbers.nbytes + sum(map(_text_bytes, chain.from_iterable(self.texts)))
 
     def take(self, places: Sequence[int] | slice) -> PlainRows:
         """Return some of the rows."""
@@ -91,6 +91,13 @@ class PlainRows:
         texts = tuple(json.loads(data[start : start + length])) if length else ()
         numbers = np.frombuffer(data, "<f8", offset=start + length).astype(np.float64)
         return cls(numbers.reshape(n, -1) if n else numbers.reshape(0, 0), texts)
+
+
+def _text_bytes(text: str | None) -> int:
+    """Return the bytes of a text, and of a reference to it, rounded up as Python's allocator does."""
+    if text is None:
+        return 8
+    return 72 + len(text) if text.isascii() else 96 + 4 * len(text)
 
 
 class ObjectReader:
