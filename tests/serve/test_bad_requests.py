@@ -1,5 +1,6 @@
 """Bad requests get a clear answer, and change nothing."""
 
+import gzip
 import json
 import socket
 import time
@@ -46,6 +47,19 @@ BAD = {
     "too many rows": (predict(*[GOOD] * 101), 413, "too-many-rows", {}),
     "an unknown member": (predict(GOOD, kepe=True), 422, "unknown-member", {}),
     "a flag as text": (predict(GOOD, keep="yes"), 422, "bad-request", {}),
+    "keep as null": (predict(GOOD, keep=None), 422, "bad-request", {}),
+    "text after the JSON": (raw(b'{"rows": [{"a": 1}]} {}'), 400, "bad-json", {}),
+    "a byte order mark": (raw(b'\xef\xbb\xbf{"rows": [{"a": 1}]}'), 400, "bad-json", {}),
+    "the column is written differently": (predict({"A": 1}), 422, "unknown-column", {"column": "A"}),
+    "a very long name of a column": (predict({"x" * 100_000: 1}), 422, "unknown-column", {"row": 0}),
+    "a very long member": (raw(json.dumps({"x" * 100_000: 1}).encode()), 422, "unknown-member", {}),
+    "a number that is infinite when parsed": (
+        raw(b'{"rows": [{"a": 1e400}]}'),
+        422,
+        "bad-row",
+        {"row": 0, "column": "a"},
+    ),
+    "an object for a value": (predict(GOOD | {"a": {"b": 1}}), 422, "bad-row", {"column": "a"}),
     "a row as a list": (predict(GOOD, [1, 2]), 422, "bad-row", {"row": 1}),
     "an unknown column": (
         predict(GOOD, GOOD, GOOD | {"d": 1}),
@@ -109,6 +123,8 @@ BAD = {
         {},
     ),
     "an unknown kind of column": (new(columns={"a": "colour"}), 422, "bad-definition", {}),
+    "classes between whole numbers": (new(classes=[0.5, 1.5]), 422, "bad-definition", {}),
+    "equal classes": (new(classes=[1, "1"]), 422, "bad-definition", {}),
     "one class": (new(classes=["no"]), 422, "bad-definition", {}),
     "an unknown learner": (new(learner="forgetful"), 422, "bad-definition", {}),
     "a bad parameter": (new(learner="forgetron:budget=-1"), 422, "bad-definition", {}),
@@ -148,7 +164,8 @@ def test_a_bad_request(service, name):
     assert headers["content-type"] == "application/problem+json"
     assert problem["status"] == status
     assert members.items() <= problem.items()
-    assert 10 < len(problem["detail"]) < 700
+    assert 10 < len(problem["detail"]) <= 1000
+    assert len(json.dumps(problem)) < 2500
     assert state(service) == before
 
 
@@ -160,6 +177,31 @@ def test_a_body_of_another_type(service):
     assert state(service) == before
     body = {"rows": [GOOD], "keep": False}
     assert service.request("POST", "/models/m/predict", body, Content_Type="application/json; x=y")[0] == 200
+
+
+def test_a_compressed_body(service):
+    before = state(service)
+    body = gzip.compress(json.dumps({"rows": [GOOD]}).encode())
+    status, _, problem = service.request("POST", "/models/m/predict", body, Content_Encoding="gzip")
+    assert (status, problem["type"]) == (415, "urn:budgetron:problem:encoded")
+    assert state(service) == before
+
+
+def test_an_expired_id(tmp_path):
+    limits = Limits(rows=5, bytes=1 << 20, seconds=0.2)
+    with running(tmp_path, {"m": new_model()}, waiting=limits) as service:
+        ids = [p["id"] for p in service.predict(1, 2)[2]["predictions"]]
+        stop = time.monotonic() + 20
+        while service.service.entries["m"].waiting.expired < 2:
+            assert time.monotonic() < stop
+            time.sleep(0.05)
+        time.sleep(0.2)  # the log has removed them, too
+        before = state(service)
+        examples = [{"row": GOOD, "label": "no"}, *({"id": id, "label": "no"} for id in ids)]
+        status, _, problem = service.request("POST", "/models/m/learn", {"examples": examples})
+        assert (status, problem["type"]) == (410, "urn:budgetron:problem:expired-id")
+        assert (problem["row"], problem["id"]) == (1, ids[0])
+        assert state(service) == before
 
 
 HEAD = "POST /models/m/learn HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -284,13 +326,16 @@ def test_an_error_of_the_service_is_a_problem_document(tmp_path, monkeypatch, ca
 
 def test_a_token(tmp_path):
     with running(tmp_path, {"m": new_model()}, token="correct-horse") as service:
+        before = state(service)
         for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic correct-horse"}):
             for path in ("/models", "/models/m", "/models/m/file", "/metrics", "/openapi.json", "/events"):
                 status, found, problem = service.request("GET", path, **headers)
                 assert (status, problem["type"]) == (401, "urn:budgetron:problem:no-token")
                 assert found["www-authenticate"] == "Bearer"
             assert service.request("POST", "/models/m/predict", {"rows": [GOOD]}, **headers)[0] == 401
+            assert service.request("POST", "/models", MODEL, **headers)[0] == 401
             assert service.request("DELETE", "/models/m", **headers)[0] == 401
+        assert state(service) == before
         assert service.request("GET", "/models", Authorization="Bearer correct-horse")[0] == 200
         assert service.request("GET", "/models", Cookie="budgetron-token=correct-horse")[0] == 200
         assert service.request("GET", "/models", Cookie="budgetron-token=other")[0] == 401

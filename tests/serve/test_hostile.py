@@ -229,6 +229,22 @@ def test_all_bodies_together_are_limited():
     asyncio.run(check())
 
 
+def test_definitions_count_as_bodies(tmp_path):
+    """Clients that send most of a definition, and wait, must not use up the memory."""
+    with running(tmp_path, {"m": new_model()}, max_body=1 << 20) as service, ExitStack() as open_:
+        head = HEAD.replace("/models/m/predict", "/models") + f"Content-Length: {1 << 20}\r\n\r\n"
+        clients = [
+            open_.enter_context(socket.create_connection(("127.0.0.1", service.port))) for _ in range(8)
+        ]
+        for client in clients:
+            client.sendall(head.encode() + b" " * ((1 << 20) - 10))
+        assert wait_for(lambda: len(select.select(clients, [], [], 0)[0]) == 4)
+        for client in select.select(clients, [], [], 0)[0]:
+            assert client.recv(4096).startswith(b"HTTP/1.1 503 ")
+        body = {"name": "n", "columns": COLUMNS, "classes": CLASSES, "learner": "arow"}
+        assert service.request("POST", "/models", body)[0] == 201
+
+
 def test_clients_that_give_up_leave_nothing(tmp_path):
     with running(tmp_path, {"m": new_model()}, max_body=1 << 20) as service:
         body = b'{"rows": [' + b" " * 1_000_000 + b'{"a": 1}], "keep": false}'

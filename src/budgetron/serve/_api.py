@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 
 from budgetron.serve import _page
 from budgetron.serve._access import Access
-from budgetron.serve._bodies import read_body, require_json
+from budgetron.serve._bodies import Bodies, require_json
 from budgetron.serve._describe import describe, health, summary
 from budgetron.serve._direct import Direct
 from budgetron.serve._log import DiskFullError
@@ -36,8 +36,8 @@ logger = logging.getLogger("budgetron.serve")
 class Api:
     """The endpoints that programs use."""
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    def __init__(self, service: Service, bodies: Bodies) -> None:
+        self._service, self._bodies = service, bodies
 
     def routes(self) -> list[Route]:
         """Return the routes of all endpoints except those of `_direct`."""
@@ -53,11 +53,6 @@ class Api:
             Route("/openapi.json", self.openapi, methods=["GET"]),
         ]
 
-    async def _body(self, request: Request) -> bytes:
-        headers = dict(request.headers.raw)
-        require_json(headers)
-        return await read_body(headers, request.receive, self._service.settings.max_body)
-
     async def list(self, request: Request) -> Response:
         """List all models."""
         return json_response({"models": [summary(entry) for entry in list(self._service.entries.values())]})
@@ -68,8 +63,13 @@ class Api:
 
     async def create(self, request: Request) -> Response:
         """Create a model."""
-        body = await self._body(request)
-        name, model = await asyncio.to_thread(read_definition, body)
+        headers = dict(request.headers.raw)
+        require_json(headers)
+        body = await self._bodies.read(headers, request.receive)
+        try:
+            name, model = await asyncio.to_thread(read_definition, body)
+        finally:
+            self._bodies.release(len(body))
         entry = await self._service.create(name, model)
         response = json_response(describe(entry), 201)
         response.headers["location"] = f"/models/{name}"
@@ -124,7 +124,8 @@ def application(service: Service, token: str | None = None) -> ASGIApp:
         if not await asyncio.to_thread(service.stop):
             logger.error("the service did not stop in time; the log has everything that was acknowledged")
 
-    routes = [*Api(service).routes(), *_page.routes(service, token)]
+    bodies = Bodies(service.settings.max_body)
+    routes = [*Api(service, bodies).routes(), *_page.routes(service, token)]
     handlers: dict[Any, Any] = {
         Problem: _on_problem,
         DiskFullError: _on_disk_full,
@@ -132,7 +133,7 @@ def application(service: Service, token: str | None = None) -> ASGIApp:
         Exception: _on_error,
     }
     others = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
-    return Direct(service, Access(token), others)
+    return Direct(service, Access(token), bodies, others)
 
 
 async def _on_problem(request: Request, problem: Problem) -> Response:

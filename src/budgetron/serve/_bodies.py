@@ -16,10 +16,15 @@ FREE = 1 << 16
 
 
 def require_json(headers: dict[bytes, bytes]) -> None:
-    """Refuse other types of bodies. This also keeps web pages from sending requests without permission."""
+    """Refuse other types of bodies, and compressed ones.
+
+    This also keeps web pages from sending requests without permission.
+    """
     kind = headers.get(b"content-type", b"")
     if kind != b"application/json" and kind.partition(b";")[0].strip().lower() != b"application/json":
         raise Problem(415, "not-json", "send the body with the header Content-Type: application/json")
+    if headers.get(b"content-encoding", b"identity") != b"identity":
+        raise Problem(415, "encoded", "send the body as it is, without the header Content-Encoding")
 
 
 class Bodies:

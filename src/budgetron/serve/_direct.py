@@ -40,13 +40,13 @@ class Direct:
     ----------
     service : Service
     access : Access
+    bodies : Bodies
     others : ASGI application
         Gets all other requests, after the check of access.
     """
 
-    def __init__(self, service: Service, access: Access, others: ASGIApp) -> None:
-        self._service, self._access, self._others = service, access, others
-        self._bodies = Bodies(service.settings.max_body)
+    def __init__(self, service: Service, access: Access, bodies: Bodies, others: ASGIApp) -> None:
+        self._service, self._access, self._bodies, self._others = service, access, bodies, others
         self._parser = ThreadPoolExecutor(1, "budgetron-parse")
         self._actions = {"predict": self._predict, "learn": self._learn}
 

@@ -16,6 +16,10 @@ _ADVICE = {
 }
 
 
+# Characters of a text in a document; it may contain what the client has sent.
+MOST_TEXT = 1000
+
+
 class Problem(Exception):  # noqa: N818 - the term of RFC 9457
     """An error that the client is told about.
 
@@ -42,9 +46,16 @@ class Problem(Exception):  # noqa: N818 - the term of RFC 9457
             "type": f"urn:budgetron:problem:{self.kind}",
             "title": HTTPStatus(self.status).phrase,
             "status": self.status,
-            "detail": self.detail,
-            **self.members,
+            "detail": _shortened(self.detail),
+            **{name: _shortened(value) for name, value in self.members.items()},
         }
+
+
+def _shortened(value: object) -> object:
+    """Return a value; text of more than `MOST_TEXT` characters ends with three dots."""
+    if isinstance(value, str) and len(value) > MOST_TEXT:
+        return value[: MOST_TEXT - 3] + "..."
+    return value
 
 
 def internal_problem() -> Problem:
