@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import numpy as np
@@ -174,6 +174,28 @@ def test_signals_do_not_lose_requests(tmp_path):
     ]
     assert stored >= sum(answered) >= 50
     assert stored <= sum(answered) + len(threads)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals to stop a process")
+def test_open_connections_do_not_delay_the_end(tmp_path):
+    """Live pages, idle connections, requests that never arrive completely, and responses nobody reads."""
+    process = Process(tmp_path / "s", "--like", table(tmp_path / "rows.csv"), "-t", "answer", "-l", "arow")
+    head = "POST /models/default/learn HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    address = ("127.0.0.1", int(process.url.rstrip("/").rpartition(":")[2]))
+    with ExitStack() as open_:
+        connections = [open_.enter_context(socket.create_connection(address)) for _ in range(4)]
+        connections[0].sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        connections[1].sendall(f"{head}Content-Length: 100\r\n\r\n{{".encode())
+        body = json.dumps({"rows": [{"a": 1}] * 5000, "keep": False})
+        predict = head.replace("learn", "predict")
+        connections[2].sendall(f"{predict}Content-Length: {len(body)}\r\n\r\n{body}".encode())
+        time.sleep(0.5)
+        start = time.monotonic()
+        code, rest = process.stop()
+        assert time.monotonic() - start < 20
+        assert (code, "Stopped." in rest, "Traceback" in rest) == (0, True, False), rest
+        connections[1].settimeout(20)
+        assert connections[1].recv(4096).startswith(b"HTTP/1.1 503 ")
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,10 @@ class Direct:
         except Problem as problem:
             await problem_response(problem)(scope, receive, send)
             return
+        except asyncio.CancelledError:  # the time for requests to end is over
+            stopping = Problem(503, "stopping", "the service is stopping; send the request again later")
+            await problem_response(stopping)(scope, receive, send)
+            return
         except Exception:
             logger.exception("a request to %s failed", scope["path"])
             await problem_response(internal_problem())(scope, receive, send)
