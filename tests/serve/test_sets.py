@@ -94,6 +94,18 @@ def test_the_command_starts_with_a_model_that_predicts_sets(tmp_path):
 
 
 @pytest.mark.parametrize("classes", [CLASSES, None])
+def test_the_experts_of_a_model_with_a_coverage_are_shown(tmp_path, classes):
+    model = from_columns("budget", "500kB", COLUMNS, classes, 0.8)
+    with running(tmp_path, {"m": model}) as service, service.client() as client:
+        assert client.show()["experts"] == []
+        client.learn([(example if classes else number_example)(number) for number in range(60)])
+        experts = client.show()["experts"]
+        weight = "share" if classes else "weight"
+        assert sum(expert[weight] for expert in experts) == pytest.approx(1.0)
+        assert len(experts) > 3
+
+
+@pytest.mark.parametrize("classes", [CLASSES, None])
 def test_the_memory_limit_includes_the_scores(tmp_path, classes):
     model = from_columns("budget", "500kB", COLUMNS, classes, 0.8)
     with running(tmp_path, {"m": model}) as service:

@@ -192,12 +192,15 @@ class ServedModel:
         return None if memory is None else parse_bytes(memory) + scores + self.statistics.nbytes
 
     def experts(self) -> list[dict[str, Any]]:
-        """Return the experts of the model with their weights; empty if it has none.
+        """Return the experts of the model, or of the learner that it contains, with their weights.
 
-        The error of an expert that has not played a round is None.
+        The list is empty if there are none. The error of an expert that has not played a round is None.
         """
         with self._lock:
-            found = list(getattr(self.model, "experts_", [])) if self.fitted else []
+            model = self.model
+            while hasattr(model, "learner_") and not hasattr(model, "experts_"):
+                model = model.learner_
+            found = list(getattr(model, "experts_", [])) if self.fitted else []
         return [
             {name: None if value != value else value for name, value in dict(expert).items()}
             for expert in found
