@@ -105,6 +105,7 @@ def test_a_row_is_tried_by_the_form(service, scripts):
         page.goto(service.url)
         assert value(page, "recent-error").endswith("%")
         rows = service.service.entries["m"].waiting.next_row
+        assert page.locator("noscript p").is_visible() != scripts  # to reload the page
         page.get_by_text("Try a row of m").click()
         for name, text in example(3)[0].items():
             page.get_by_label(name, exact=True).fill(str(text))
@@ -163,6 +164,43 @@ def test_the_page_needs_the_token(tmp_path):
         page.get_by_role("button").click()
         page.get_by_text("Try a row of m").wait_for()
         page.wait_for_function("() => document.getElementById('live').innerText.includes('recent error')")
+
+
+def test_the_answer_to_a_form_is_in_sight(service):
+    with browser_page(viewport={"width": 390, "height": 400}) as page:
+        page.goto(service.url)
+        page.get_by_text("Try a row of m").click()
+        page.get_by_role("button", name="Predict").click()
+        answer = page.get_by_role("status")
+        answer.wait_for()
+        top = answer.evaluate("element => element.getBoundingClientRect().top")
+        assert 0 < top < 400
+
+
+def test_the_page_says_when_the_service_does_not_answer(tmp_path):
+    with browser_page() as page:
+        note = page.get_by_text("The service does not answer.")
+        with running(tmp_path, {"m": new_model()}) as service:
+            page.goto(service.url)
+            page.wait_for_function("() => document.getElementById('live').innerText.includes('recent error')")
+            assert not note.is_visible()
+            shown = page.locator("#live").inner_text()
+        note.wait_for()
+        assert page.locator("#live").inner_text() == shown  # the last numbers stay
+
+
+def test_several_pages_show_the_same_update(service):
+    with browser_page() as page:
+        page.goto(service.url)
+        other = page.context.new_page()
+        other.goto(service.url)
+        waiting = int(value(page, "waiting-for-labels"))
+        service.predict(1, 2, 3)
+        for one in (page, other):
+            one.wait_for_function(
+                "n => document.querySelector('[data-key=waiting-for-labels]').innerText === n",
+                arg=f"{waiting + 3}",
+            )
 
 
 def test_names_and_values_are_escaped(tmp_path):

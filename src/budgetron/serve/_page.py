@@ -7,6 +7,7 @@ between the headings and the forms is replaced once a second by server-sent even
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from html import escape
 from importlib.resources import files
@@ -25,6 +26,7 @@ from budgetron.serve._problems import Problem, of_fault
 from budgetron.serve._service import Service
 from budgetron.streams._columns import Column
 from budgetron.streams._errors import Fault
+from budgetron.streams._times import is_unit
 
 __all__ = ["routes"]
 
@@ -33,6 +35,11 @@ MAX_STREAMS = 50  # pages that are updated at the same time
 MAX_FORM = 1 << 16
 MAX_FIELDS = 60  # columns that the form shows
 MAX_GIVEN = 1000  # fields of a form that is sent
+NOTES = (
+    "<noscript><p>Reload the page to see new numbers.</p></noscript>"
+    '<p id="lost" class="bad" role="alert" hidden>The service does not answer. These numbers are old; reload '
+    "the page to try again.</p>"
+)
 POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -44,6 +51,8 @@ class Page:
 
     def __init__(self, service: Service, token: str | None) -> None:
         self._service, self._token, self._streams = service, token, 0
+        self._recent: asyncio.Future[str] | None = None  # the last update
+        self._next = 0.0  # when the next one is due (monotonic time)
 
     async def show(self, request: Request) -> Response:
         """Send the page."""
@@ -81,11 +90,19 @@ class Page:
         self._streams += 1
         try:
             while not self._service.stopping:
-                lines = self._live().splitlines()
+                lines = (await self._update()).splitlines()
                 yield "".join(f"data: {line}\n" for line in lines) + "\n"
                 await asyncio.sleep(SECONDS)
         finally:
             self._streams -= 1
+
+    async def _update(self) -> str:
+        """Return the changing part of the page: all pages get the same one, which a thread makes."""
+        now = time.monotonic()
+        if self._recent is None or now >= self._next:
+            self._next = now + SECONDS
+            self._recent = asyncio.ensure_future(asyncio.to_thread(self._live))
+        return await asyncio.shield(self._recent)
 
     async def login(self, request: Request) -> Response:
         """Ask for the token, and keep it in a cookie that scripts cannot read."""
@@ -117,10 +134,9 @@ class Page:
     ) -> str:
         entries = list(self._service.entries.values())
         forms = "".join(
-            _form(entry, row or {} if entry is tried else {}, answer if entry is tried else "")
-            for entry in entries
+            _form(entry, row or {}, answer) if entry is tried else _form(entry, {}, "") for entry in entries
         )
-        return _document(f'<h1>Budgetron</h1><div id="live">{self._live()}</div>{forms}', script=True)
+        return _document(f'<h1>Budgetron</h1>{NOTES}<div id="live">{self._live()}</div>{forms}', script=True)
 
     def _live(self) -> str:
         problems = "".join(
@@ -144,9 +160,11 @@ def _form(entry: Entry, row: dict[str, str], answer: str) -> str:
     more = f"<p>{left} more columns are left empty.</p>" if left > 0 else ""
     name = escape(entry.name)
     result = f'<p class="answer" role="status">{escape(answer)}</p>' if answer else ""
+    # The browser shows this form, and not the beginning of the page, when the answer has arrived.
+    tried = ' id="tried" open' if answer else ""
     return (
-        f'<details class="try"{" open" if answer else ""}><summary>Try a row of {name}</summary>'
-        f'<form method="post" action="/try"><input type="hidden" name="model" value="{name}">'
+        f'<details class="try"{tried}><summary>Try a row of {name}</summary>'
+        f'<form method="post" action="/try#tried"><input type="hidden" name="model" value="{name}">'
         f'<div class="fields">{fields}</div>{more}<button>Predict</button></form>{result}</details>'
     )
 
@@ -155,6 +173,8 @@ def _hint(column: Column) -> str:
     """Return attributes that say what an input accepts."""
     if column.kind == "number":
         return 'inputmode="decimal" placeholder="number"'
+    if column.kind == "time" and not is_unit(column.form):
+        return f'placeholder="{escape(column.form or "year-month-day")}"'
     hint = " or ".join(column.levels[:3]) if column.levels else column.description()
     return f'placeholder="{escape(hint)}"'
 

@@ -27,7 +27,7 @@ def panel(model: dict[str, Any], curve: Sequence[Sequence[float]]) -> str:
         _tile(
             "waiting for labels",
             f"{waiting['rows']:,}",
-            _meter(waiting["rows"], waiting["limits"]["rows"], f"of {waiting['limits']['rows']:,} rows"),
+            _meter(waiting["rows"], waiting["limits"]["rows"], _oldest(waiting)),
         ),
         _tile("label delay", _duration(waiting["label_delay_seconds"]), _delay(waiting)),
     ]
@@ -85,6 +85,11 @@ def _memory(memory: dict[str, Any]) -> str:
     if memory["limit"] is None:
         return parts
     return _meter(memory["total"], memory["limit"], f"of {format_bytes(memory['limit'])}: {parts}")
+
+
+def _oldest(waiting: dict[str, Any]) -> str:
+    limit, oldest = f"of {waiting['limits']['rows']:,} rows", waiting["oldest_seconds"]
+    return limit if oldest is None else f"{limit}, the oldest for {_duration(oldest)}"
 
 
 def _delay(waiting: dict[str, Any]) -> str:
