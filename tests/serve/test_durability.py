@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+import os
 import shutil
 import sqlite3
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -148,6 +150,20 @@ def test_a_second_process_cannot_serve_the_folder(tmp_path):
     (tmp_path / "log.sqlite").write_bytes(b"something else" * 100)
     with pytest.raises(ValueError, match="not a log of budgetron serve"):
         open_service(tmp_path)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the test asks Linux for names of open files")
+def test_a_new_folder_is_on_disk_before_labels_are(tmp_path, monkeypatch):
+    """A power failure must not lose the folder whose log has acknowledged labels."""
+    synced, fsync = set(), os.fsync
+
+    def noted(descriptor):
+        synced.add(os.readlink(f"/proc/self/fd/{descriptor}"))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    open_service(tmp_path / "s").log.close()
+    assert {str(tmp_path), str(tmp_path / "s")} <= synced
 
 
 # ---------------------------------------------------------------------- the service

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-__all__ = ["atomic_write", "check_target", "remove_temporary_files"]
+__all__ = ["atomic_write", "check_target", "remove_temporary_files", "sync_folder"]
 
 TEMPORARY = ".budgetron-{}.tmp"
 
@@ -40,7 +40,12 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             # The message names the requested file, not the temporary one.
             raise type(error)(error.errno, error.strerror, os.fspath(path)) from None
         raise
-    if os.name == "posix":  # the new name is on disk only when its folder is
+    sync_folder(folder)
+
+
+def sync_folder(folder: str | os.PathLike[str]) -> None:
+    """Write a folder to disk: a new file or folder in it is on disk only then."""
+    if os.name == "posix":
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)

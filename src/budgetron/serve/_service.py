@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from budgetron._util.atomic import remove_temporary_files
+from budgetron._util.atomic import remove_temporary_files, sync_folder
 from budgetron.serve._entries import Entry, open_entry
 from budgetron.serve._log import Log
 from budgetron.serve._model import ServedModel
@@ -83,7 +83,10 @@ class Service:
     def __init__(self, folder: Path, settings: Settings) -> None:
         self.folder, self.settings, self.stopping = folder, settings, False
         self._models = folder / "models"
-        self._models.mkdir(parents=True, exist_ok=True)
+        if not self._models.is_dir():
+            self._models.mkdir(parents=True)
+            for new in (folder, folder.absolute().parent):
+                sync_folder(new)
         self.log = Log(folder / "log.sqlite")
         self.entries: dict[str, Entry] = {}
         try:
