@@ -194,7 +194,7 @@ class Client:
             "classes": classes,
             "coverage": coverage,
         }
-        body = json.dumps(sent, allow_nan=False).encode()
+        body = _to_json(sent)
         found: dict[str, Any] = json.loads(self._request("POST", f"{self._base}/models", body))
         return found
 
@@ -230,7 +230,7 @@ class Client:
         return "/".join([self._base, "models", quote(self.model, safe=""), *parts])
 
     def _post(self, action: str, value: object) -> dict[str, Any]:
-        body = json.dumps(value, allow_nan=False).encode()
+        body = _to_json(value)
         found: dict[str, Any] = json.loads(self._request("POST", self._path(action), body))
         return found
 
@@ -264,6 +264,17 @@ class Client:
         connection.request(method, path, body, headers)
         response = connection.getresponse()
         return response.status, response.read()
+
+
+def _to_json(value: object) -> bytes:
+    return json.dumps(value, allow_nan=False, default=_plain).encode()
+
+
+def _plain(value: Any) -> Any:
+    """Return a number of NumPy, for example from a data frame, as one of Python."""
+    if callable(getattr(value, "item", None)) and not getattr(value, "shape", ()):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} {value!r:.80} cannot be sent; give numbers, text, bool or None")
 
 
 def _problem(answer: bytes) -> dict[str, Any]:

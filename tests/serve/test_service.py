@@ -314,6 +314,10 @@ def test_the_client_sends_again_what_was_not_answered(tmp_path):
             with pytest.raises(ValueError, match="not JSON compliant"):
                 client.predict({"a": float("nan")})
         with (
+            with pytest.raises(TypeError, match="cannot be sent"):
+                client.predict({"a": np.zeros(3)})
+            row = {"a": np.int64(1), "b": np.float32(0.5), "colour": np.str_("red")}
+            assert client.learn([(row, "no")])["learned"] == 1
             Client("http://127.0.0.1:9", retries=0) as nobody,
             pytest.raises(ServiceError, match="does not answer"),
         ):
