@@ -210,6 +210,7 @@ def test_open_connections_do_not_delay_the_end(tmp_path):
         (("--host", "nowhere.invalid"), "give a token"),
         (("--wait-time", "soon"), "--wait-time"),
         (("--wait-memory", "much"), "--wait-memory"),
+        (("--wait-memory", "1kB"), "--wait-memory must be at least 64 kB"),
         (("--like", "rows.csv", "-t", "answer", "--name", "../x"), "the name of a model has"),
         (("--like", "rows.csv", "-t", "nothing"), "no column"),
     ],
@@ -313,11 +314,11 @@ def test_the_client_sends_again_what_was_not_answered(tmp_path):
             assert (caught.value.status, caught.value.problem["column"]) == (422, "colour2")
             with pytest.raises(ValueError, match="not JSON compliant"):
                 client.predict({"a": float("nan")})
-        with (
             with pytest.raises(TypeError, match="cannot be sent"):
                 client.predict({"a": np.zeros(3)})
             row = {"a": np.int64(1), "b": np.float32(0.5), "colour": np.str_("red")}
             assert client.learn([(row, "no")])["learned"] == 1
+        with (
             Client("http://127.0.0.1:9", retries=0) as nobody,
             pytest.raises(ServiceError, match="does not answer"),
         ):

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from budgetron._evaluation.by_name import choose_learner, learners_of
-from budgetron._util.units import parse_bytes
+from budgetron._util.units import format_bytes, parse_bytes
 from budgetron.cli import _options as opt
 from budgetron.cli._messages import err, friendly
 from budgetron.cli._sources import Source, takes_rows
@@ -20,6 +20,7 @@ __all__ = ["serve"]
 TOKEN = "BUDGETRON_TOKEN"
 SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 DEFAULT_BUDGET = 200
+LEAST_WAIT = 64 << 10  # less has no place for the rows of an ordinary request
 SERVICE_PANEL = "Service"
 LIMITS_PANEL = "Rows that wait for labels"
 
@@ -106,7 +107,12 @@ def serve(
         token = _token(token_file)
         if wait_rows < 1:
             raise ValueError(f"--wait-rows must be at least 1; got {wait_rows}")
-        limits = Limits(wait_rows, parse_bytes(wait_memory, "--wait-memory"), _seconds(wait_time))
+        wait_bytes = parse_bytes(wait_memory, "--wait-memory")
+        if wait_bytes < LEAST_WAIT:
+            raise ValueError(
+                f"--wait-memory must be at least {format_bytes(LEAST_WAIT)}; got {wait_memory!r}"
+            )
+        limits = Limits(wait_rows, wait_bytes, _seconds(wait_time))
         service = open_service(folder, Settings(waiting=limits, keep_log=keep_log))
         try:
             if name in service.entries:
