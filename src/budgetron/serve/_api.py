@@ -38,6 +38,7 @@ class Api:
 
     def __init__(self, service: Service, bodies: Bodies) -> None:
         self._service, self._bodies = service, bodies
+        self._creating = asyncio.Lock()  # the objects of a body may need many times its memory
 
     def routes(self) -> list[Route]:
         """Return the routes of all endpoints except those of `_direct`."""
@@ -67,7 +68,8 @@ class Api:
         require_json(headers)
         body = await self._bodies.read(headers, request.receive)
         try:
-            name, model = await asyncio.to_thread(read_definition, body)
+            async with self._creating:
+                name, model = await asyncio.to_thread(read_definition, body)
         finally:
             self._bodies.release(len(body))
         entry = await self._service.create(name, model)
