@@ -128,6 +128,7 @@ BAD = {
     "one class": (new(classes=["no"]), 422, "bad-definition", {}),
     "an unknown learner": (new(learner="forgetful"), 422, "bad-definition", {}),
     "a bad parameter": (new(learner="forgetron:budget=-1"), 422, "bad-definition", {}),
+    "memory of another learner": (new(learner="arow", memory="1MB"), 422, "bad-definition", {}),
     "too little memory": (new(learner="budget", memory="1kB"), 422, "bad-definition", {}),
     "too much memory": (new(learner="secondorder:budget=10000000"), 422, "bad-definition", {}),
     "code as a parameter": (new(learner="forgetron:kernel=__import__('os')"), 422, "bad-definition", {}),

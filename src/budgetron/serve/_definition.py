@@ -130,7 +130,10 @@ def from_columns(
         if len(set(map(str, classes))) != len(classes) or not 2 <= len(classes) <= MAX_CLASSES:
             raise ValueError(f"classes: give from 2 to {MAX_CLASSES:,} different labels")
         task = Classification(list(classes))
-    (model,) = learners_of([with_memory(learner, memory)], [DEFAULT_BUDGET], ["auto"], 0, task.name)
+    spec = with_memory(learner, memory)
+    if memory is not None and spec == learner:
+        raise ValueError('memory: only the learner "budget" has this limit; others have a budget of supports')
+    (model,) = learners_of([spec], [DEFAULT_BUDGET], ["auto"], 0, task.name)
     described = [_column(name, kind) for name, kind in columns.items()]
     encoder = _encoder_of(described, scale=True)
     if scales_rows(model) and only_numbers(encoder):
