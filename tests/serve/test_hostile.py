@@ -229,6 +229,19 @@ def test_all_bodies_together_are_limited():
     asyncio.run(check())
 
 
+def test_fewer_rows_of_a_model_with_many_classes(tmp_path):
+    """A small request must not ask for more probabilities than fit in memory."""
+    many = new_model(classes=list(range(1000)))
+    with running(tmp_path, {"many": many, "m": new_model()}) as service:
+        rows = [{"a": 1}] * 1001
+        status, _, problem = service.request("POST", "/models/many/predict", {"rows": rows, "keep": False})
+        assert (status, problem["type"]) == (413, "urn:budgetron:problem:too-many-rows")
+        assert "send at most 1,000" in problem["detail"]
+        for name, sent in (("many", rows[1:]), ("m", rows * 9)):
+            body = {"rows": sent, "keep": False}
+            assert service.request("POST", f"/models/{name}/predict", body)[0] == 200
+
+
 def test_definitions_count_as_bodies(tmp_path):
     """Clients that send most of a definition, and wait, must not use up the memory."""
     with running(tmp_path, {"m": new_model()}, max_body=1 << 20) as service, ExitStack() as open_:

@@ -20,6 +20,8 @@ __all__ = ["MAX_ID", "MAX_LEARNER", "parse", "read_definition", "read_learn", "r
 
 MAX_ID = 200
 MAX_LEARNER = 500
+# Probabilities in a response, each of which needs about 60 bytes.
+MOST_PROBABILITIES = 1_000_000
 _ROW_AND_LABEL = {"row", "label"}
 
 
@@ -57,6 +59,8 @@ def read_predict(entry: Entry, body: bytes, max_rows: int) -> tuple[PlainRows, d
     flags = {name: _flag(given, name, name == "keep") for name in ("keep", "durable")}
     sets, intervals = (_wants_regions(entry, given, name) for name in ("sets", "intervals"))
     flags["regions"] = sets or intervals
+    if entry.model.task.classes:
+        max_rows = min(max_rows, MOST_PROBABILITIES // len(entry.model.task.classes))
     rows = _list(given, "rows", max_rows)
     try:
         read = entry.model.reader.read(rows)
