@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import sqlite3
+import struct
 import sys
 import time
 from pathlib import Path
@@ -164,6 +165,59 @@ def test_a_new_folder_is_on_disk_before_labels_are(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", noted)
     open_service(tmp_path / "s").log.close()
     assert {str(tmp_path), str(tmp_path / "s")} <= synced
+
+
+@pytest.mark.parametrize("table", ["records", "waiting"])
+def test_a_changed_bit_of_the_log_is_found(tmp_path, table):
+    """SQLite has no checksums of its own. A damaged record would be learned as another row."""
+    with running(tmp_path / "a", {"m": new_model()}) as service:
+        service.learn(*range(20))
+        service.predict(*range(5), durable=True)
+        killed(tmp_path / "a", tmp_path / "b")
+    open_service(tmp_path / "b").log.close()
+
+    def log(statement, *values):
+        database = sqlite3.connect(tmp_path / "b" / "log.sqlite")
+        found = database.execute(statement, values).fetchall()
+        database.commit()
+        database.close()
+        return found
+
+    ((key, content), *_) = log(f"SELECT rowid, content FROM {table}")
+    random = np.random.default_rng(0)
+    for place in random.choice(len(content), 40, replace=False):
+        changed = bytearray(content)
+        changed[place] ^= 1 << random.integers(8)
+        log(f"UPDATE {table} SET content = ? WHERE rowid = ?", bytes(changed), key)
+        with pytest.raises(ValueError, match=r"log\.sqlite: .* is damaged .* from a backup"):
+            open_service(tmp_path / "b")
+    log(f"UPDATE {table} SET content = ? WHERE rowid = ?", content, key)
+    again = open_service(tmp_path / "b")
+    again.log.close()
+    assert (again.entries["m"].model.rounds, again.entries["m"].waiting.rows) == (20, 5)
+
+
+def test_a_log_without_checksums_is_read(tmp_path):
+    """Version 2 had none. The service continues with the log, and writes version 3."""
+    with running(tmp_path / "a", {"m": new_model()}) as service:
+        service.learn(*range(20))
+        service.predict(*range(5), durable=True)
+        killed(tmp_path / "a", tmp_path / "b")
+        live = bits(service.service.entries["m"].model)
+    open_service(tmp_path / "b").log.close()
+    database = sqlite3.connect(tmp_path / "b" / "log.sqlite")
+    database.execute("UPDATE about SET value = 2 WHERE name = 'version'")
+    for table in ("records", "waiting"):
+        for key, content in database.execute(f"SELECT rowid, content FROM {table}").fetchall():
+            first, second = struct.unpack_from("<II", content)
+            older = struct.pack("<II", first, second & ~(1 << 30)) + content[8:-4]
+            database.execute(f"UPDATE {table} SET content = ? WHERE rowid = ?", (older, key))
+    database.commit()
+    database.close()
+    with running(tmp_path / "b") as service:
+        entry = service.service.entries["m"]
+        assert (bits(entry.model), entry.waiting.rows) == (live, 5)
+        assert service.service.log._value("version") == 3
 
 
 # ---------------------------------------------------------------------- the service

@@ -10,6 +10,7 @@ import json
 import os
 import sqlite3
 import struct
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,7 +27,8 @@ from budgetron.streams._objects import PlainRows
 
 __all__ = ["DiskFullError", "Log", "Record"]
 
-VERSION = 2
+VERSION = 3
+READABLE = (2, VERSION)  # records and waiting rows of version 2 have no checksums
 _TABLES = """
 CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS records (
@@ -49,7 +51,9 @@ REMEMBERED = 1_000_000
 FIRST_HOUR = 1577836800  # the beginning of 2020, in seconds since 1970
 MOST_HOURS = 1 << 22  # more than 400 years; the numbers of rows must fit in 63 bits
 _HEADER = struct.Struct("<II")
-_NUMBERS = 1 << 31  # part of the second number of a header if labels are numbers, not indices of classes
+# Parts of the second number of a header: labels are numbers, not indices of classes; a checksum follows.
+_NUMBERS, _CHECKED = 1 << 31, 1 << 30
+_CHECKSUM = struct.Struct("<I")
 
 
 class DiskFullError(Exception):
@@ -90,20 +94,41 @@ class Record:
         ids = json.dumps(self.ids, separators=(",", ":")).encode()
         kind, flag = _stored(self.labels)
         arrays = [self.labels.astype(kind), self.predicted.astype(kind), self.delays.astype("<f8")]
-        parts = [_HEADER.pack(len(self.labels), len(ids) | flag), ids, *(array.tobytes() for array in arrays)]
-        return b"".join([*parts, self.rows.to_bytes()])
+        head = _HEADER.pack(len(self.labels), len(ids) | flag | _CHECKED)
+        parts = [head, ids, *(array.tobytes() for array in arrays), self.rows.to_bytes()]
+        return _with_checksum(b"".join(parts), self.time, self.block)
 
     @classmethod
     def from_bytes(cls, time: float, block: int, data: bytes) -> Record:
         """Return the record that `to_bytes` was called for."""
+        data = _without_checksum(data, time, block)
         n, length = _HEADER.unpack_from(data)
-        flag, length = length & _NUMBERS, length & ~_NUMBERS
+        flag, length = length & _NUMBERS, length & ~(_NUMBERS | _CHECKED)
         place = _HEADER.size
         ids = json.loads(data[place : place + length])
         labels, place = _values(data, 2 * n, place + length, flag)
         delays = np.frombuffer(data, "<f8", n, place).astype(np.float64)
         rows = PlainRows.from_bytes(data[place + 8 * n :])
         return cls(time, ids, rows, labels[:n], labels[n:], delays, block)
+
+
+def _with_checksum(data: bytes, time: float, number: int) -> bytes:
+    return data + _CHECKSUM.pack(_checksum(data, time, number))
+
+
+def _without_checksum(data: bytes, time: float, number: int) -> bytes:
+    """Return data without their checksum; raise `ValueError` if it is wrong. SQLite itself has none."""
+    if not _HEADER.unpack_from(data)[1] & _CHECKED:
+        return data
+    content = data[: -_CHECKSUM.size]
+    if data[len(content) :] != _CHECKSUM.pack(_checksum(content, time, number)):
+        raise ValueError("the checksum is wrong")
+    return content
+
+
+def _checksum(data: bytes, time: float, number: int) -> int:
+    """Return the checksum of data and of the numbers that are stored next to them."""
+    return zlib.crc32(data, zlib.crc32(struct.pack("<dq", time, number)))
 
 
 def _stored(values: NDArray[Any]) -> tuple[str, int]:
@@ -119,18 +144,16 @@ def _values(data: bytes, n: int, place: int, flag: int) -> tuple[NDArray[Any], i
 
 def _batch_bytes(batch: Batch) -> bytes:
     kind, flag = _stored(batch.predicted)
-    return (
-        _HEADER.pack(len(batch.rows), flag) + batch.predicted.astype(kind).tobytes() + batch.rows.to_bytes()
-    )
+    head = _HEADER.pack(len(batch.rows), flag | _CHECKED)
+    data = head + batch.predicted.astype(kind).tobytes() + batch.rows.to_bytes()
+    return _with_checksum(data, batch.time, batch.first)
 
 
-def _batch_of(first: int, time: float, data: bytes, learned: Iterable[int]) -> Batch:
+def _batch_of(first: int, time: float, data: bytes) -> Batch:
+    data = _without_checksum(data, time, first)
     n, flag = _HEADER.unpack_from(data)
-    predicted, place = _values(data, n, _HEADER.size, flag)
-    labelled = bytearray(n)
-    for row in learned:
-        labelled[row - first] = 1
-    return Batch(first, time, PlainRows.from_bytes(data[place:]), predicted, labelled)
+    predicted, place = _values(data, n, _HEADER.size, flag & _NUMBERS)
+    return Batch(first, time, PlainRows.from_bytes(data[place:]), predicted)
 
 
 def _hours() -> int:
@@ -163,10 +186,12 @@ class Log:
             self._db.execute("PRAGMA wal_autocheckpoint=4000")
             self._db.executescript(_TABLES)
             version = self._value("version")
-            if version is None:
-                self._db.execute("INSERT INTO about VALUES ('version', ?)", (VERSION,))
-            elif version != VERSION:
+            if version not in (None, *READABLE):
                 raise ValueError(f"{path}: format {version}; this version of Budgetron reads {VERSION}")
+            (found,) = self._db.execute("PRAGMA integrity_check(1)").fetchone()
+            if found != "ok":
+                raise sqlite3.DatabaseError(found)
+            self._db.execute("INSERT OR REPLACE INTO about VALUES ('version', ?)", (VERSION,))
             self.run = max((self._value("run") or 0) + 1, _hours())
             self.write_run()
             # Open until the connection is closed: closing a file ends all locks that the process has on it.
@@ -236,6 +261,16 @@ class Log:
             self._db.execute("INSERT INTO sqlite_sequence VALUES ('records', ?)", (number,))
         return True
 
+    @contextmanager
+    def _damage(self, part: str) -> Iterator[None]:
+        """Raise `ValueError` with the name of the file if a part of it cannot be read."""
+        try:
+            yield
+        except (ValueError, TypeError, IndexError, struct.error) as error:
+            raise ValueError(
+                f"{self.path}: {part} is damaged ({error}); restore the folder from a backup"
+            ) from error
+
     def records(self, model: str, after: int) -> Iterator[tuple[int, Record]]:
         """Yield the records of a model after this number, in order."""
         while True:
@@ -247,7 +282,9 @@ class Log:
             if found is None:
                 return
             after = found[0]
-            yield after, Record.from_bytes(*found[1:])
+            with self._damage(f"record {after}"):
+                record = Record.from_bytes(*found[1:])
+            yield after, record
 
     def learned(self, model: str, rows: list[int], ids: list[str]) -> set[int | str]:
         """Return which rows, by number, and which ids were learned already."""
@@ -278,12 +315,16 @@ class Log:
         """Yield the batches of waiting rows, the oldest first."""
         query = "SELECT first, time, content FROM waiting WHERE model = ? ORDER BY first"
         for first, time, content in self._db.execute(query, (model,)).fetchall():
-            n, _ = _HEADER.unpack_from(content)
-            rows = self._db.execute(
+            with self._damage(f"the waiting row {first}"):
+                batch = _batch_of(first, time, content)
+            learned = self._db.execute(
                 "SELECT row FROM learned WHERE model = ? AND row BETWEEN ? AND ?",
-                (model, first, first + n - 1),
-            ).fetchall()
-            yield _batch_of(first, time, content, [row[0] for row in rows])
+                (model, first, first + len(batch.rows) - 1),
+            )
+            for (row,) in learned.fetchall():
+                batch.labelled[row - first] = 1
+            batch.left = batch.labelled.count(0)
+            yield batch
 
     def truncate(self, model: str, up_to: int, oldest: int, keep_records: bool) -> None:
         """Remove records up to a number, and forget old ids, but no row from `oldest` on."""
