@@ -91,7 +91,9 @@ class Api:
 
     async def metrics(self, request: Request) -> Response:
         """Send metrics in the text format of Prometheus."""
-        return Response(metrics(self._service), headers={"content-type": CONTENT_TYPE})
+        return Response(
+            await asyncio.to_thread(metrics, self._service), headers={"content-type": CONTENT_TYPE}
+        )
 
     async def healthz(self, request: Request) -> Response:
         """Say that the process answers."""

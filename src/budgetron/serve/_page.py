@@ -56,7 +56,7 @@ class Page:
 
     async def show(self, request: Request) -> Response:
         """Send the page."""
-        return _html(self._document())
+        return _html(await asyncio.to_thread(self._document))
 
     async def try_row(self, request: Request) -> Response:
         """Predict the row of a form; the row does not wait for a label."""
@@ -72,11 +72,11 @@ class Page:
             rows = entry.model.reader.read([row])
             found, round = entry.model.predict(rows)
         except Fault as fault:
-            return _html(self._document(entry, row, of_fault(fault).detail), 422)
+            return _html(await asyncio.to_thread(self._document, entry, row, of_fault(fault).detail), 422)
         task = entry.model.task
         learned = not task.are_nothing(found.values)[0]
         answer = f"Prediction: {task.text(found)}" if learned else "Nothing was learned yet."
-        return _html(self._document(entry, row, f"{answer} · round {round:,}"))
+        return _html(await asyncio.to_thread(self._document, entry, row, f"{answer} · round {round:,}"))
 
     async def events(self, request: Request) -> Response:
         """Send the changing part of the page once a second."""
