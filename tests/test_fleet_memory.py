@@ -15,9 +15,9 @@ from budgetron.fleet import Fleet
 GAMMA, D = 0.3, 4
 
 
-def stream(n=3000, keys=60, seed=0, dtype=np.float64):
+def stream(n=3000, keys=60, seed=0, dtype=np.float64, even=False):
     rng = np.random.default_rng(seed)
-    chosen = np.minimum(rng.zipf(1.2, n) - 1, keys - 1)
+    chosen = rng.integers(keys, size=n) if even else np.minimum(rng.zipf(1.2, n) - 1, keys - 1)
     X = rng.normal(size=(n, D)).astype(dtype)
     w = rng.normal(size=(keys, D))
     y = (np.einsum("ij,ij->i", X, w[chosen]) > 0) ^ (rng.random(n) < 0.1)
@@ -38,10 +38,10 @@ def small_memory(learner, keys, X, y, supports):
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("budget", [4, 12])
-def test_the_shared_memory_is_that_of_the_reference(budget, seed):
-    keys, X, y = stream(1200, seed=seed)
-    memory, states = small_memory(Forgetron(budget, gamma=GAMMA), keys, X, y, 60)
+@pytest.mark.parametrize(("budget", "even", "supports"), [(4, False, 60), (12, False, 60), (12, True, 120)])
+def test_the_shared_memory_is_that_of_the_reference(budget, even, supports, seed):
+    keys, X, y = stream(1200, seed=seed, even=even)
+    memory, states = small_memory(Forgetron(budget, gamma=GAMMA), keys, X, y, supports)
     fleet = Fleet(Forgetron(budget, gamma=GAMMA), memory=memory, random_state=seed)
     each = states.bytes_of_keys(1, 0) - states.bytes_of_keys(0, 0)
     fixed = None
@@ -71,6 +71,15 @@ def test_the_shared_memory_is_that_of_the_reference(budget, seed):
         assert table["shrinking"][i] == pytest.approx(expected.shrinking, abs=1e-9)
         model = fleet[key]
         np.testing.assert_allclose(model.dual_coef_[0], [c for _, _, c in expected.supports], rtol=1e-7)
+
+
+def test_even_traffic_leaves_pairs_of_supports():
+    """With room for two supports per key, nearly every key has two, as with equal shares."""
+    keys, X, y = stream(30_000, keys=300, even=True)
+    memory, _ = small_memory(Forgetron(40, gamma=GAMMA), keys, X, y, 600)
+    fleet = Fleet(Forgetron(40, gamma=GAMMA), memory=memory).partial_fit(keys, X, y, classes=[0, 1])
+    assert fleet.evicted_ > 5000
+    assert np.mean(fleet.stats()["supports"] < 2) < 0.1
 
 
 def test_every_key_keeps_its_guarantee():

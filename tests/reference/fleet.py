@@ -14,6 +14,8 @@ from math import exp, sqrt
 import numpy as np
 
 SAMPLES = 16
+EVEN = 3
+ROOM_FOR_PAIRS = 1.7
 LEAST_PHI = 1e-6
 NEGLIGIBLE = 0.01
 MASK = 2**64 - 1
@@ -154,18 +156,32 @@ class SharedMemory:
             place -= m * len(owners)
         raise AssertionError("there is no support")
 
-    def worth(self, name: object) -> float:
-        """Return the value of one support of a key."""
+    def decay(self, name: object) -> float:
+        return exp((self.keys[name].last - self.now) / self.decay_time())
+
+    def worth(self, name: object, even: bool) -> float:
+        """Return the value of one support of a key; `even` is the result of `is_even`."""
         key = self.keys[name]
-        decay = exp((key.last - self.now) / self.decay_time())
         gain = max(key.half_mistakes - key.recent_mistakes, 0)
-        return (gain + 0.05 * key.rows + 0.1) * decay / len(key.supports)
+        worth = gain + 0.05 * key.rows + 0.1
+        if len(key.supports) == 1:  # predicts one class only
+            return worth if even else worth / 2 * self.decay(name)
+        if len(key.supports) == 2:
+            return worth * 2 if even else worth * self.decay(name)
+        return worth / len(key.supports) * self.decay(name)
+
+    def is_even(self, candidates: list) -> bool:
+        """Return whether there is room for pairs, and none of these keys is much busier than the average."""
+        busiest = max(self.keys[name].rows * self.decay(name) for name in candidates)
+        room = 2 * self.decay_time() > ROOM_FOR_PAIRS * self.seen()
+        return room and busiest < EVEN * (1 + self.decay_time() / self.seen())
 
     def evict(self, asking: object) -> None:
         candidates = [asking] if self.keys[asking].supports else []
         while len(candidates) < SAMPLES:
             candidates.append(self.sample())
-        victim = min(candidates, key=self.worth)
+        even = self.is_even(candidates)
+        victim = min(candidates, key=lambda name: self.worth(name, even))
         before = len(self.keys[victim].supports)
         self.shrink_and_remove(self.keys[victim])
         self.resize(victim, before)

@@ -7,8 +7,14 @@ worth. The value of a support of a key with n supports is
 
     (max(h - m, 0) + 0.05 r + 0.1) decay / n,
 
-where `decay` is for the rows since the key's last. If there is no room, some supports are sampled, one of them a support
-of the key that asks for room; of their owners the one with the lowest value loses its oldest support.
+where `decay` is for the rows since the key's last. Keys with one or two supports are exceptions: the values of "rbf" are
+positive, so that a single support predicts one class only. The second one is worth more than any other. So n = 2 divides
+by 1, and n = 1 by 2. If there is no room, some supports are sampled, one of them a support of the key that asks for room;
+of their owners the one with the lowest value loses its oldest support.
+
+If none of these owners is much busier than the average key, traffic is even. Then the rows since the last one of a key
+are only chance, and nothing is gained by breaking up a pair. So if there is room for about two supports per key, the
+values of keys with one or two are doubled, and do not decay.
 
 The self-tuned Forgetron is shrunk before a support is removed, as it does itself when its budget is full. So the damage of
 all removals stays within its share of the mistakes, unless a key that makes no mistakes loses several supports. `removal`
@@ -42,6 +48,10 @@ cdef enum:
 # The value of a row, and of a key, in mistakes
 cdef double PER_ROW = 0.05, PER_KEY = 0.1
 
+# Traffic is even if no owner of a sampled support has more recent rows than this multiple of the average key. It
+# matters only if the pool has room for this many supports per key.
+cdef double EVEN = 3.0, ROOM_FOR_PAIRS = 1.7
+
 # A hypothesis is never shrunk to 0.
 cdef double LEAST_PHI = 1e-6
 
@@ -71,6 +81,7 @@ cdef class PooledFleet(KernelFleet):
     cdef readonly KeyIndex index
     cdef readonly Py_ssize_t memory
     cdef Py_ssize_t fixed, taken  # bytes that do not depend on the keys, and bytes of keys that have rows
+    cdef Py_ssize_t known  # keys that have rows
     cdef public int64_t evicted
     cdef public uint64_t random
 
@@ -116,6 +127,7 @@ cdef class PooledFleet(KernelFleet):
             memcpy(self.statistics + first + i, &given[i, 0], sizeof(Statistics))
             if self.record(first + i).key.rounds:
                 self.taken += self.bytes_of_key(self.text_length(first + i))
+                self.known += 1
         while self.store.used > self.limit():
             self.evict(-1)
 
@@ -158,6 +170,7 @@ cdef class PooledFleet(KernelFleet):
         cdef double decay, half
         if record.key.rounds == 0:
             self.taken += self.bytes_of_key(self.text_length(number))
+            self.known += 1
         decay = exp(<double> (record.key.last - self.rows) / self.decay_time())
         if self.supports.single:
             half = newer_half(self, <float*> self.single.values)
@@ -177,6 +190,7 @@ cdef class PooledFleet(KernelFleet):
 
     cdef void forget_statistics(self, Py_ssize_t number) noexcept nogil:
         self.taken -= self.bytes_of_key(self.text_length(number))
+        self.known -= 1
         memset(self.statistics + number, 0, sizeof(Statistics))
 
     cdef int scan(self) except -1 nogil:
@@ -199,19 +213,24 @@ cdef class PooledFleet(KernelFleet):
         x = (x ^ (x >> 27)) * 0x94D049BB133111EBULL
         return x ^ (x >> 31)
 
-    cdef double value_of_support(self, Py_ssize_t number, double time) noexcept nogil:
-        cdef Record* record = self.record(number)
+    cdef double value_of_support(self, Py_ssize_t number, double decay, bint even) noexcept nogil:
         cdef Statistics* statistics = self.statistics + number
+        cdef Py_ssize_t m = self.record(number).m
         cdef double worth = max(<double> statistics.half_mistakes - statistics.mistakes, 0.0)
         worth += PER_ROW * statistics.rows + PER_KEY
-        return worth * exp(<double> (record.key.last - self.rows) / time) / record.m
+        if m > 2:
+            return worth * decay / m
+        worth *= 0.5 * m
+        return 2.0 * worth if even else worth * decay
 
     cdef int evict(self, Py_ssize_t asking) except -1 nogil:
         """Remove a support of the key that benefits least from it; `asking` is a candidate, -1 for none."""
         cdef char* blocks[<int> SAMPLES]
         cdef uint32_t owners[<int> SAMPLES]
         cdef Py_ssize_t i, c, place, total = 0, n = 0, victim = -1
-        cdef double value, least = 0.0, time = self.decay_time()
+        cdef double decays[<int> SAMPLES]
+        cdef double value, least = 0.0, most = 0.0, time = self.decay_time()
+        cdef bint even
         for c in range(self.layout.classes):
             total += self.store.counts[c] * self.layout.capacities[c]
         if asking >= 0 and self.record(asking).m:
@@ -229,7 +248,11 @@ cdef class PooledFleet(KernelFleet):
             bt_prefetch(self.record(owners[i]))
             bt_prefetch(self.statistics + owners[i])
         for i in range(SAMPLES):
-            value = self.value_of_support(owners[i], time)
+            decays[i] = exp(<double> (self.record(owners[i]).key.last - self.rows) / time)
+            most = max(most, self.statistics[owners[i]].rows * decays[i])
+        even = most < EVEN * (1.0 + time / self.known) and 2.0 * time > ROOM_FOR_PAIRS * self.known
+        for i in range(SAMPLES):
+            value = self.value_of_support(owners[i], decays[i], even)
             if victim < 0 or value < least:
                 victim, least = owners[i], value
         self.remove_oldest(victim)
