@@ -128,6 +128,26 @@ def test_merging_refuses_what_does_not_fit():
         one.split(0)
 
 
+def test_merging_makes_no_key_idle():
+    """Parts count their own rows, and one may have had many more than another."""
+    keys, X, y = stream(600)
+    fleet = Fleet(Forgetron(5, gamma=0.3), idle=100).partial_fit(keys, X, y, classes=[0, 1])
+    first, second = fleet.split(2)
+    busy, quiet = next(iter(first)), sorted(second)
+    first.partial_fit([busy] * 300, X[:300], y[:300])
+    for one, other in ((first, second), (second, first)):
+        merged = Fleet.from_bytes(one.to_bytes()).merge(other)
+        assert sorted(merged) == sorted([busy, *quiet])
+        assert merged.rows_ == 900
+        assert merged.expired_ == first.expired_ + second.expired_
+        for key in quiet:
+            assert_same(merged[key], second[key])
+    last = dict(zip(*(second.stats()[name].tolist() for name in ("key", "last_seen")), strict=True))
+    merged = first.merge(second)
+    merged.partial_fit([busy] * 60, X[:60], y[:60])
+    assert sorted(merged) == sorted([busy, *(key for key in quiet if last[key] + 100 >= 660)])
+
+
 @pytest.mark.parametrize(
     ("learner", "message"),
     [

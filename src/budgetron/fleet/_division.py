@@ -46,6 +46,8 @@ class DivisibleFleet(FittedFleet):
         *others : Fleet
             Fleets of the same learner, classes and features; the parts of a split fleet, for example. A
             common learner is that of this fleet, or if it has not learned yet, of the first one that has.
+            `rows_` is the largest of theirs. How long ago a key had its last row stays as it was in its
+            fleet, so that no key becomes idle by merging.
 
         Returns
         -------
@@ -56,13 +58,12 @@ class DivisibleFleet(FittedFleet):
                 raise TypeError(f"merge takes fleets; got {type(other).__name__}")
             if not same(other.get_params(), self.get_params()):
                 raise ValueError("fleets with different parameters cannot be merged")
-        merged = self._unlearned()
-        if self._is_started():
-            merged.set_learned_state(self._copied_state())
-        for other in others:
-            if other._is_started():
-                merged._add(other._copied_state()["_store"])
-        if merged._is_started():
+        fleets: list[DivisibleFleet] = [self, *others]
+        states = [fleet._copied_state()["_store"] for fleet in fleets if fleet._is_started()]
+        if states:
+            merged, rows = self._unlearned(), max(state["rows"] for state in states)
+            for state in states:
+                merged._add(_with_rows(state, rows))
             self._store = merged._store
         return self
 
@@ -115,6 +116,15 @@ class DivisibleFleet(FittedFleet):
         if not isinstance(fleet, DivisibleFleet):
             raise ValueError(f"these bytes are a {type(fleet).__name__}, not a fleet")
         return fleet
+
+
+def _with_rows(state: State, rows: int) -> State:
+    """Return the state as if the fleet had more rows, with the last row of each key as long ago as it was."""
+    more = rows - state["rows"]
+    counts = state["states"]["counts"].copy()
+    counts[:, 2] += more
+    later = {"rows": rows, "next_scan": state["next_scan"] + more}
+    return state | later | {"states": state["states"] | {"counts": counts}}
 
 
 def _files() -> Any:
