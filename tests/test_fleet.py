@@ -210,6 +210,16 @@ def test_one_key_must_be_an_integer_or_a_text(key):
         fleet[2**63]
 
 
+def test_masked_keys_are_refused():
+    fleet = Fleet(Forgetron(5, gamma=0.3)).partial_fit([1, 2], np.eye(2), [0, 1])
+    before = fleet.to_bytes()
+    with pytest.raises(ValueError, match="keys must not be missing; that of row 1 is masked"):
+        fleet.partial_fit(np.ma.array([1, 2], mask=[False, True]), np.eye(2), [0, 1])
+    assert fleet.to_bytes() == before
+    fleet.partial_fit(np.ma.array([1, 2], mask=False), np.eye(2), [0, 1])
+    assert fleet.rows_ == 4
+
+
 def test_a_text_key_has_a_largest_length():
     _, X, y = stream(2)
     fleet = Fleet(Forgetron(5, gamma=0.3))

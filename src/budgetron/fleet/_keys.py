@@ -23,6 +23,9 @@ def checked_keys(keys: ArrayLike, n: int) -> Keys:
         raise ValueError(f"keys must have one dimension, with one key per row; got shape {given.shape}")
     if len(given) != n:
         raise ValueError(f"keys must have one entry per row; got {len(given)} keys for {n} rows")
+    if isinstance(given, np.ma.MaskedArray) and np.ma.getmaskarray(given).any():
+        row = int(np.flatnonzero(np.ma.getmaskarray(given))[0])
+        raise ValueError(f"keys must not be missing; that of row {row} is masked")
     if given.dtype.kind == "i":
         return np.ascontiguousarray(given, np.int64)
     if given.dtype.kind == "u":
