@@ -179,6 +179,19 @@ def test_a_limit_of_memory_is_that_of_a_bucket(spark, tmp_path):
         read_fleet(tmp_path)
 
 
+def test_keys_of_all_buckets_are_read(spark, tmp_path):
+    """Each bucket counts its own rows for `idle`; reading all of them makes no key idle."""
+    keys, X, y = data()
+    keys = np.where(np.arange(len(keys)) % 2, 1, keys)  # one bucket has most rows
+    df = frame(spark, rows_of(keys, X, y))
+    learn_fleet(df, Fleet(Forgetron(8, gamma=0.5), idle=100), checkpoint=tmp_path, **OPTIONS).collect()
+    buckets = read_buckets(tmp_path)
+    assert max(fleet.rows_ for fleet in buckets) > 200 + min(fleet.rows_ for fleet in buckets)
+    expected = sorted(key for fleet in buckets for key in fleet)
+    assert len(expected) > 15
+    assert sorted(read_fleet(tmp_path)) == expected
+
+
 NAN = float("nan")
 BAD = [
     (None, 700, [0.0, 0.0, 0.0], "no", "the key is null"),
