@@ -141,6 +141,19 @@ def test_the_result_does_not_depend_on_cuts_or_files(learner, dtype, tmp_path):
     assert sorted(cut.keys_.tolist()) == sorted(whole.keys_.tolist())
 
 
+def test_a_saved_fleet_with_a_common_learner_goes_on_with_the_same_memory():
+    keys, X, y = stream(1500, seed=3, even=True)
+    settings = {"common": RemoveOldestPerceptron(20, gamma=GAMMA), "memory": 80_000}
+    whole = Fleet(Forgetron(100, gamma=GAMMA), **settings)
+    saved, margins = Fleet(Forgetron(100, gamma=GAMMA), **settings), whole.play(keys, X, y, classes=[0, 1])
+    for part in np.array_split(np.arange(len(y)), 5):
+        found = saved.play(keys[part], X[part], y[part], classes=[0, 1])
+        np.testing.assert_array_equal(found, margins[part])
+        assert saved.nbytes_ <= 80_000
+        saved = Fleet.from_bytes(saved.to_bytes())
+    assert saved.evicted_ == whole.evicted_ > 50
+
+
 def changing_keys(traffic, n=6000, seed=0):
     """Return keys that have rows for a while only, so that most of them become idle; and rows and labels."""
     rng, time = np.random.default_rng(seed), np.arange(n)

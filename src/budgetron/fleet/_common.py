@@ -32,7 +32,8 @@ def check_common(common: object) -> None:
 class CommonLearner:
     """A learner that learns the rows of all keys, from its own mistakes only.
 
-    Its states are those of a fleet with one key, so that its rounds are the same in every batch.
+    Its states are those of a fleet with one key, so that its rounds are the same in every batch. It keeps at
+    most `most_bytes` bytes.
     """
 
     def __init__(self, model: KernelClassifier) -> None:
@@ -42,17 +43,14 @@ class CommonLearner:
     def _restart(self) -> None:
         self.states = KernelFleet(hypotheses_of(copy.deepcopy(self.model))[0])
         self.states.resize(1)
+        supports: int = hypotheses_of(self.model)[0].budget + 1
+        # Computed without supports, so that a loaded fleet leaves the keys as much memory as the saved one.
+        self.most_bytes: int = self.states.nbytes + 3 * supports * self.states.support_bytes
 
     @property
     def nbytes(self) -> int:
         """Bytes that the learner keeps."""
         return self.states.nbytes
-
-    @property
-    def most_bytes(self) -> int:
-        """Bytes that the learner keeps at most."""
-        supports: int = hypotheses_of(self.model)[0].budget + 1
-        return self.states.nbytes + 3 * supports * self.states.support_bytes
 
     def play(self, batch: Batch) -> Floats:
         """Learn the rows of a checked batch; return their margins divided by the root of the size."""
