@@ -59,11 +59,11 @@ def invalid_text():
 REFUSED = {
     "empty.csv": ("", "no rows; the file is empty"),
     "header.csv": (HEADER, "no rows; the file has only a header"),
-    "nul.csv": (b"\0" * 100_000, "no rows"),
+    "nul.csv": (b"\0" * 100_000, "nul.csv: this is not a text file; give"),
     "nul_value.csv": (f"{HEADER}{BODY}1,\0,yes\n", r"""62: column "b" has '\x00' among numbers"""),
     "nul_label.csv": (f"{HEADER}{BODY}1,2,yes\0\n", ":62: a label that ends with a null character"),
     "latin.csv": (HEADER.encode() + b"1,\xff,yes\n", ":2: not UTF-8"),
-    "utf16.csv": ((HEADER + BODY).encode("utf-16"), "not UTF-8"),
+    "utf16.csv": ((HEADER + BODY).encode("utf-16"), "utf16.csv: this is UTF-16 text; give"),
     "huge.csv": (f"{HEADER}{BODY}1e400,2,yes\n", ':62: column "a" has inf; numbers must be finite'),
     "digits.csv": (f"{HEADER}{BODY}{DIGITS},2,yes\n", ':62: column "a" has inf; numbers must be finite'),
     "duplicate.csv": ("a,a,y\n" + BODY, 'duplicate column "a"'),

@@ -180,6 +180,8 @@ def test_threads_change_no_more_than_the_last_bits(kind, dtype, classes):
         options = {"budget": 300} if "budget" in cls().get_params() else {}
         if cls is kernelized.Ahpatron:
             options["budget"] = 520  # it removes half of the supports at once
+        if cls is kernelized.AUCMaximizer:
+            options["eta"] = 0.1  # with larger steps, two of these rows are enough to have no loss any more
         if "random_state" in cls().get_params():
             options["random_state"] = 0
         runs = []

@@ -268,6 +268,10 @@ class AUCMaximizer(KernelClassifier):
     the stream is stored with the coefficient 0. A loss of a pair of at most 1e-9 (1e-4) counts as 0. The
     longer the stream, the less often supports change, but their coefficients follow it.
 
+    Only rows with a loss are learned. If the rows are nearly orthogonal in the space of the kernel, as random
+    rows of hundreds of features are, a few large steps leave no loss at any pair, because the supports of the
+    pairs have large scores of their own. Then nothing more is learned: choose a smaller `eta`, such as 0.1.
+
     Zhao et al. learn linear functions with the same loss and a reservoir for each label. Hu et al. learn
     with kernels, from the pairs with the nearest supports only, and add the coefficient of a replaced
     support to its nearest neighbour. Projecting it, step 3, and a budget of which the rare class uses
