@@ -65,8 +65,6 @@ CASES = {
     "shared scales": ((24, 7, 3), {"max_scales": 3}),
     "shared scales and blocks": ((24, 5, 2), {"max_scales": 2, "max_rows": 12}),
     "other settings": ((20, 3, 2), {"noise": 1.0, "weight": 0.5, "steps": 10}),
-    "scales from before": ((20, 3, 2), {"start": [0.01, 50.0, 1.7], "steps": 6}),
-    "shared scales from before": ((24, 7, 3), {"max_scales": 3, "steps": 6, "start": np.arange(1.0, 8.0)}),
 }
 
 
@@ -360,10 +358,6 @@ def test_a_bad_value_in_a_later_block_is_found():
         ({"noise": 1e-5}, "noise must be at least 0.01"),
         ({"weight": -1.0}, "weight must be finite and at least 0"),
         ({"dtype": np.int32}, "dtype must be float32 or float64; got int32"),
-        ({"start": np.ones(X.shape[1] + 1)}, "start must have shape .*, one scale per feature of X"),
-        ({"start": [1.0, 0.0, *[1.0] * (X.shape[1] - 2)]}, "above 0; the scale of feature 1 is 0.0"),
-        ({"start": np.full(X.shape[1], np.inf)}, "the scale of feature 0 is inf"),
-        ({"start": "equal"}, "start must contain numbers"),
     ],
 )
 def test_bad_parameters(arguments, message):
@@ -384,14 +378,6 @@ def test_bad_parameters(arguments, message):
 def test_bad_sizes(arguments, message):
     with pytest.raises(ValueError, match=message):
         bytes_needed(**({"n": 10, "d": 3} | arguments))
-
-
-def test_no_step_is_needed_from_scales_that_are_learned():
-    X, y = window(300, 5)
-    learned = feature_scales(X, y, GAMMA, dtype=np.float64, steps=200)
-    further = feature_scales(X, y, GAMMA, dtype=np.float64, steps=12, start=learned)
-    anew = feature_scales(X, y, GAMMA, dtype=np.float64, steps=12)
-    assert np.abs(np.log(further / learned)).max() < 0.1 < np.abs(np.log(anew / learned)).max()
 
 
 # ---------------------------------------------------------------------- numbers as targets

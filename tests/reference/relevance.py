@@ -1,6 +1,6 @@
 """Feature scales by the marginal likelihood of Gaussian process regression, one entry at a time."""
 
-from math import ceil, exp, log, sqrt
+from math import ceil, exp, sqrt
 
 import numpy as np
 
@@ -89,16 +89,7 @@ def number_target(y):
 
 
 def feature_scales(
-    X,
-    y,
-    gamma,
-    max_rows=1000,
-    max_scales=100,
-    steps=STEPS,
-    noise=NOISE,
-    weight=WEIGHT,
-    regression=False,
-    start=None,
+    X, y, gamma, max_rows=1000, max_scales=100, steps=STEPS, noise=NOISE, weight=WEIGHT, regression=False
 ):
     """Return the scales after all steps of Adam."""
     blocks = min(ceil(len(X) / max_rows), steps)
@@ -108,9 +99,7 @@ def feature_scales(
     if Y.shape[1] == 0:
         return np.ones(X.shape[1])
     members = groups(X, y, max_scales)
-    mean, square = [0.0] * len(members), [0.0] * len(members)
-    logs = [0.0] * X.shape[1] if start is None else [log(scale) for scale in start]
-    t = [min(max(sum(logs[f] for f in features) / len(features), -4.0), 3.0) for features in members]
+    t, mean, square = [0.0] * len(members), [0.0] * len(members), [0.0] * len(members)
 
     def by_feature():
         values = [0.0] * X.shape[1]

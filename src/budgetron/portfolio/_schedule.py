@@ -21,11 +21,9 @@ from budgetron.portfolio._views import Scaler, Views
 
 __all__ = ["CHANGED", "NO_TARGET", "ScheduledPool"]
 
-# The number of steps that learn the feature scales: from equal scales, and from those learned earlier. The
-# latter is for reviews from BEST_GROWS_FROM rounds on, if the stream has not changed: in little memory, only
-# the first scales are used. And the rows that one step uses, at least and at most. In between, the two
-# matrices of a step take 1 / STEP_SHARE of the memory.
-SCALE_STEPS, FURTHER_STEPS = 25, 12
+# The number of steps that learn the feature scales, and the rows that one step uses, at least and at most. In
+# between, the two matrices of a step take 1 / STEP_SHARE of the memory.
+SCALE_STEPS = 25
 FEWEST_IN_STEP, MOST_IN_STEP, STEP_SHARE = 250, 512, 7
 # Feature scales are learned from at least this many rows.
 FEWEST_SCALED = 128
@@ -360,14 +358,8 @@ class ScheduledPool(ExpertPool):
         if others:  # the loss of the expert with the fewest errors
             expert.loss = self._fewest_errors(others).loss
         in_step = int(np.clip(np.sqrt(self.memory / STEP_SHARE / 8), FEWEST_IN_STEP, MOST_IN_STEP))
-        further = len(self.scales) > 0 and not changed and self.seen >= BEST_GROWS_FROM
         self.scales = relevance.feature_scales(
-            self.scaler.apply(rows),
-            labels,
-            expert.gamma,
-            max_rows=in_step,
-            steps=FURTHER_STEPS if further else SCALE_STEPS,
-            start=self.scales if further else None,
+            self.scaler.apply(rows), labels, expert.gamma, max_rows=in_step, steps=SCALE_STEPS
         )
         most = MOST_SUPPORTS_OF_OTHERS
         if not changed:  # a fair comparison: as many supports as the one that it may replace, and as the best

@@ -12,15 +12,7 @@ from scipy.sparse import issparse
 from budgetron._util.sparse import check_sparse
 from budgetron._util.types import Codes, Floats
 
-__all__ = [
-    "Settings",
-    "check_count",
-    "check_dtype",
-    "check_labels",
-    "check_rows",
-    "check_scales",
-    "check_targets",
-]
+__all__ = ["Settings", "check_count", "check_dtype", "check_labels", "check_rows", "check_targets"]
 
 LEAST_NOISE = 0.01
 
@@ -95,22 +87,6 @@ def check_rows(X: Any) -> Any:
             "Reshape a single row by X.reshape(1, -1)"
         )
     return rows
-
-
-def check_scales(value: Any, d: int) -> Floats:
-    """Return scales of d features."""
-    try:
-        scales = np.asarray(value, np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"start must contain numbers: {error}") from error
-    if scales.shape != (d,):
-        raise ValueError(f"start must have shape ({d},), one scale per feature of X; got {scales.shape}")
-    wrong = np.flatnonzero(~((scales > 0.0) & (scales < np.inf)))
-    if len(wrong):
-        raise ValueError(
-            f"start must be finite and above 0; the scale of feature {wrong[0]} is {scales[wrong[0]]}"
-        )
-    return scales
 
 
 def check_labels(y: Any, n: int) -> tuple[Codes, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike
+from numpy.typing import DTypeLike
 
 from budgetron._util.threads import one_thread
 from budgetron._util.types import Codes, Floats, Labels, Rows
@@ -13,7 +13,6 @@ from budgetron.relevance._checks import (
     check_dtype,
     check_labels,
     check_rows,
-    check_scales,
     check_targets,
 )
 from budgetron.relevance._likelihood import Likelihood
@@ -43,7 +42,6 @@ def feature_scales(
     weight: float = 10.0,
     dtype: DTypeLike = np.float32,
     regression: bool = False,
-    start: ArrayLike | None = None,
 ) -> Floats:
     """Return a factor for each feature, so that the "rbf" kernel of the multiplied rows suits the labels.
 
@@ -75,9 +73,6 @@ def feature_scales(
         Precision of the matrices. float64 takes twice the time and memory.
     regression : bool, default=False
         Whether `y` are numbers to predict, instead of classes.
-    start : array-like of shape (d,), default=None
-        The scales before the first step; 1 if None. If they were learned from earlier rows of the same
-        stream, fewer steps are enough.
 
     Returns
     -------
@@ -108,11 +103,11 @@ def feature_scales(
 
     This is O(m^2 d) for all features of m rows. The number of classes matters only in A and A A'.
 
-    *Steps.* t starts at 0, or at the logarithm of `start` (in a group, at the mean). Adam takes `steps` steps
-    of size 0.15 and t is clipped to [-4, 3] after each. Windows of more than `max_rows` rows, or more than
-    2^19 values, are cut into b consecutive blocks of m rows. Up to b - 1 rows at the start are left out, and
-    if there are more blocks than steps, so are the oldest blocks. Step i uses block i mod b, and b times its
-    gradient of the likelihood. Consecutive blocks keep rows together that are close in time.
+    *Steps.* t starts at 0. Adam takes `steps` steps of size 0.15 and t is clipped to [-4, 3] after each.
+    Windows of more than `max_rows` rows, or more than 2^19 values, are cut into b consecutive blocks of m
+    rows. Up to b - 1 rows at the start are left out, and if there are more blocks than steps, so are the
+    oldest blocks. Step i uses block i mod b, and b times its gradient of the likelihood. Consecutive blocks
+    keep rows together that are close in time.
 
     *Wide rows.* With more than `max_scales` features, those that vary are sorted by the share of their
     variance that is between the classes, or by their squared correlation with the targets, and cut into
@@ -143,7 +138,6 @@ def feature_scales(
     """
     settings = Settings(gamma, max_rows, max_scales, steps, noise, weight, dtype)
     rows = check_rows(X)
-    first = np.ones(rows.shape[1]) if start is None else check_scales(start, rows.shape[1])
     if regression:
         window: Window = TargetWindow(rows, check_targets(y, rows.shape[0]), settings)
     else:
@@ -152,7 +146,7 @@ def feature_scales(
         return np.ones(rows.shape[1])
     with one_thread():
         groups, count = window.groups(settings.max_scales)
-        t = _minimize(window, groups, count, settings, np.log(first))
+        t = _minimize(window, groups, count, settings)
     return _by_feature(t, groups)
 
 
@@ -202,11 +196,9 @@ def _by_feature(t: Floats, groups: Codes) -> Floats:
     return scales
 
 
-def _minimize(window: Window, groups: Codes, count: int, settings: Settings, first: Floats) -> Floats:
-    """Return the logarithms of the scales after all steps of Adam; those of the features start at `first`."""
-    sums, sizes = np.bincount(groups, first, count + 1), np.bincount(groups, minlength=count + 1)
-    t = np.clip(sums[:count] / sizes[:count], LEAST, MOST)
-    mean, square = np.zeros(count), np.zeros(count)
+def _minimize(window: Window, groups: Codes, count: int, settings: Settings) -> Floats:
+    """Return the logarithms of the scales after all steps of Adam."""
+    t, mean, square = np.zeros(count), np.zeros(count), np.zeros(count)
     likelihood = Likelihood(window.m, window.rows.shape[1], settings.noise, settings.dtype)
     for step in range(1, settings.steps + 1):
         number = (step - 1) % window.blocks
