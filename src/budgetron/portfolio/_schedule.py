@@ -362,8 +362,10 @@ class ScheduledPool(ExpertPool):
             self.scaler.apply(rows), labels, expert.gamma, max_rows=in_step, steps=SCALE_STEPS
         )
         most = MOST_SUPPORTS_OF_OTHERS
-        if not changed:  # a fair comparison: as many supports as the one that it may replace, and as the best
-            most = max([most, *(other.n_supports for other in self._rivals(stays))])
+        if (
+            not changed
+        ):  # a fair comparison: as many as are allowed to the one that it may replace, and the best
+            most = max([most, *(other.allowed for other in self._rivals(stays))])
         started = self._start_late(expert, n_rows, self.scales, changed, parts, most)
         while changed and not started and self._second_order():
             changes.append(self._end(max(self._second_order(), key=lambda other: other.nbytes), None))
