@@ -385,10 +385,6 @@ def test_options_of_classes(numbers, table, tmp_path):
     command("run", table, "-t", "city", "-l", "arow", "--save", tmp_path / "classes")
     message = refused("predict", tmp_path / "classes", table, "--intervals")
     assert "--intervals is for numbers, but the model predicts classes" in message
-    message = refused("serve", tmp_path / "folder", "--like", numbers, "-t", "y")
-    assert "the target has numbers, but the service predicts classes" in message
-    message = refused("serve", tmp_path / "folder", "--model", tmp_path / "m")
-    assert "predicts numbers; the service serves classifiers" in message
 
 
 @pytest.mark.parametrize(

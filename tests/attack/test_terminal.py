@@ -21,8 +21,9 @@ from rich.text import Text
 
 from budgetron._reporting.page import escape
 from budgetron.cli import COMMANDS, _console, _predict
-from budgetron.cli._console import LiteralColumn, SafeConsole, visible
+from budgetron.cli._console import SafeConsole, visible
 from budgetron.cli._messages import friendly
+from budgetron.cli._progress import LiteralColumn
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and terminals of Unix")
 
