@@ -265,9 +265,9 @@ narrower kernel. The tables show the first seed.
 {alone}
 ## The contribution of each part
 
-The same with one part removed, on the first seed. Only the first line was measured after the last change of
+The same with one part removed, on the first seed. Only the first line was measured after the last changes of
 the schedule: since then, the best kernel expert of each loss stays for 2,048 rounds, unless it is clearly
-worse.
+worse, and an expert with new scales may have as many supports as the best one.
 
 {ablations}
 
@@ -281,8 +281,9 @@ linear learner that adapts quickly is best. No expert is good at both.
 ## Cost
 
 Processor time of one thread, batches of 100 rows, the first seed. ARF and AMF have 10 trees. The speed
-relative to ARF is shown where both were timed on the same machine. Times and the growth of the process were
-measured before the last change of the schedule.
+relative to ARF is shown where both were timed on the same kind of machine. Times with large memory were
+measured while one other process used the second core, and those with little memory before the last changes
+of the schedule.
 `nbytes_` is read every 100 rounds, and the largest value is shown. The growth of the process is the growth
 per model while two models ran at the same time, or eight models with little memory.
 
