@@ -41,8 +41,9 @@ ROUNDS_AFTER_CHANGE = (128, 384, 1024)
 # if it is worse than the best one by more than END_DEVIATIONS.
 END_DEVIATIONS = 3.0
 # From the review after BEST_GROWS_FROM rounds on, the best expert may have `most_supports`. The others have
-# at most MOST_SUPPORTS_OF_OTHERS. One that was the best before keeps its supports until it is worse than the
-# best by more than SHRINK_DEVIATIONS standard deviations.
+# at most MOST_SUPPORTS_OF_OTHERS, with two exceptions. An expert with new scales may have as many as the best
+# one. An expert that was the best before keeps its supports until it is worse than the best one by more than
+# SHRINK_DEVIATIONS standard deviations.
 BEST_GROWS_FROM, MOST_SUPPORTS_OF_OTHERS, SHRINK_DEVIATIONS = 1024, 350, 2.0
 # At a review, memory is reserved for at most GROWTH_FACTOR times the supports of the best expert: some
 # experts need few supports, and the others can use the rest.
@@ -362,10 +363,9 @@ class ScheduledPool(ExpertPool):
             self.scaler.apply(rows), labels, expert.gamma, max_rows=in_step, steps=SCALE_STEPS
         )
         most = MOST_SUPPORTS_OF_OTHERS
-        if (
-            not changed
-        ):  # a fair comparison: as many as are allowed to the one that it may replace, and the best
-            most = max([most, *(other.allowed for other in self._rivals(stays))])
+        if not changed and self._second_order():
+            # For a fair comparison, as many as the best one may have, and the one that it may replace.
+            most = max(most, self._best().allowed, self.experts[stays].allowed if stays >= 0 else 0)
         started = self._start_late(expert, n_rows, self.scales, changed, parts, most)
         while changed and not started and self._second_order():
             changes.append(self._end(max(self._second_order(), key=lambda other: other.nbytes), None))
@@ -378,11 +378,6 @@ class ScheduledPool(ExpertPool):
         if self.watched < 0 or self.experts[self.watched].learner is None:
             self._watch_best()
         return changes + started
-
-    def _rivals(self, stays: int) -> list[Expert]:
-        """Return the best second-order expert, and the one at this place if it is not negative."""
-        rivals = [self._best()] if self._second_order() else []
-        return rivals + ([self.experts[stays]] if stays >= 0 else [])
 
     def _end_trial(self, new: int, previous: int) -> Changes:
         """End one of two experts of the same kind. Of different kinds, only a new one may end.
