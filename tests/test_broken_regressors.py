@@ -110,7 +110,7 @@ FAULTS = {
         "self.kxx + 0.0 * self.slack",
         lambda: kernel_pa("PA-II"),
     ),
-    "kernel PA without a budget": (
+    "kernel PA, the newest is removed": (
         "KernelPARegressor",
         "kernelized/_pa_regressor",
         "                self.remove(0)",

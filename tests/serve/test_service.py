@@ -10,6 +10,7 @@ import threading
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
@@ -189,7 +190,9 @@ def test_open_connections_do_not_delay_the_end(tmp_path):
         body = json.dumps({"rows": [{"a": 1}] * 5000, "keep": False})
         predict = head.replace("learn", "predict")
         connections[2].sendall(f"{predict}Content-Length: {len(body)}\r\n\r\n{body}".encode())
-        time.sleep(0.5)
+        assert connections[0].recv(1)
+        with urlopen(f"{process.url}healthz") as answer:  # what was sent before has arrived, too
+            assert answer.status == 200
         start = time.monotonic()
         code, rest = process.stop()
         assert time.monotonic() - start < 20

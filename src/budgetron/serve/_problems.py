@@ -17,7 +17,7 @@ _ADVICE = {
 
 
 # Characters of a text in a document; it may contain what the client has sent.
-MOST_TEXT = 1000
+MOST_TEXT = 600
 
 
 class Problem(Exception):  # noqa: N818 - the term of RFC 9457
